@@ -1,0 +1,3 @@
+"""Tailrace: a Kafka-wire-compatible distributed commit log."""
+
+__version__ = "0.1.0"

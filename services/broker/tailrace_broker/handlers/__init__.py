@@ -1,0 +1,1 @@
+"""One file per API the broker serves."""
