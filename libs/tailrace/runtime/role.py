@@ -1,0 +1,60 @@
+"""What a service is to the runtime: a name and the one function that opens it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from structlog.typing import FilteringBoundLogger
+
+    from tailrace.clock import Clock
+    from tailrace.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a role takes from the outside; a test gives its own of each.
+
+    `data_dir` is the directory of the whole node (`data.dir`); a role that writes makes its own directory below it.
+    `run_dir` holds the Unix sockets `<role>-<id>.sock`; without it a role listens on TCP only.
+    `boot_id` names this boot of this machine: two services with the same one share a filesystem for Unix sockets.
+    `registry` is this role instance's own, so that several roles can live in one process.
+    """
+
+    clock: Clock
+    random: random.Random
+    log: FilteringBoundLogger
+    data_dir: Path
+    run_dir: Path | None
+    boot_id: str
+    registry: CollectorRegistry
+
+
+class Opened(Protocol):
+    """A role that runs: `ready` as architecture.md defines it, `addresses` by listener name.
+
+    Address names in use: "internal" ("unix:/path" or "host:port"), "client" (Kafka clients' "host:port", comma separated),
+    "admin" (REST and console). The runtime adds "http", where it serves health and metrics.
+    A role may have `health() -> dict[str, bool]`; `/healthz` then shows it and fails while one of them is false.
+    """
+
+    @property
+    def ready(self) -> asyncio.Event: ...
+
+    @property
+    def addresses(self) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A service's entry: `tailrace.roles` entry points name one of these."""
+
+    name: str
+    open: Callable[[Config, Environment], AbstractAsyncContextManager[Opened]]
