@@ -1,0 +1,243 @@
+"""How each record changes the image, in one copy per batch: a draft copies a mapping when it first writes to it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from tailrace.metadata.image import (
+    BrokerImage,
+    MetadataImage,
+    PartitionImage,
+    QuotaKey,
+    ServiceImage,
+    ShardImage,
+    TopicImage,
+)
+from tailrace.metadata.records import (
+    NO_LEADER_CHANGE,
+    BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
+    ClusterRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    QuotaEntity,
+    RegisterBrokerRecord,
+    RemoveServiceRecord,
+    RemoveTopicRecord,
+    ServiceRecord,
+    ShardOwnerRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+
+
+class _Draft:
+    """An image under construction."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.changes: dict[str, Any] = {}
+        self.partitions: dict[str, list[PartitionImage]] = {}
+
+    def mapping(self, name: str) -> dict[Any, Any]:
+        """Returns this draft's own copy of one of the image's mappings."""
+        if name not in self.changes:
+            self.changes[name] = dict(getattr(self.image, name))
+        mine: dict[Any, Any] = self.changes[name]
+        return mine
+
+    def peek(self, name: str) -> Any:
+        """Returns a mapping or value for reading only."""
+        return self.changes.get(name, getattr(self.image, name))
+
+    def partitions_of(self, topic_id: UUID) -> list[PartitionImage]:
+        """Returns the growing list of a topic's partitions."""
+        name = self.peek("topic_names")[topic_id]
+        if name not in self.partitions:
+            self.partitions[name] = list(self.peek("topics")[name].partitions)
+        return self.partitions[name]
+
+    def finish(self) -> MetadataImage:
+        """Returns the new image."""
+        for name, partitions in self.partitions.items():
+            topics = self.mapping("topics")
+            topics[name] = replace(topics[name], partitions=tuple(partitions))
+        return replace(self.image, **self.changes) if self.changes else self.image
+
+
+def replay(image: MetadataImage, records: Iterable[MetadataRecord]) -> MetadataImage:
+    """Returns the image after these records; its offset and epoch are the caller's business."""
+    draft = _Draft(image)
+    for record in records:
+        _RULES[type(record)](draft, record)
+    return draft.finish()
+
+
+def quota_key(entity: Iterable[QuotaEntity]) -> QuotaKey:
+    """Returns the canonical key of a quota entity, whatever the order of its parts."""
+    return tuple(sorted(((part.entity_type, part.entity_name) for part in entity), key=lambda part: part[0]))
+
+
+def _register_broker(draft: _Draft, record: RegisterBrokerRecord) -> None:
+    draft.mapping("brokers")[record.broker_id] = BrokerImage(
+        broker_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        endpoints=record.end_points,
+        rack=record.rack,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        log_dirs=record.log_dirs,
+    )
+
+
+def _unregister_broker(draft: _Draft, record: UnregisterBrokerRecord) -> None:
+    del draft.mapping("brokers")[record.broker_id]
+
+
+def _change_broker(draft: _Draft, record: BrokerRegistrationChangeRecord) -> None:
+    brokers = draft.mapping("brokers")
+    broker = brokers[record.broker_id]
+    assert broker.broker_epoch == record.broker_epoch
+    brokers[record.broker_id] = replace(
+        broker,
+        fenced={-1: False, 0: broker.fenced, 1: True}[record.fenced],
+        in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown == 1,
+        log_dirs=record.log_dirs or broker.log_dirs,
+    )
+
+
+def _topic(draft: _Draft, record: TopicRecord) -> None:
+    draft.mapping("topics")[record.name] = TopicImage(record.name, record.topic_id)
+    draft.mapping("topic_names")[record.topic_id] = record.name
+    draft.partitions.pop(record.name, None)
+
+
+def _remove_topic(draft: _Draft, record: RemoveTopicRecord) -> None:
+    name = draft.mapping("topic_names").pop(record.topic_id)
+    del draft.mapping("topics")[name]
+    draft.partitions.pop(name, None)
+    if (TOPIC_RESOURCE, name) in draft.peek("configs"):
+        del draft.mapping("configs")[TOPIC_RESOURCE, name]
+    if gone := [shard for shard in draft.peek("shards") if shard[0] == name]:
+        shards = draft.mapping("shards")
+        for shard in gone:
+            del shards[shard]
+
+
+def _partition(draft: _Draft, record: PartitionRecord) -> None:
+    partitions = draft.partitions_of(record.topic_id)
+    partition = PartitionImage(
+        replicas=record.replicas,
+        isr=record.isr,
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        directories=record.directories,
+        removing_replicas=record.removing_replicas,
+        adding_replicas=record.adding_replicas,
+        leader_recovery_state=record.leader_recovery_state,
+        eligible_leader_replicas=record.eligible_leader_replicas or (),
+        last_known_elr=record.last_known_elr or (),
+    )
+    assert record.partition_id <= len(partitions), "partitions are created in the order of their ids"
+    partitions[record.partition_id : record.partition_id + 1] = [partition]
+
+
+def _change_partition(draft: _Draft, record: PartitionChangeRecord) -> None:
+    partitions = draft.partitions_of(record.topic_id)
+    old = partitions[record.partition_id]
+    names = ("isr", "replicas", "removing_replicas", "adding_replicas", "directories", "eligible_leader_replicas")
+    changes: dict[str, Any] = {name: value for name in names if (value := getattr(record, name)) is not None}
+    if record.last_known_elr is not None:
+        changes["last_known_elr"] = record.last_known_elr
+    if record.leader != NO_LEADER_CHANGE:
+        changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
+    if record.leader_recovery_state >= 0:
+        changes["leader_recovery_state"] = record.leader_recovery_state
+    partitions[record.partition_id] = replace(old, partition_epoch=old.partition_epoch + 1, **changes)
+
+
+def _nested(draft: _Draft, name: str, key: Any, inner: str, value: Any) -> None:
+    """Sets (or with None removes) one inner value of a mapping of mappings, dropping what becomes empty."""
+    mapping = draft.mapping(name)
+    changed = {**mapping.get(key, {}), inner: value}
+    if value is None:
+        del changed[inner]
+    if changed:
+        mapping[key] = changed
+    else:
+        mapping.pop(key, None)
+
+
+def _config(draft: _Draft, record: ConfigRecord) -> None:
+    _nested(draft, "configs", (record.resource_type, record.resource_name), record.name, record.value)
+
+
+def _client_quota(draft: _Draft, record: ClientQuotaRecord) -> None:
+    _nested(draft, "quotas", quota_key(record.entity), record.key, None if record.remove else record.value)
+
+
+def _producer_ids(draft: _Draft, record: ProducerIdsRecord) -> None:
+    draft.changes["next_producer_id"] = record.next_producer_id
+
+
+def _feature_level(draft: _Draft, record: FeatureLevelRecord) -> None:
+    features = draft.mapping("features")
+    if record.feature_level:
+        features[record.name] = record.feature_level
+    else:
+        features.pop(record.name, None)
+
+
+def _cluster(draft: _Draft, record: ClusterRecord) -> None:
+    draft.changes["cluster_id"] = record.cluster_id
+
+
+def _no_op(_draft: _Draft, _record: NoOpRecord) -> None:
+    """Changes nothing; only the offset moves."""
+
+
+def _service(draft: _Draft, record: ServiceRecord) -> None:
+    draft.mapping("services")[record.role, record.service_id] = ServiceImage(
+        record.role, record.service_id, record.service_epoch, record.incarnation_id, record.end_points
+    )
+
+
+def _remove_service(draft: _Draft, record: RemoveServiceRecord) -> None:
+    del draft.mapping("services")[record.role, record.service_id]
+
+
+def _shard_owner(draft: _Draft, record: ShardOwnerRecord) -> None:
+    draft.mapping("shards")[record.topic, record.partition] = ShardImage(
+        record.topic, record.partition, record.owner, record.shard_epoch
+    )
+
+
+_RULES: dict[type, Callable[[_Draft, Any], None]] = {
+    RegisterBrokerRecord: _register_broker,
+    UnregisterBrokerRecord: _unregister_broker,
+    BrokerRegistrationChangeRecord: _change_broker,
+    TopicRecord: _topic,
+    RemoveTopicRecord: _remove_topic,
+    PartitionRecord: _partition,
+    PartitionChangeRecord: _change_partition,
+    ConfigRecord: _config,
+    ClientQuotaRecord: _client_quota,
+    ProducerIdsRecord: _producer_ids,
+    FeatureLevelRecord: _feature_level,
+    NoOpRecord: _no_op,
+    ClusterRecord: _cluster,
+    ServiceRecord: _service,
+    RemoveServiceRecord: _remove_service,
+    ShardOwnerRecord: _shard_owner,
+}
