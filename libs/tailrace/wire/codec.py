@@ -1,0 +1,85 @@
+"""The one typed decode and encode over kafka-python's schema-driven structs.
+
+Bodies are checked against their schema first (strict.py), and whatever fails becomes Malformed: the caller closes the
+connection, as Apache Kafka does.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import Any
+
+from tailrace.wire.apis import INTERNAL_APIS
+from tailrace.wire.header import response_header_bytes, skip_tags
+from tailrace.wire.messages import ApiMessage
+from tailrace.wire.strict import Malformed, check
+
+__all__ = [
+    "Malformed",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "encode_response_body",
+    "response_correlation_id",
+]
+
+_SIZE_AND_CORRELATION = Struct(">ii")
+_CORRELATION = Struct(">i")
+_NO_TAGS = b"\x00"
+
+
+def _decode(message: type[ApiMessage], version: int, body: Any) -> Any:
+    view = memoryview(body)
+    check(message, version, view)
+    try:
+        return message.decode(view, version=version)
+    except (ValueError, IndexError, AssertionError, error, TypeError) as failure:
+        raise Malformed(f"{message.__name__} v{version}: {failure}") from failure
+
+
+def decode_request(key: int, version: int, body: Any) -> Any:
+    """Decodes a request's body (header already taken off). Raises Malformed."""
+    return _decode(INTERNAL_APIS[key].request, version, body)
+
+
+def decode_response(key: int, version: int, body: Any) -> Any:
+    """Decodes a response's body (header already taken off). Raises Malformed."""
+    return _decode(INTERNAL_APIS[key].response, version, body)
+
+
+def response_body(key: int, version: int, frame: Any) -> Any:
+    """The body of a response frame (without its size): past the correlation id and the tag section."""
+    view = memoryview(frame)
+    if response_header_bytes(key, version) == _CORRELATION.size:
+        return view[4:]
+    return view[skip_tags(view, 4) :]
+
+
+def response_correlation_id(frame: Any) -> int:
+    """The correlation id of a response frame (without its size)."""
+    if len(frame) < _CORRELATION.size:
+        raise Malformed(f"a response of {len(frame)} bytes has no header")
+    (correlation_id,) = _CORRELATION.unpack_from(frame)
+    return int(correlation_id)
+
+
+def encode_request(message: ApiMessage, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A whole request frame: size, header, body."""
+    message.API_VERSION = version
+    message.with_header(correlation_id=correlation_id, client_id=client_id)
+    return bytes(message.encode(header=True, framed=True))
+
+
+def encode_response_body(message: ApiMessage, version: int) -> bytes:
+    """The body alone, for places that write their own header."""
+    message.API_VERSION = version
+    return bytes(message.encode())
+
+
+def encode_response(message: ApiMessage, version: int, correlation_id: int) -> bytes:
+    """A whole response frame: size, header, body."""
+    body = encode_response_body(message, version)
+    head_bytes = response_header_bytes(message.API_KEY, version)
+    head = _SIZE_AND_CORRELATION.pack(len(body) + head_bytes, correlation_id)
+    return head + body if head_bytes == _CORRELATION.size else head + _NO_TAGS + body

@@ -1,0 +1,913 @@
+# Written by python -m tailrace.wire.stubs
+import uuid
+from typing import Any
+
+from kafka.protocol.api_data import ApiData
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.data_container import DataContainer
+
+
+class AcquireLeaseRequest(ApiMessage):
+    class LeaseDemand(DataContainer):
+        client_id: str | None
+        kind: int
+        demand_bytes: float
+        used_bytes: float
+        def __init__(
+            self,
+            *args: Any,
+            client_id: str | None = ...,
+            kind: int = ...,
+            demand_bytes: float = ...,
+            used_bytes: float = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    gateway_id: int
+    incarnation_id: uuid.UUID
+    entries: list[LeaseDemand]
+    def __init__(
+        self,
+        *args: Any,
+        gateway_id: int = ...,
+        incarnation_id: uuid.UUID = ...,
+        entries: list[LeaseDemand] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class AcquireLeaseResponse(ApiMessage):
+    class Lease(DataContainer):
+        client_id: str | None
+        kind: int
+        limited: bool
+        rate_bytes_per_second: float
+        def __init__(
+            self,
+            *args: Any,
+            client_id: str | None = ...,
+            kind: int = ...,
+            limited: bool = ...,
+            rate_bytes_per_second: float = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    error_code: int
+    lease_ms: int
+    entries: list[Lease]
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        lease_ms: int = ...,
+        entries: list[Lease] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class AllocateProducerIdsRequest(ApiMessage):
+    broker_id: int
+    broker_epoch: int
+    def __init__(
+        self,
+        *args: Any,
+        broker_id: int = ...,
+        broker_epoch: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class AllocateProducerIdsResponse(ApiMessage):
+    throttle_time_ms: int
+    error_code: int
+    producer_id_start: int
+    producer_id_len: int
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        producer_id_start: int = ...,
+        producer_id_len: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class BrokerHeartbeatRequest(ApiMessage):
+    broker_id: int
+    broker_epoch: int
+    current_metadata_offset: int
+    want_fence: bool
+    want_shut_down: bool
+    offline_log_dirs: list[uuid.UUID]
+    cordoned_log_dirs: list[uuid.UUID] | None
+    def __init__(
+        self,
+        *args: Any,
+        broker_id: int = ...,
+        broker_epoch: int = ...,
+        current_metadata_offset: int = ...,
+        want_fence: bool = ...,
+        want_shut_down: bool = ...,
+        offline_log_dirs: list[uuid.UUID] = ...,
+        cordoned_log_dirs: list[uuid.UUID] | None = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class BrokerHeartbeatResponse(ApiMessage):
+    throttle_time_ms: int
+    error_code: int
+    is_caught_up: bool
+    is_fenced: bool
+    should_shut_down: bool
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        is_caught_up: bool = ...,
+        is_fenced: bool = ...,
+        should_shut_down: bool = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class BrokerRegistrationRequest(ApiMessage):
+    class Listener(DataContainer):
+        name: str
+        host: str
+        port: int
+        security_protocol: int
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            host: str = ...,
+            port: int = ...,
+            security_protocol: int = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    class Feature(DataContainer):
+        name: str
+        min_supported_version: int
+        max_supported_version: int
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            min_supported_version: int = ...,
+            max_supported_version: int = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: uuid.UUID
+    listeners: list[Listener]
+    features: list[Feature]
+    rack: str | None
+    is_migrating_zk_broker: bool
+    log_dirs: list[uuid.UUID]
+    previous_broker_epoch: int
+    def __init__(
+        self,
+        *args: Any,
+        broker_id: int = ...,
+        cluster_id: str = ...,
+        incarnation_id: uuid.UUID = ...,
+        listeners: list[Listener] = ...,
+        features: list[Feature] = ...,
+        rack: str | None = ...,
+        is_migrating_zk_broker: bool = ...,
+        log_dirs: list[uuid.UUID] = ...,
+        previous_broker_epoch: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class BrokerRegistrationResponse(ApiMessage):
+    throttle_time_ms: int
+    error_code: int
+    broker_epoch: int
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        broker_epoch: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class FenceShardRequest(ApiMessage):
+    topic_id: uuid.UUID
+    partition: int
+    shard_epoch: int
+    coordinator_id: int
+    def __init__(
+        self,
+        *args: Any,
+        topic_id: uuid.UUID = ...,
+        partition: int = ...,
+        shard_epoch: int = ...,
+        coordinator_id: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class FenceShardResponse(ApiMessage):
+    error_code: int
+    barrier_offset: int
+    log_start_offset: int
+    leader_epoch: int
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        barrier_offset: int = ...,
+        log_start_offset: int = ...,
+        leader_epoch: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class FetchSnapshotRequest(ApiMessage):
+    class TopicSnapshot(DataContainer):
+        class PartitionSnapshot(DataContainer):
+            class SnapshotId(DataContainer):
+                end_offset: int
+                epoch: int
+                def __init__(
+                    self,
+                    *args: Any,
+                    end_offset: int = ...,
+                    epoch: int = ...,
+                    version: int | None = None,
+                    **kwargs: Any,
+                ) -> None: ...
+                @property
+                def version(self) -> int | None: ...
+                def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+            partition: int
+            current_leader_epoch: int
+            snapshot_id: SnapshotId
+            position: int
+            replica_directory_id: uuid.UUID
+            def __init__(
+                self,
+                *args: Any,
+                partition: int = ...,
+                current_leader_epoch: int = ...,
+                snapshot_id: SnapshotId = ...,
+                position: int = ...,
+                replica_directory_id: uuid.UUID = ...,
+                version: int | None = None,
+                **kwargs: Any,
+            ) -> None: ...
+            @property
+            def version(self) -> int | None: ...
+            def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+        name: str
+        partitions: list[PartitionSnapshot]
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            partitions: list[PartitionSnapshot] = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    cluster_id: str | None
+    replica_id: int
+    max_bytes: int
+    topics: list[TopicSnapshot]
+    def __init__(
+        self,
+        *args: Any,
+        cluster_id: str | None = ...,
+        replica_id: int = ...,
+        max_bytes: int = ...,
+        topics: list[TopicSnapshot] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class FetchSnapshotResponse(ApiMessage):
+    class TopicSnapshot(DataContainer):
+        class PartitionSnapshot(DataContainer):
+            class SnapshotId(DataContainer):
+                end_offset: int
+                epoch: int
+                def __init__(
+                    self,
+                    *args: Any,
+                    end_offset: int = ...,
+                    epoch: int = ...,
+                    version: int | None = None,
+                    **kwargs: Any,
+                ) -> None: ...
+                @property
+                def version(self) -> int | None: ...
+                def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+            class LeaderIdAndEpoch(DataContainer):
+                leader_id: int
+                leader_epoch: int
+                def __init__(
+                    self,
+                    *args: Any,
+                    leader_id: int = ...,
+                    leader_epoch: int = ...,
+                    version: int | None = None,
+                    **kwargs: Any,
+                ) -> None: ...
+                @property
+                def version(self) -> int | None: ...
+                def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+            index: int
+            error_code: int
+            snapshot_id: SnapshotId
+            current_leader: LeaderIdAndEpoch
+            size: int
+            position: int
+            unaligned_records: bytes | ApiData
+            def __init__(
+                self,
+                *args: Any,
+                index: int = ...,
+                error_code: int = ...,
+                snapshot_id: SnapshotId = ...,
+                current_leader: LeaderIdAndEpoch = ...,
+                size: int = ...,
+                position: int = ...,
+                unaligned_records: bytes | ApiData = ...,
+                version: int | None = None,
+                **kwargs: Any,
+            ) -> None: ...
+            @property
+            def version(self) -> int | None: ...
+            def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+        name: str
+        partitions: list[PartitionSnapshot]
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            partitions: list[PartitionSnapshot] = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    class NodeEndpoint(DataContainer):
+        node_id: int
+        host: str
+        port: int
+        def __init__(
+            self,
+            *args: Any,
+            node_id: int = ...,
+            host: str = ...,
+            port: int = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    throttle_time_ms: int
+    error_code: int
+    topics: list[TopicSnapshot]
+    node_endpoints: list[NodeEndpoint]
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        topics: list[TopicSnapshot] = ...,
+        node_endpoints: list[NodeEndpoint] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class PreambleRequest(ApiMessage):
+    principal: str
+    client_host: str
+    client_port: int
+    listener: str
+    advertised_host: str
+    base_port: int
+    session_expiry_ms: int
+    def __init__(
+        self,
+        *args: Any,
+        principal: str = ...,
+        client_host: str = ...,
+        client_port: int = ...,
+        listener: str = ...,
+        advertised_host: str = ...,
+        base_port: int = ...,
+        session_expiry_ms: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class PreambleResponse(ApiMessage):
+    error_code: int
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class RegisterServiceRequest(ApiMessage):
+    class ServiceEndpoint(DataContainer):
+        name: str
+        host: str
+        port: int
+        def __init__(
+            self,
+            *args: Any,
+            name: str = ...,
+            host: str = ...,
+            port: int = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    role: str
+    service_id: int
+    incarnation_id: uuid.UUID
+    endpoints: list[ServiceEndpoint]
+    def __init__(
+        self,
+        *args: Any,
+        role: str = ...,
+        service_id: int = ...,
+        incarnation_id: uuid.UUID = ...,
+        endpoints: list[ServiceEndpoint] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class RegisterServiceResponse(ApiMessage):
+    error_code: int
+    error_message: str | None
+    controller_id: int
+    controller_epoch: int
+    service_epoch: int
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        error_message: str | None = ...,
+        controller_id: int = ...,
+        controller_epoch: int = ...,
+        service_epoch: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class ServiceHeartbeatRequest(ApiMessage):
+    class Report(DataContainer):
+        kind: str
+        payload: bytes | ApiData
+        def __init__(
+            self,
+            *args: Any,
+            kind: str = ...,
+            payload: bytes | ApiData = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    role: str
+    service_id: int
+    service_epoch: int
+    metadata_offset: int
+    want_shut_down: bool
+    reports: list[Report]
+    def __init__(
+        self,
+        *args: Any,
+        role: str = ...,
+        service_id: int = ...,
+        service_epoch: int = ...,
+        metadata_offset: int = ...,
+        want_shut_down: bool = ...,
+        reports: list[Report] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class ServiceHeartbeatResponse(ApiMessage):
+    error_code: int
+    controller_epoch: int
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        controller_epoch: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class UnregisterBrokerRequest(ApiMessage):
+    broker_id: int
+    def __init__(
+        self,
+        *args: Any,
+        broker_id: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class UnregisterBrokerResponse(ApiMessage):
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        error_message: str | None = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
