@@ -1,0 +1,146 @@
+"""A connection to another service: pipelined requests, answers matched by their order and correlation id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from struct import Struct
+from typing import Any
+
+from tailrace.net.address import Address
+from tailrace.net.context import Identity
+from tailrace.wire import codec
+from tailrace.wire.apis import INTERNAL_APIS
+from tailrace.wire.messages import ApiMessage, PreambleRequest
+
+_SIZE = Struct(">i")
+_MAX_ANSWER_BYTES = 1 << 30
+
+
+class Disconnected(ConnectionError):
+    """The peer could not be reached or went away before it answered; whether it acted is unknown."""
+
+
+class _Wire(asyncio.Protocol):
+    """Frames answers and hands them to the waiting futures, oldest first."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._rest = bytearray()
+        self.waiting: deque[tuple[int, asyncio.Future[bytes]]] = deque()
+        self.transport: Any = None
+        self.lost = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        while self.waiting:
+            _, future = self.waiting.popleft()
+            if not future.done():
+                future.set_exception(Disconnected(f"{self._address} closed the connection"))
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        rest = self._rest
+        rest += data
+        pos = 0
+        while len(rest) - pos >= 4:
+            (size,) = _SIZE.unpack_from(rest, pos)
+            if not 4 <= size <= _MAX_ANSWER_BYTES or not self.waiting:
+                self.transport.abort()
+                return
+            if len(rest) - pos - 4 < size:
+                break
+            frame = bytes(rest[pos + 4 : pos + 4 + size])
+            pos += 4 + size
+            correlation_id, future = self.waiting.popleft()
+            if codec.response_correlation_id(frame) != correlation_id:
+                if not future.done():
+                    future.set_exception(Disconnected(f"{self._address} answered out of order"))
+                self.transport.abort()
+                return
+            if not future.done():
+                future.set_result(frame)
+        if pos:
+            del rest[:pos]
+
+
+class Client:
+    """Connects at the first request and again after a loss; nothing is sent twice."""
+
+    def __init__(self, address: Address, client_id: str, identity: Identity | None = None) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._identity = identity
+        self._wire: _Wire | None = None
+        self._connecting: asyncio.Lock = asyncio.Lock()
+        self._correlation_id = 0
+
+    async def connect(self, timeout_ms: float = 5000) -> None:
+        """Connects if it is not; raises Disconnected or TimeoutError."""
+        async with asyncio.timeout(timeout_ms / 1000):
+            await self._connected()
+
+    async def lost(self) -> None:
+        """Returns when the present connection breaks (at once if there is none)."""
+        if self._wire is not None:
+            await asyncio.shield(self._wire.lost)
+
+    async def ask(self, message: ApiMessage, *, timeout_ms: float, version: int | None = None) -> Any:
+        """Sends one request and returns its response message.
+
+        Raises Disconnected, TimeoutError (the answer is then dropped when it comes) or codec.Malformed.
+        """
+        key = message.API_KEY
+        version = INTERNAL_APIS[key].max_version if version is None else version
+        async with asyncio.timeout(timeout_ms / 1000):
+            wire = await self._connected()
+            future = self._send(wire, message, version)
+            frame = await future
+        return codec.decode_response(key, version, codec.response_body(key, version, frame))
+
+    async def close(self) -> None:
+        """Closes the connection; requests without an answer fail with Disconnected."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.transport.close()
+            await asyncio.shield(wire.lost)
+
+    def _send(self, wire: _Wire, message: ApiMessage, version: int) -> asyncio.Future[bytes]:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        frame = codec.encode_request(message, version, self._correlation_id, self._client_id)
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        wire.waiting.append((self._correlation_id, future))
+        wire.transport.write(frame)
+        return future
+
+    async def _connected(self) -> _Wire:
+        wire = self._wire
+        if wire is not None and not wire.lost.done():
+            return wire
+        async with self._connecting:
+            wire = self._wire
+            if wire is not None and not wire.lost.done():
+                return wire
+            self._wire = wire = await self._open()
+            if self._identity is not None:
+                self._introduce(wire, self._identity)
+            return wire
+
+    def _introduce(self, wire: _Wire, identity: Identity) -> None:
+        preamble = PreambleRequest(**identity._asdict())
+        self._send(wire, preamble, 0).add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _open(self) -> _Wire:
+        loop = asyncio.get_running_loop()
+        address = self.address
+        try:
+            if address.is_unix:
+                _, wire = await loop.create_unix_connection(lambda: _Wire(address), address.host)
+            else:
+                _, wire = await loop.create_connection(lambda: _Wire(address), address.host, address.port)
+        except OSError as refused:
+            raise Disconnected(f"{address}: {refused}") from refused
+        return wire

@@ -1,0 +1,43 @@
+"""Who asks and how: what a handler knows besides the request itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class Identity(NamedTuple):
+    """The client behind a connection: from its socket, or from the preamble an authenticated peer sent.
+
+    advertised_host and base_port are what this client is told of the cluster's address; node n is at base_port + n.
+    """
+
+    principal: str = ANONYMOUS
+    client_host: str = ""
+    client_port: int = 0
+    listener: str = ""
+    advertised_host: str = ""
+    base_port: int = 0
+    session_expiry_ms: int = -1
+
+
+class Connected(Protocol):
+    """What a handler may ask of the connection it serves."""
+
+    identity: Identity
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Context:
+    """One request's circumstances."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    connection: Connected
+    internal: bool = False

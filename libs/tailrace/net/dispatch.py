@@ -1,0 +1,73 @@
+"""From a decoded request to an encoded answer: the one place where refusals and bugs are told apart.
+
+ApiError is the client's answer; anything else a handler raises is our bug, logged with its traceback and answered
+UNKNOWN_SERVER_ERROR. A request that cannot be parsed closes the connection, as in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire import codec
+from tailrace.wire.apis import Api
+from tailrace.wire.header import RequestHeader
+from tailrace.wire.refuse import refuse
+
+# Request and response are message objects of the api table's classes.
+Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
+# (connection, header, body) -> bytes now, an awaitable of bytes later, or None for no answer at all (acks=0).
+HotHandler: TypeAlias = Callable[[Any, RequestHeader, memoryview], Any]
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a listener serves: its handlers, the versions it takes, and its bounds.
+
+    end_of_read runs once after all frames of one socket read were handed over, so that their appends go out together.
+    """
+
+    role: Any
+    handlers: Mapping[int, Handler]
+    apis: Mapping[int, Api]
+    log: Any
+    hot: Mapping[int, HotHandler] = field(default_factory=dict)
+    end_of_read: Callable[[], None] = _nothing
+    internal: bool = True
+    listener: str = "INTERNAL"
+    max_frame_bytes: int = 104_857_600
+    max_connections: int = 10_000
+    idle_ms: float = 600_000
+    on_close: Callable[[Any], None] | None = None
+
+    def serves(self, key: int, version: int) -> bool:
+        """Whether this listener takes the API in this version."""
+        api = self.apis.get(key)
+        if api is None or not api.min_version <= version <= api.max_version:
+            return False
+        return key in self.handlers or key in self.hot
+
+
+async def answer(service: Service, request: Any, context: Context) -> Any:
+    """Runs the handler; always returns a message of the API's response class."""
+    key, version = context.api_key, context.api_version
+    try:
+        return await service.handlers[key](request, context, service.role)
+    except ApiError as refused:
+        return refuse(request, key, version, refused.code, refused.message)
+    except Exception:  # the dispatch boundary: a bug must not take the service down
+        service.log.exception("handler failed", api_key=key, api_version=version, client_id=context.client_id)
+        return refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+
+
+async def answer_frame(service: Service, request: Any, context: Context) -> bytes:
+    """The same, encoded as a whole response frame."""
+    response = await answer(service, request, context)
+    return codec.encode_response(response, context.api_version, context.correlation_id)

@@ -1,0 +1,323 @@
+"""The listener every role shares: frames in, handlers called, answers out in request order.
+
+One request at a time per connection for ordinary handlers, as Apache Kafka does (it mutes the channel meanwhile); hot
+handlers may be pipelined: they answer at once or leave a future in their slot. Bounds: one frame of at most
+max_frame_bytes buffered, IN_FLIGHT_MAX answers waiting, and no reading while the client does not take its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from tailrace.errors import ErrorCode
+from tailrace.net.address import Address
+from tailrace.net.context import Context, Identity
+from tailrace.net.dispatch import Service, answer_frame
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.header import RequestHeader, parse_request_header
+from tailrace.wire.messages import ApiVersionsResponse, PreambleRequest, PreambleResponse
+
+_SIZE = Struct(">i")
+_FIRST_BUFFER_BYTES = 4096
+_FULL_BUFFER_BYTES = 262_144
+IN_FLIGHT_MAX = 256
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._service = server.service
+        self._buffer = bytearray(_FIRST_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._filled = 0
+        self._slots: deque[Any] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._paused = False
+        self._transport: Any = None
+        self.identity = Identity()
+        self.state: dict[str, Any] = {}
+        self.active = True
+
+    # -- the transport's side -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        host, port = (peer[0], peer[1]) if isinstance(peer, tuple) and len(peer) >= 2 else ("", 0)
+        local = transport.get_extra_info("sockname")
+        advertised, base_port = (local[0], local[1]) if isinstance(local, tuple) and len(local) >= 2 else ("", 0)
+        self.identity = Identity(
+            client_host=host,
+            client_port=port,
+            listener=self._service.listener,
+            advertised_host=advertised,
+            base_port=base_port,
+        )
+        self._server.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        if self._task is not None:
+            self._task.cancel()
+        for slot in self._slots:
+            if isinstance(slot, asyncio.Future):
+                slot.cancel()
+        self._slots.clear()
+        if self._service.on_close is not None:
+            self._service.on_close(self)
+
+    def pause_writing(self) -> None:
+        self._paused = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._transport.resume_reading()
+        self._parse()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._filled == len(self._buffer):
+            self._grow(min(len(self._buffer) * 4, max(_FULL_BUFFER_BYTES, len(self._buffer))) + 1)
+        return self._view[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        self.active = True
+        self._parse()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- frames ---------------------------------------------------------------------------------------------------
+
+    def _grow(self, capacity: int) -> None:
+        """A new buffer rather than a resized one: views into the old one may still be read."""
+        bigger = bytearray(capacity)
+        bigger[: self._filled] = self._view[: self._filled]
+        self._buffer, self._view = bigger, memoryview(bigger)
+
+    def _parse(self) -> None:
+        view, pos, filled = self._view, 0, self._filled
+        need = 0
+        try:
+            while filled - pos >= 4 and self._task is None and not self._paused and len(self._slots) < IN_FLIGHT_MAX:
+                (size,) = _SIZE.unpack_from(view, pos)
+                if not 8 <= size <= self._service.max_frame_bytes:
+                    self._refuse(f"frame size {size} is not between 8 and {self._service.max_frame_bytes}")
+                    return
+                if filled - pos - 4 < size:
+                    need = size + 4
+                    break
+                self._frame(view[pos + 4 : pos + 4 + size])
+                pos += 4 + size
+            if pos:
+                self._service.end_of_read()
+        except codec.Malformed as malformed:
+            self._service.end_of_read()
+            self._refuse(str(malformed))
+            return
+        self._compact(pos, need)
+        self._flush()
+
+    def _compact(self, pos: int, need: int) -> None:
+        rest = self._filled - pos
+        if need > len(self._buffer):
+            kept = bytes(self._view[pos : self._filled])
+            self._filled = 0
+            self._grow(max(need, min(_FULL_BUFFER_BYTES, need * 4)))
+            self._view[:rest] = kept
+        elif pos and rest:
+            self._view[:rest] = bytes(self._view[pos : self._filled])
+        self._filled = rest
+
+    def _frame(self, frame: memoryview) -> None:
+        header = parse_request_header(frame)
+        service = self._service
+        hot = service.hot.get(header.api_key)
+        if not service.serves(header.api_key, header.api_version):
+            self._unserved(header, frame)
+        elif hot is not None:
+            answer = hot(self, header, frame[header.body_offset :])
+            if answer is None:
+                return
+            if isinstance(answer, asyncio.Future):
+                answer.add_done_callback(self._slot_done)
+            self._slots.append(answer)
+        else:
+            request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
+            self._start(header, request)
+
+    def _start(self, header: RequestHeader, request: Any) -> None:
+        context = Context(
+            header.api_key, header.api_version, header.correlation_id, header.client_id, self, self._service.internal
+        )
+        self._task = asyncio.get_running_loop().create_task(self._run(request, context))
+
+    async def _run(self, request: Any, context: Context) -> None:
+        frame = await answer_frame(self._service, request, context)
+        self._slots.append(frame)
+        self._task = None
+        self._parse()
+
+    def _unserved(self, header: RequestHeader, frame: memoryview) -> None:
+        if header.api_key == ApiKey.PREAMBLE and self._service.internal:
+            self._preamble(header, frame)
+        elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
+            # KIP-511: an unknown version is answered with a v0 body that lists ApiVersions itself.
+            api = self._service.apis[ApiKey.API_VERSIONS]
+            row = ApiVersionsResponse.ApiVersion(
+                api_key=api.key, min_version=api.min_version, max_version=api.max_version
+            )
+            refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[row])
+            self._slots.append(codec.encode_response(refusal, 0, header.correlation_id))
+        else:
+            raise codec.Malformed(f"api key {header.api_key} version {header.api_version} is not served here")
+
+    def _preamble(self, header: RequestHeader, frame: memoryview) -> None:
+        request: PreambleRequest = codec.decode_request(ApiKey.PREAMBLE, 0, frame[header.body_offset :])
+        self.identity = Identity(
+            request.principal,
+            request.client_host,
+            request.client_port,
+            request.listener,
+            request.advertised_host,
+            request.base_port,
+            request.session_expiry_ms,
+        )
+        self._slots.append(codec.encode_response(PreambleResponse(error_code=0), 0, header.correlation_id))
+
+    # -- answers --------------------------------------------------------------------------------------------------
+
+    def _slot_done(self, slot: asyncio.Future[Any]) -> None:
+        if not slot.cancelled() and slot.exception() is not None:
+            self._service.log.error("hot handler failed", error=repr(slot.exception()))
+            self.close()
+            return
+        full = len(self._slots) >= IN_FLIGHT_MAX
+        self._flush()
+        if full and len(self._slots) < IN_FLIGHT_MAX:
+            self._parse()
+
+    def _flush(self) -> None:
+        """Writes every answer that is ready and not behind one that is not, with one call."""
+        slots, out = self._slots, []
+        while slots:
+            slot = slots[0]
+            if isinstance(slot, asyncio.Future):
+                if not slot.done():
+                    break
+                if slot.cancelled():
+                    self.close()
+                    return
+                slot = slot.result()
+            slots.popleft()
+            if isinstance(slot, list):
+                out.extend(slot)
+            else:
+                out.append(slot)
+        if not out or self._transport.is_closing():
+            return
+        if len(out) == 1:
+            self._transport.write(out[0])
+        else:
+            self._transport.writelines(out)
+
+    def _refuse(self, why: str) -> None:
+        """Closes with one line that says who and why; answers already due go out first."""
+        identity = self.identity
+        self._service.log.warning("connection closed", why=why, client=f"{identity.client_host}:{identity.client_port}")
+        self._filled = 0
+        self._flush()
+        self.close()
+
+
+def bind_unix(path: str) -> socket.socket:
+    """A Unix socket only its owner may open; a stale one of that name is replaced."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.bind(path)
+    Path(path).chmod(0o600)
+    return sock
+
+
+class Server:
+    """The bound sockets of one service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.connections: set[Connection] = set()
+        self.addresses: list[Address] = []
+        self._servers: list[asyncio.AbstractServer] = []
+        self._paths: list[str] = []
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def opened(self, connection: Connection) -> None:
+        """Counts a connection in, or closes it at once above max.connections."""
+        if len(self.connections) >= self.service.max_connections:
+            self.service.log.warning("connection closed", why=f"{len(self.connections)} connections are open")
+            connection.close()
+            return
+        self.connections.add(connection)
+
+    async def listen(self, address: Address) -> None:
+        """Binds one more address; port 0 picks a free one. A stale Unix socket is replaced."""
+        loop = asyncio.get_running_loop()
+        if address.is_unix:
+            sock = bind_unix(address.host)
+            server = await loop.create_unix_server(lambda: Connection(self), sock=sock, backlog=1024)
+            self._paths.append(address.host)
+            self.addresses.append(address)
+        else:
+            server = await loop.create_server(lambda: Connection(self), address.host, address.port, backlog=1024)
+            host, port = server.sockets[0].getsockname()[:2]
+            self.addresses.append(Address(host, port))
+        self._servers.append(server)
+        if self._sweep is None:
+            self._sweep = loop.call_later(self.service.idle_ms / 1000, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """One sweep per idle period: what said nothing since the last one is closed (connections.max.idle.ms)."""
+        for connection in list(self.connections):
+            if not connection.active and not connection._slots and connection._task is None:
+                connection.close()
+            connection.active = False
+        self._sweep = asyncio.get_running_loop().call_later(self.service.idle_ms / 1000, self._close_idle)
+
+    async def close(self) -> None:
+        """Stops listening, closes what is open and removes the Unix sockets."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            connection.close()
+        for path in self._paths:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        for server in self._servers:
+            await server.wait_closed()
+
+
+async def serve(addresses: Sequence[Address], service: Service) -> Server:
+    """Binds every address or none."""
+    server = Server(service)
+    try:
+        for address in addresses:
+            await server.listen(address)
+    except OSError:
+        await server.close()
+        raise
+    return server

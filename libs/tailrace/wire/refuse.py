@@ -1,0 +1,265 @@
+"""The answer that refuses a whole request: the error code in every place where the API carries one.
+
+Kafka's AbstractRequest.getErrorResponse, as a table. An API with one error code at the top needs no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tailrace.wire import messages as m
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+
+
+def refuse(request: Any, key: int, version: int, code: int, message: str | None = None) -> Any:
+    """A response message for `request` with `code` (and `message` where there is a field) everywhere."""
+    build = _TABLE.get(key)
+    if build is not None:
+        return build(request, version, int(code), message)
+    response: Any = INTERNAL_APIS[key].response(error_code=int(code))
+    if "error_message" in response.fields:
+        response.error_message = message
+    return response
+
+
+def _topics(response: Any, topic: Any, partition: Any, index: str) -> Callable[..., Any]:
+    """Builds answers of the shape topics -> partitions -> error_code; `index` names the partition's number."""
+
+    def build(request: Any, version: int, code: int, message: str | None) -> Any:
+        topics = []
+        for asked in request.topics or ():
+            partitions = [partition(**{index: _index(p), "error_code": code}) for p in asked.partitions]
+            names = {
+                name: getattr(asked, name)
+                for name in ("name", "topic", "topic_id")
+                if name in topic._struct.fields and name in asked.fields
+            }
+            topics.append(topic(**names, partitions=partitions))
+        return response(topics=topics)
+
+    return build
+
+
+def _index(partition: Any) -> int:
+    for name in ("partition_index", "partition"):
+        if name in partition.fields:
+            return int(getattr(partition, name))
+    raise TypeError(f"{type(partition).__name__} has no partition number")
+
+
+def _list_offsets(request: Any, version: int, code: int, message: str | None) -> Any:
+    return _topics(
+        m.ListOffsetsResponse,
+        m.ListOffsetsResponse.ListOffsetsTopicResponse,
+        m.ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse,
+        "partition_index",
+    )(request, version, code, message)
+
+
+def _offset_fetch(request: Any, version: int, code: int, message: str | None) -> Any:
+    if version >= 8:
+        group = m.OffsetFetchResponse.OffsetFetchResponseGroup
+        return m.OffsetFetchResponse(
+            groups=[group(group_id=asked.group_id, topics=[], error_code=code) for asked in request.groups]
+        )
+    return m.OffsetFetchResponse(topics=[], error_code=code)
+
+
+def _find_coordinator(request: Any, version: int, code: int, message: str | None) -> Any:
+    if version >= 4:
+        one = m.FindCoordinatorResponse.Coordinator
+        return m.FindCoordinatorResponse(
+            coordinators=[
+                one(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message or "")
+                for key in request.coordinator_keys
+            ]
+        )
+    return m.FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, host="", port=-1)
+
+
+def _produce(request: Any, version: int, code: int, message: str | None) -> Any:
+    topic = m.ProduceResponse.TopicProduceResponse
+    partition = topic.PartitionProduceResponse
+    return m.ProduceResponse(
+        responses=[
+            topic(
+                name=asked.name,
+                topic_id=asked.topic_id,
+                partition_responses=[
+                    partition(
+                        index=p.index, error_code=code, base_offset=-1, log_start_offset=-1, error_message=message
+                    )
+                    for p in asked.partition_data
+                ],
+            )
+            for asked in request.topic_data
+        ]
+    )
+
+
+def _create_topics(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.CreateTopicsResponse.CreatableTopicResult
+    return m.CreateTopicsResponse(
+        topics=[one(name=t.name, error_code=code, error_message=message, configs=[]) for t in request.topics]
+    )
+
+
+def _delete_topics(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.DeleteTopicsResponse.DeletableTopicResult
+    if version >= 6:
+        asked = [(t.name, t.topic_id) for t in request.topics]
+    else:
+        asked = [(name, None) for name in request.topic_names]
+    return m.DeleteTopicsResponse(
+        responses=[one(name=n, topic_id=i, error_code=code, error_message=message) for n, i in asked]
+    )
+
+
+def _create_partitions(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.CreatePartitionsResponse.CreatePartitionsTopicResult
+    return m.CreatePartitionsResponse(
+        results=[one(name=t.name, error_code=code, error_message=message) for t in request.topics]
+    )
+
+
+def _describe_configs(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.DescribeConfigsResponse.DescribeConfigsResult
+    return m.DescribeConfigsResponse(
+        results=[
+            one(
+                error_code=code,
+                error_message=message,
+                resource_type=r.resource_type,
+                resource_name=r.resource_name,
+                configs=[],
+            )
+            for r in request.resources
+        ]
+    )
+
+
+def _alter_configs(response: Any) -> Callable[..., Any]:
+    def build(request: Any, version: int, code: int, message: str | None) -> Any:
+        one = response.AlterConfigsResourceResponse
+        return response(
+            responses=[
+                one(
+                    error_code=code,
+                    error_message=message,
+                    resource_type=r.resource_type,
+                    resource_name=r.resource_name,
+                )
+                for r in request.resources
+            ]
+        )
+
+    return build
+
+
+def _describe_groups(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.DescribeGroupsResponse.DescribedGroup
+    return m.DescribeGroupsResponse(
+        groups=[
+            one(
+                error_code=code,
+                error_message=message,
+                group_id=group,
+                group_state="Dead" if version < 6 else "",
+                protocol_type="",
+                protocol_data="",
+                members=[],
+            )
+            for group in request.groups
+        ]
+    )
+
+
+def _delete_groups(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.DeleteGroupsResponse.DeletableGroupResult
+    return m.DeleteGroupsResponse(results=[one(group_id=g, error_code=code) for g in request.groups_names])
+
+
+def _metadata(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.MetadataResponse.MetadataResponseTopic
+    return m.MetadataResponse(
+        brokers=[],
+        topics=[one(name=t.name, topic_id=t.topic_id, error_code=code, partitions=[]) for t in request.topics or ()],
+    )
+
+
+def _describe_topic_partitions(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+    return m.DescribeTopicPartitionsResponse(
+        topics=[one(name=t.name, error_code=code, partitions=[]) for t in request.topics], next_cursor=None
+    )
+
+
+def _alter_client_quotas(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.AlterClientQuotasResponse.EntryData
+    entity = one.EntityData
+    return m.AlterClientQuotasResponse(
+        entries=[
+            one(
+                error_code=code,
+                error_message=message,
+                entity=[entity(entity_type=e.entity_type, entity_name=e.entity_name) for e in asked.entity],
+            )
+            for asked in request.entries
+        ]
+    )
+
+
+def _join_group(request: Any, version: int, code: int, message: str | None) -> Any:
+    return m.JoinGroupResponse(
+        error_code=code,
+        generation_id=-1,
+        protocol_type=None,
+        protocol_name=None if version >= 7 else "",
+        leader="",
+        member_id=request.member_id or "",
+        members=[],
+    )
+
+
+def _fetch(request: Any, version: int, code: int, message: str | None) -> Any:
+    return m.FetchResponse(error_code=code, session_id=0, responses=[])
+
+
+_TABLE: dict[int, Callable[..., Any]] = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
+    ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.METADATA: _metadata,
+    ApiKey.OFFSET_COMMIT: _topics(
+        m.OffsetCommitResponse,
+        m.OffsetCommitResponse.OffsetCommitResponseTopic,
+        m.OffsetCommitResponse.OffsetCommitResponseTopic.OffsetCommitResponsePartition,
+        "partition_index",
+    ),
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: _topics(
+        m.DeleteRecordsResponse,
+        m.DeleteRecordsResponse.DeleteRecordsTopicResult,
+        m.DeleteRecordsResponse.DeleteRecordsTopicResult.DeleteRecordsPartitionResult,
+        "partition_index",
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _topics(
+        m.OffsetForLeaderEpochResponse,
+        m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult,
+        m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset,
+        "partition",
+    ),
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.ALTER_CONFIGS: _alter_configs(m.AlterConfigsResponse),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs(m.IncrementalAlterConfigsResponse),
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.DELETE_GROUPS: _delete_groups,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
+}
