@@ -1,0 +1,1 @@
+"""Differential tests: the same scripts against Apache Kafka and against Tailrace."""

@@ -1,0 +1,118 @@
+"""Every version of every API: the requests of version_table.py must get Kafka's answers, field by field.
+
+Kafka's answers are kept in golden/versions.json, so that they are compared where there is no Java too; where there is,
+the run against Kafka shows that the file is still true. `--targets kafka --rewrite-golden` writes it anew.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compat.shapes import shape
+from compat.version_table import ROWS, Stage, settled
+from support.raw import REQUESTS, Raw, build, framed, request_header
+from support.stage import metadata_request
+from support.targets import Target
+
+LIST_GROUPS = 16
+GOLDEN = Path(__file__).with_name("golden") / "versions.json"
+# What Kafka advertises for librdkafka's sake and closes the connection on (compatibility.md).
+ADVERTISED_BUT_CLOSED = {0: (0, 1, 2)}
+
+
+def name_of(key: int) -> str:
+    return str(REQUESTS[key].__name__).removesuffix("Request")
+
+
+def golden() -> dict[str, dict[str, Any]]:
+    return json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+
+
+def one_line_per_answer(found: dict[str, dict[str, Any]]) -> str:
+    """The golden file's text: a difference is one line of a diff."""
+    apis = []
+    for api, versions in sorted(found.items()):
+        rows = [f'  "{version}": [\n{lines(shapes)}\n  ]' for version, shapes in versions.items()]
+        apis.append(f' "{api}": {{\n' + ",\n".join(rows) + "\n }")
+    return "{\n" + ",\n".join(apis) + "\n}\n"
+
+
+def lines(shapes: list[Any]) -> str:
+    return ",\n".join("   " + json.dumps(item, sort_keys=True) for item in shapes)
+
+
+def plain(stage: Stage, key: int, answer: Any) -> Any:
+    """The answer as plain values, without the groups of other scripts."""
+    values = answer.to_dict(json=False)
+    if key == LIST_GROUPS:
+        values["groups"] = [row for row in values["groups"] if row["group_id"] == stage.group]
+    return values
+
+
+def answers(stage: Stage, key: int) -> dict[str, Any]:
+    low, high = stage.target.served()[key]
+    found = {}
+    for version in range(low, min(high, REQUESTS[key].max_version) + 1):
+        if version in ADVERTISED_BUT_CLOSED.get(key, ()):
+            continue
+        asks = ROWS[key](stage, version)
+        found[str(version)] = [shape(plain(stage, key, settled(stage, ask, version))) for ask in asks]
+    return found
+
+
+@pytest.mark.capability("every served version of every API")
+@pytest.mark.parametrize("key", ROWS, ids=name_of)
+def test_every_version_of_an_api_answers_as_kafka_does(stage: Stage, key: int, pytestconfig: pytest.Config) -> None:
+    if key not in stage.target.served():
+        assert not stage.target.is_kafka
+        pytest.skip(f"{name_of(key)} is not served")
+    found = answers(stage, key)
+    expected = golden()
+    if pytestconfig.getoption("--rewrite-golden"):
+        assert stage.target.is_kafka, "only Kafka's answers are golden"
+        expected[name_of(key)] = found
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(one_line_per_answer(expected))
+    for version, shapes in found.items():
+        wanted = expected[name_of(key)][version]
+        for number, (got, want) in enumerate(zip(shapes, wanted, strict=True)):
+            assert got == want, f"{name_of(key)} v{version}, request {number}"
+
+
+@pytest.mark.capability("ApiVersions names only what works")
+def test_every_advertised_version_is_one_that_a_script_shows(target: Target) -> None:
+    served = target.served()
+    if target.is_kafka:
+        assert set(ROWS) <= set(served)
+        return
+    assert set(served) <= set(ROWS)
+    for key, (low, high) in served.items():
+        assert {str(v) for v in range(low, high + 1)} - {"0", "1", "2"} <= set(golden()[name_of(key)]), name_of(key)
+
+
+@pytest.mark.capability("ApiVersions of an unknown version: v0 body, error 35")
+def test_an_unknown_version_of_api_versions_is_answered_with_a_v0_body(target: Target) -> None:
+    with target.raw() as connection:
+        connection.send_bytes(framed(request_header(18, 99, 7, "raw", flexible=True) + b"\2x\2y\0"))
+        answer = connection.receive(18, 0, 7)
+        assert (answer.error_code, [row.api_key for row in answer.api_keys]) == (35, [18])
+        low, high = target.served()[18]
+        assert [(row.min_version, row.max_version) for row in answer.api_keys] == [(low, high)]
+        assert connection.ask(build(18, client_software_name="raw", client_software_version="1"), 3).error_code == 0
+
+
+@pytest.mark.capability("a version that is not served closes the connection")
+@pytest.mark.parametrize(
+    ("key", "version"), [(2, 0), (0, 2), (1, 3), (8, 0), (3, 99), (19, 1), (32, 99), (11, 99), (999, 0), (-1, 0)]
+)
+def test_a_version_that_is_not_served_closes_the_connection(target: Target, key: int, version: int) -> None:
+    with target.raw() as connection:
+        assert answers_at_all(connection)
+        connection.send_bytes(framed(request_header(key, version, 9, "raw", flexible=False) + bytes(40)))
+        assert connection.is_closed_by_server()
+    assert target.ask(metadata_request("x"), 5).brokers
+
+
+def answers_at_all(connection: Raw) -> bool:
+    return bool(connection.ask(metadata_request("x"), 5).brokers)

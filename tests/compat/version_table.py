@@ -1,0 +1,473 @@
+"""Minimal valid requests of every API, and their refusals: what the version tests send at every version.
+
+One row is one API: a function of the stage and the version that answers the requests to send, each to its node.
+"""
+
+import functools
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.batches import batch
+from support.raw import build
+from support.stage import Member, Topic, coordinator, create_topic, filled_topic, joined, unique
+from support.targets import Target
+from support.waiting import until
+
+MISSING_ID = uuid.UUID("00000000-0000-0000-0000-0000000000aa")
+MISSING = "no-such-topic"
+TOPIC, BROKER = 2, 4
+
+
+@dataclass
+class Stage:
+    """What the requests refer to; made once for each target, each part when first asked for."""
+
+    target: Target
+    members: list[Member] = field(default_factory=list)
+
+    @functools.cached_property
+    def topic(self) -> Topic:
+        """Two partitions, three records in partition 0."""
+        return filled_topic(self.target, partitions=2)
+
+    @functools.cached_property
+    def group(self) -> str:
+        """A group without members that has committed offset 2 of partition 0."""
+        return self.committed_group()
+
+    @property
+    def group_node(self) -> int:
+        """The node of that group."""
+        return coordinator(self.target, self.group)
+
+    def committed_group(self) -> str:
+        """A new group without members, with that offset."""
+        name = unique("group")
+        ask = Ask(commit_request(name, self.topic, 8), coordinator(self.target, name))
+        answer = settled(self, ask, 8)
+        assert answer.topics[0].partitions[0].error_code == 0, answer.to_dict()
+        return name
+
+    def member(self) -> Member:
+        """The only member of a new stable group."""
+        self.members.append(joined(self.target, unique("group")))
+        return self.members[-1]
+
+    def close(self) -> None:
+        """Closes the members' connections."""
+        for member in self.members:
+            member.connection.close()
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request, and the node that it goes to."""
+
+    request: Any
+    node: int = 0
+
+
+Row = Callable[[Stage, int], list[Ask]]
+
+
+def topic_key(topic: Topic | None, version: int, by_id_from: int, name_field: str = "topic") -> dict[str, Any]:
+    """Names a topic as the version does; None is a topic that does not exist."""
+    if version >= by_id_from:
+        return {"topic_id": topic.topic_id if topic else MISSING_ID}
+    return {name_field: topic.name if topic else MISSING}
+
+
+def commit_request(group: str, topic: Topic | None, version: int, **fields: Any) -> Any:
+    """OffsetCommit of offset 2 with metadata."""
+    partition = {"partition_index": 0, "committed_offset": 2, "committed_metadata": "mine"}
+    topics = [{**topic_key(topic, version, 10, "name"), "partitions": [partition]}]
+    return build(
+        8, **{"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics, **fields}
+    )
+
+
+def produce(stage: Stage, version: int) -> list[Ask]:
+    def ask(topic: Topic | None, index: int, data: bytes) -> Ask:
+        partitions = [{"index": index, "records": data}]
+        row = {**topic_key(topic, version, 13, "name"), "partition_data": partitions}
+        return Ask(build(0, acks=-1, timeout_ms=9000, topic_data=[row]), fresh.leaders[0])
+
+    fresh = create_topic(stage.target)
+    good = batch(b"one", b"two")
+    wrong_crc = good[:-1] + bytes([good[-1] ^ 1])
+    bad_acks = build(0, acks=2, timeout_ms=9000, topic_data=ask(fresh, 0, good).request.topic_data)
+    asks = [ask(fresh, 0, good), ask(fresh, 0, good), ask(fresh, 9, good), ask(None, 0, good), ask(fresh, 0, wrong_crc)]
+    return [*asks, Ask(bad_acks, fresh.leaders[0])]
+
+
+def fetch(stage: Stage, version: int) -> list[Ask]:
+    def ask(topic: Topic | None, partition: int, offset: int) -> Ask:
+        row = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+        topics = [{**topic_key(topic, version, 13), "partitions": [row]}]
+        sizes = {"max_wait_ms": 10, "min_bytes": 1, "max_bytes": 1 << 20}
+        request = build(1, replica_id=-1, session_epoch=-1, topics=topics, **sizes)
+        return Ask(request, stage.topic.leaders[0])
+
+    topic = stage.topic
+    return [ask(topic, 0, 0), ask(topic, 0, 2), ask(topic, 0, 3), ask(topic, 0, 99), ask(topic, 9, 0), ask(None, 0, 0)]
+
+
+def list_offsets(stage: Stage, version: int) -> list[Ask]:
+    def ask(topic: str, partition: int, timestamp: int) -> Ask:
+        row = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": -1}
+        topics = [{"name": topic, "partitions": [row]}]
+        return Ask(build(2, replica_id=-1, isolation_level=0, topics=topics), stage.topic.leaders[0])
+
+    name = stage.topic.name
+    timestamps = [-2, -1, 1_700_000_000_000, 1_900_000_000_000]
+    if version >= 7:
+        timestamps.append(-3)  # MAX_TIMESTAMP (KIP-734)
+    return [*(ask(name, 0, timestamp) for timestamp in timestamps), ask(name, 9, -1), ask(MISSING, 0, -1)]
+
+
+def metadata(stage: Stage, version: int) -> list[Ask]:
+    creates = {"allow_auto_topic_creation": False}
+    rows = [Ask(build(3, topics=[{"name": stage.topic.name}], **creates))]
+    rows.append(Ask(build(3, topics=[{"name": "not a topic name"}], **creates)))
+    if version >= 4:  # before, asking creates the topic
+        rows.append(Ask(build(3, topics=[{"name": MISSING}], **creates)))
+    if version >= 1:
+        rows.append(Ask(build(3, topics=[], **creates)))
+    if version >= 12:  # by id (KIP-516)
+        rows.append(Ask(build(3, topics=[{"name": None, "topic_id": stage.topic.topic_id}], **creates)))
+        rows.append(Ask(build(3, topics=[{"name": None, "topic_id": MISSING_ID}], **creates)))
+    return rows
+
+
+def offset_commit(stage: Stage, version: int) -> list[Ask]:
+    group, node = stage.group, stage.group_node
+    unknown_member = commit_request(group, stage.topic, version, generation_id_or_member_epoch=7, member_id="nobody")
+    asks = [commit_request(group, stage.topic, version), commit_request(group, None, version), unknown_member]
+    return [Ask(request, node) for request in asks]
+
+
+def offset_fetch(stage: Stage, version: int) -> list[Ask]:
+    partitions = [0, 1]
+
+    def ask(group: str, everything: bool = False) -> Ask:
+        row = {**topic_key(stage.topic, version, 10, "name"), "partition_indexes": partitions}
+        topics = None if everything else [row]
+        if version >= 8:
+            return Ask(build(9, groups=[{"group_id": group, "topics": topics}]), stage.group_node)
+        return Ask(build(9, group_id=group, topics=topics), stage.group_node)
+
+    asks = [ask(stage.group)]
+    if version >= 2:
+        asks.append(ask(stage.group, everything=True))
+    return asks
+
+
+def find_coordinator(stage: Stage, version: int) -> list[Ask]:
+    def ask(key: str, key_type: int) -> Ask:
+        if version >= 4:
+            return Ask(build(10, key_type=key_type, coordinator_keys=[key]))
+        return Ask(build(10, key=key, key_type=key_type))
+
+    coordinator(stage.target, "group")
+    asks = [ask("group", 0)]
+    if version >= 1:
+        asks.append(ask("group", 9))
+    return asks
+
+
+def join_group(stage: Stage, version: int) -> list[Ask]:
+    group = unique("group")
+    node = coordinator(stage.target, group)
+    protocols = [{"name": "range", "metadata": b"mine"}]
+    fields: dict[str, Any] = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "member_id": ""}
+    fields |= {"protocol_type": "consumer", "protocols": protocols}
+    asks = [build(11, group_id=group, **fields), build(11, group_id="", **fields)]
+    asks.append(build(11, group_id=group, **{**fields, "session_timeout_ms": 10}))
+    asks.append(build(11, group_id=group, **{**fields, "member_id": "nobody"}))
+    asks.append(build(11, group_id=unique("group"), **{**fields, "protocols": []}))
+    return [Ask(request, node) for request in asks[:4]] + [Ask(asks[4], node)]
+
+
+def sync_group(stage: Stage, version: int) -> list[Ask]:
+    member = stage.member()
+    node = coordinator(stage.target, member.group)
+    names = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+
+    def ask(member_id: str, generation_id: int, **fields: Any) -> Ask:
+        group = {"group_id": member.group, "generation_id": generation_id, "member_id": member_id}
+        return Ask(build(14, assignments=[], **group, **{**names, **fields}), node)
+
+    asks = [ask(member.member_id, 1), ask("nobody", 1), ask(member.member_id, 9)]
+    if version >= 5:
+        asks.append(ask(member.member_id, 1, protocol_name="other"))
+    return asks
+
+
+def heartbeat(stage: Stage, version: int) -> list[Ask]:
+    member = stage.member()
+    node = coordinator(stage.target, member.group)
+
+    def ask(member_id: str, generation_id: int, group: str = member.group) -> Ask:
+        return Ask(build(12, group_id=group, generation_id=generation_id, member_id=member_id), node)
+
+    return [ask(member.member_id, 1), ask(member.member_id, 9), ask("nobody", 1), ask("nobody", 1, "")]
+
+
+def leave_group(stage: Stage, version: int) -> list[Ask]:
+    member = stage.member()
+    node = coordinator(stage.target, member.group)
+
+    def ask(member_id: str) -> Ask:
+        if version >= 3:
+            return Ask(build(13, group_id=member.group, members=[{"member_id": member_id}]), node)
+        return Ask(build(13, group_id=member.group, member_id=member_id), node)
+
+    return [ask("nobody"), ask(member.member_id), ask(member.member_id)]
+
+
+def describe_groups(stage: Stage, version: int) -> list[Ask]:
+    member = stage.member()
+    alive = Ask(build(15, groups=[member.group]), coordinator(stage.target, member.group))
+    nobody = unique("group")
+    asks = [alive, Ask(build(15, groups=[stage.group]), stage.group_node)]
+    return [*asks, Ask(build(15, groups=[nobody]), coordinator(stage.target, nobody))]
+
+
+def list_groups(stage: Stage, version: int) -> list[Ask]:
+    filters = {"states_filter": ["Empty"]} if version >= 4 else {}
+    types = {"types_filter": ["classic"]} if version >= 5 else {}
+    return [Ask(build(16, **filters, **types), stage.group_node)]
+
+
+def api_versions(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(18, client_software_name="raw", client_software_version="1"))]
+
+
+def create_topics(stage: Stage, version: int) -> list[Ask]:
+    def ask(name: str, partitions: int = 1, factor: int = 1, validate_only: bool = False, **configs: str) -> Ask:
+        entries = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        row = {"name": name, "num_partitions": partitions, "replication_factor": factor, "assignments": []}
+        return Ask(build(19, topics=[{**row, "configs": entries}], timeout_ms=9000, validate_only=validate_only))
+
+    asks = [ask(unique("topic"), retention_ms="1000"), ask(stage.topic.name), ask("not a name")]
+    asks += [ask(unique("topic"), partitions=0), ask(unique("topic"), factor=9), ask(unique("topic"), no_such="1")]
+    asks += [ask(unique("topic"), retention_ms="soon"), ask(unique("topic"), validate_only=True)]
+    if version >= 4:  # broker defaults (KIP-464)
+        asks.append(ask(unique("topic"), partitions=-1, factor=-1))
+    return asks
+
+
+def delete_topics(stage: Stage, version: int) -> list[Ask]:
+    topic = create_topic(stage.target)
+    if version >= 6:
+        by_id = build(20, topics=[{"name": None, "topic_id": topic.topic_id}], timeout_ms=9000)
+        missing_id = build(20, topics=[{"name": None, "topic_id": MISSING_ID}], timeout_ms=9000)
+        missing = build(20, topics=[{"name": MISSING}], timeout_ms=9000)
+        return [Ask(by_id), Ask(missing_id), Ask(missing)]
+    names = [build(20, topic_names=[name], timeout_ms=9000) for name in (topic.name, MISSING)]
+    return [Ask(request) for request in names]
+
+
+def delete_records(stage: Stage, version: int) -> list[Ask]:
+    topic = filled_topic(stage.target)
+
+    def ask(name: str, partition: int, offset: int) -> Ask:
+        topics = [{"name": name, "partitions": [{"partition_index": partition, "offset": offset}]}]
+        return Ask(build(21, topics=topics, timeout_ms=9000), topic.leaders[0])
+
+    asks = [ask(topic.name, 0, 2), ask(topic.name, 0, 9), ask(topic.name, 0, 1), ask(topic.name, 0, -1)]
+    return [*asks, ask(topic.name, 7, 0), ask(MISSING, 0, 0)]
+
+
+def init_producer_id(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(22, transactional_id=None, transaction_timeout_ms=1000, producer_id=-1, producer_epoch=-1))]
+
+
+def offset_for_leader_epoch(stage: Stage, version: int) -> list[Ask]:
+    def ask(name: str, partition: int, epoch: int) -> Ask:
+        row = {"partition": partition, "current_leader_epoch": -1, "leader_epoch": epoch}
+        return Ask(
+            build(23, replica_id=-2, topics=[{"topic": name, "partitions": [row]}]), stage.topic.leaders[0]
+        )
+
+    return [ask(stage.topic.name, 0, 0), ask(stage.topic.name, 0, 5), ask(stage.topic.name, 9, 0), ask(MISSING, 0, 0)]
+
+
+def describe_configs(stage: Stage, version: int) -> list[Ask]:
+    def ask(kind: int, name: str, *keys: str, node: int = 0) -> Ask:
+        row = {"resource_type": kind, "resource_name": name, "configuration_keys": list(keys) or None}
+        more: dict[str, Any] = {"include_synonyms": True} if version >= 1 else {}
+        if version >= 3:
+            more["include_documentation"] = True
+        return Ask(build(32, resources=[row], **more), node)
+
+    asks = [ask(TOPIC, stage.topic.name, "retention.ms"), ask(TOPIC, MISSING), ask(BROKER, "0", "num.io.threads")]
+    return [*asks, ask(BROKER, "77"), ask(99, "what")]
+
+
+def alter_configs(stage: Stage, version: int) -> list[Ask]:
+    def ask(kind: int, name: str, key: str, value: str) -> Ask:
+        row = {"resource_type": kind, "resource_name": name, "configs": [{"name": key, "value": value}]}
+        return Ask(build(33, resources=[row], validate_only=False))
+
+    topic = create_topic(stage.target)
+    asks = [ask(TOPIC, topic.name, "retention.ms", "5000"), ask(TOPIC, topic.name, "retention.ms", "soon")]
+    return [*asks, ask(TOPIC, MISSING, "retention.ms", "5000"), ask(TOPIC, topic.name, "no.such", "1")]
+
+
+def incremental_alter_configs(stage: Stage, version: int) -> list[Ask]:
+    def ask(kind: int, name: str, key: str, value: str | None, operation: int = 0) -> Ask:
+        config = {"name": key, "config_operation": operation, "value": value}
+        row = {"resource_type": kind, "resource_name": name, "configs": [config]}
+        return Ask(build(44, resources=[row], validate_only=False))
+
+    topic = create_topic(stage.target)
+    asks = [ask(TOPIC, topic.name, "retention.ms", "5000"), ask(TOPIC, topic.name, "retention.ms", None, 1)]
+    asks += [ask(TOPIC, topic.name, "cleanup.policy", "compact", 2), ask(TOPIC, topic.name, "retention.ms", "1", 2)]
+    asks += [ask(TOPIC, topic.name, "retention.ms", "soon"), ask(TOPIC, MISSING, "retention.ms", "1")]
+    return [*asks, ask(TOPIC, topic.name, "no.such", "1"), ask(99, "what", "retention.ms", "1")]
+
+
+def describe_log_dirs(stage: Stage, version: int) -> list[Ask]:
+    topics = [{"topic": stage.topic.name, "partitions": [0]}]
+    return [Ask(build(35, topics=topics), stage.topic.leaders[0])]
+
+
+def create_partitions(stage: Stage, version: int) -> list[Ask]:
+    topic = create_topic(stage.target)
+
+    def ask(name: str, count: int) -> Ask:
+        return Ask(build(37, topics=[{"name": name, "count": count, "assignments": None}], timeout_ms=9000))
+
+    return [ask(topic.name, 3), ask(topic.name, 3), ask(topic.name, 1), ask(topic.name, 0), ask(MISSING, 2)]
+
+
+def delete_groups(stage: Stage, version: int) -> list[Ask]:
+    member = stage.member()
+    alive = Ask(build(42, groups_names=[member.group]), coordinator(stage.target, member.group))
+    nobody, empty = unique("group"), stage.committed_group()
+    node = coordinator(stage.target, empty)
+    asks = [alive, Ask(build(42, groups_names=[empty]), node)]
+    return [*asks, Ask(build(42, groups_names=[nobody]), coordinator(stage.target, nobody))]
+
+
+def offset_delete(stage: Stage, version: int) -> list[Ask]:
+    group, nobody = stage.committed_group(), unique("group")
+    node = coordinator(stage.target, group)
+    topics = [{"name": stage.topic.name, "partitions": [{"partition_index": 0}, {"partition_index": 9}]}]
+    asks = [Ask(build(47, group_id=group, topics=topics), node)]
+    return [*asks, Ask(build(47, group_id=nobody, topics=topics), coordinator(stage.target, nobody))]
+
+
+def describe_client_quotas(stage: Stage, version: int) -> list[Ask]:
+    components = [{"entity_type": "client-id", "match_type": 0, "match": "raw-nobody"}]
+    return [Ask(build(48, components=components, strict=True))]
+
+
+def alter_client_quotas(stage: Stage, version: int) -> list[Ask]:
+    def ask(key: str, value: float, kind: str = "client-id", remove: bool = False) -> Ask:
+        entity = [{"entity_type": kind, "entity_name": unique("client")}]
+        entry = {"entity": entity, "ops": [{"key": key, "value": value, "remove": remove}]}
+        return Ask(build(49, entries=[entry], validate_only=False))
+
+    return [ask("producer_byte_rate", 1e9), ask("no_such_rate", 5.0), ask("producer_byte_rate", 5.0, kind="colour")]
+
+
+def describe_cluster(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(60)), Ask(build(60, include_cluster_authorized_operations=True))]
+
+
+def describe_producers(stage: Stage, version: int) -> list[Ask]:
+    def ask(name: str, partition: int) -> Ask:
+        return Ask(build(61, topics=[{"name": name, "partition_indexes": [partition]}]), stage.topic.leaders[0])
+
+    return [ask(stage.topic.name, 0), ask(stage.topic.name, 9), ask(MISSING, 0)]
+
+
+def list_config_resources(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(74, resource_types=[TOPIC]) if version >= 1 else build(74))]
+
+
+def describe_topic_partitions(stage: Stage, version: int) -> list[Ask]:
+    topics = [{"name": stage.topic.name}, {"name": MISSING}]
+    asks = [Ask(build(75, topics=topics, response_partition_limit=2000, cursor=None))]
+    return [*asks, Ask(build(75, topics=topics[:1], response_partition_limit=1, cursor=None))]
+
+
+def elect_leaders(stage: Stage, version: int) -> list[Ask]:
+    topics = [{"topic": stage.topic.name, "partitions": [0]}]
+    return [Ask(build(43, election_type=0, topic_partitions=topics, timeout_ms=9000))]
+
+
+def list_reassignments(stage: Stage, version: int) -> list[Ask]:
+    topics = [{"name": stage.topic.name, "partition_indexes": [0]}]
+    return [Ask(build(46, topics=topics, timeout_ms=9000))]
+
+
+def empty_acls(stage: Stage, version: int) -> list[Ask]:
+    fields = {"resource_type_filter": 1, "operation": 1, "permission_type": 1, "pattern_type_filter": 1}
+    return [Ask(build(29, **fields))]
+
+
+LOADING = {14, 15, 16}  # what a coordinator says while its shard is on the way
+
+
+def settled(stage: Stage, ask: Ask, version: int) -> Any:
+    """Sends one request; asks again while the coordinator's shard is still being loaded."""
+
+    def answer() -> Any:
+        reply = stage.target.ask(ask.request, version, ask.node)
+        return None if error_codes(reply.to_dict(json=False)) & LOADING else reply
+
+    return until(answer, f"{type(ask.request).__name__} v{version}")
+
+
+def error_codes(value: Any) -> set[int]:
+    """Every error code anywhere in an answer."""
+    if isinstance(value, dict):
+        own = {value["error_code"]} if "error_code" in value else set()
+        return own.union(*(error_codes(item) for item in value.values()))
+    if isinstance(value, list):
+        return set[int]().union(*(error_codes(item) for item in value))
+    return set()
+
+
+ROWS: dict[int, Row] = {
+    0: produce,
+    1: fetch,
+    2: list_offsets,
+    3: metadata,
+    8: offset_commit,
+    9: offset_fetch,
+    10: find_coordinator,
+    11: join_group,
+    12: heartbeat,
+    13: leave_group,
+    14: sync_group,
+    15: describe_groups,
+    16: list_groups,
+    18: api_versions,
+    19: create_topics,
+    20: delete_topics,
+    21: delete_records,
+    22: init_producer_id,
+    23: offset_for_leader_epoch,
+    29: empty_acls,
+    32: describe_configs,
+    33: alter_configs,
+    35: describe_log_dirs,
+    37: create_partitions,
+    42: delete_groups,
+    43: elect_leaders,
+    44: incremental_alter_configs,
+    46: list_reassignments,
+    47: offset_delete,
+    48: describe_client_quotas,
+    49: alter_client_quotas,
+    60: describe_cluster,
+    61: describe_producers,
+    74: list_config_resources,
+    75: describe_topic_partitions,
+}

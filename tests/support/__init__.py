@@ -1,0 +1,1 @@
+"""What the tests share: targets to run against, a raw wire client, the outside tools."""

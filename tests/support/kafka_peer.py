@@ -1,0 +1,110 @@
+"""Apache Kafka as the peer of the differential tests: fetched from Maven once, started on ports of its own.
+
+KAFKA_LIBS names a folder that already holds the jars; otherwise Maven copies them into .cache/ of the checkout.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from support.ports import HOST, free_ports
+from support.process import Child
+
+VERSION = "4.3.1"
+CLUSTER_ID = "dGFpbHJhY2UtcGVlci0wMA"
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / f"kafka-{VERSION}"
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>peer</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>
+{dependencies}</dependencies></project>
+"""
+ARTIFACTS = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+
+
+def missing() -> str | None:
+    """Says what is absent for running Kafka, as the line that would install it; None when all is there."""
+    if shutil.which("java") is None:
+        return "Java 17: apt-get install -y openjdk-17-jdk-headless"
+    if _ready_libs() is None and shutil.which("mvn") is None:
+        return "Maven: apt-get install -y maven (or KAFKA_LIBS=folder of the Apache Kafka jars)"
+    return None
+
+
+def _ready_libs() -> Path | None:
+    for folder in (os.environ.get("KAFKA_LIBS"), CACHE / "libs"):
+        if folder and list(Path(folder).glob("kafka-clients-*.jar")):
+            return Path(folder)
+    return None
+
+
+@functools.cache
+def libs() -> Path:
+    """The folder with the jars; fetches them with Maven the first time (about a minute)."""
+    if found := _ready_libs():
+        return found
+    CACHE.mkdir(parents=True, exist_ok=True)
+    rows = (f"<groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>" for g, a, v in ARTIFACTS)
+    (CACHE / "pom.xml").write_text(POM.format(dependencies="".join(f"<dependency>{r}</dependency>\n" for r in rows)))
+    with tempfile.TemporaryDirectory(dir=CACHE) as fresh:  # renamed when whole: a broken download leaves nothing behind
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}/libs"]
+        subprocess.run(command, cwd=CACHE, check=True)
+        Path(fresh, "libs").rename(CACHE / "libs")
+    return CACHE / "libs"
+
+
+def classpath() -> str:
+    """The class path for java -cp."""
+    return f"{libs()}/*"
+
+
+class KafkaPeer:
+    """One combined Kafka node with id 0, in a folder of its own."""
+
+    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
+        self.folder = folder
+        self.port = free_ports(2)
+        self.bootstrap = f"{HOST}:{self.port}"
+        self._write_properties(settings)
+        self.child: Child | None = None
+
+    def _write_properties(self, settings: dict[str, str]) -> None:
+        controller = f"{HOST}:{self.port + 1}"
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "0",
+            "controller.quorum.voters": f"0@{controller}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            **settings,
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = (f"{key}={value}\n" for key, value in properties.items())
+        (self.folder / "server.properties").write_text("".join(lines))
+
+    def start(self) -> None:
+        """Formats the data folder, starts the node, returns when it serves."""
+        java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", classpath()]
+        properties = str(self.folder / "server.properties")
+        format_command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties]
+        subprocess.run(format_command, check=True, capture_output=True)
+        self.child = Child(
+            [*java, "kafka.Kafka", properties], self.folder / "kafka.log", lambda line: "Kafka Server started" in line
+        )
+        self.child.wait_until_ready(60)
+
+    def stop(self) -> None:
+        """Ends the node."""
+        if self.child is not None:
+            self.child.stop()

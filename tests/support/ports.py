@@ -1,0 +1,27 @@
+"""Free ports in a row: brokers are nodes on neighbouring ports, so one free port is not enough."""
+
+import random
+import socket
+
+HOST = "127.0.0.1"
+LOWEST, HIGHEST = 20000, 31000  # below the kernel's ephemeral range, so that no client socket takes them meanwhile
+
+
+def free_ports(count: int) -> int:
+    """Answers the first of count neighbouring TCP ports that nobody holds."""
+    chooser = random.SystemRandom()
+    for _ in range(200):
+        first = chooser.randrange(LOWEST, HIGHEST)
+        if all(is_free(first + n) for n in range(count)):
+            return first
+    raise OSError(f"no {count} neighbouring free ports between {LOWEST} and {HIGHEST}")
+
+
+def is_free(port: int) -> bool:
+    """Tells whether the port can be bound on the loopback."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,97 @@
+"""The clusters that every compat script runs against: Tailrace with one and three brokers, and Apache Kafka.
+
+TARGET_<NAME>=host:port uses a running cluster instead of starting one.
+"""
+
+import os
+import shutil
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.kafka_peer import KafkaPeer
+from support.raw import REQUESTS, Raw
+from support.tailrace_cluster import TailraceCluster
+
+BROKERS = {"tailrace1": 1, "tailrace3": 3, "kafka": 1}
+# Both must be told the same; what the scripts need is short group timers and nothing that waits.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "6",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One running cluster."""
+
+    name: str
+    host: str
+    port: int
+    folder: Path
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port of node 0."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def brokers(self) -> int:
+        """How many brokers it has."""
+        return BROKERS[self.name]
+
+    @property
+    def is_kafka(self) -> bool:
+        """True for Apache Kafka."""
+        return self.name == "kafka"
+
+    def raw(self, node: int = 0, **options: Any) -> Raw:
+        """A raw connection to a node; at Tailrace node n is the gateway's port + n."""
+        return Raw(self.host, self.port + node, **options)
+
+    def ask(self, request: Any, version: int, node: int = 0) -> Any:
+        """One request on a connection of its own."""
+        with self.raw(node) as connection:
+            return connection.ask(request, version)
+
+    def served(self) -> dict[int, tuple[int, int]]:
+        """The version range of every API that it advertises."""
+        answer = self.ask(REQUESTS[18](client_software_name="raw", client_software_version="1"), 3)
+        return {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+
+class Targets:
+    """Starts each cluster when it is first asked for, keeps it for the session."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Target] = {}
+        self._stack = ExitStack()
+
+    def get(self, name: str) -> Target:
+        """The running cluster of that name."""
+        if name not in self._running:
+            self._running[name] = self._given(name) or self._start(name)
+        return self._running[name]
+
+    def _given(self, name: str) -> Target | None:
+        address = os.environ.get(f"TARGET_{name.upper()}")
+        if not address:
+            return None
+        host, _, port = address.rpartition(":")
+        return Target(name, host, int(port), Path(tempfile.gettempdir()))
+
+    def _start(self, name: str) -> Target:
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        cluster = KafkaPeer(folder, SETTINGS) if name == "kafka" else TailraceCluster(folder, BROKERS[name], SETTINGS)
+        self._stack.callback(cluster.stop)
+        cluster.start()
+        host, _, port = cluster.bootstrap.rpartition(":")
+        return Target(name, host, int(port), folder)
+
+    def close(self) -> None:
+        """Stops what was started."""
+        self._stack.close()

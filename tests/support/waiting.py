@@ -1,0 +1,25 @@
+"""Waiting for a state that only asking again can show: the one place in the tests that does so.
+
+A client of a cluster has no event for "the topic has a leader now"; everything else waits on events.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+PAUSE_S = 0.02
+
+
+def until(ask: Callable[[], T | None], what: str, timeout_s: float = 15) -> T:
+    """Asks until the answer is neither None nor False; raises TimeoutError naming what was awaited."""
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while True:
+        answer = ask()
+        if answer is not None and answer is not False:
+            return answer
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout_s} s, last answer {answer!r}")
+        pause.wait(PAUSE_S)
