@@ -1,0 +1,10 @@
+"""Every config of Apache Kafka 4.3.1 and of Tailrace once, and what a role or a topic makes of them."""
+
+from __future__ import annotations
+
+from tailrace.config.config import Config
+from tailrace.config.definition import ConfigDef, ConfigError
+from tailrace.config.definitions import DEFINITIONS, TOPIC_DEFINITIONS
+from tailrace.config.topic import TopicConfig
+
+__all__ = ["DEFINITIONS", "TOPIC_DEFINITIONS", "Config", "ConfigDef", "ConfigError", "TopicConfig"]

@@ -1,0 +1,173 @@
+"""The settings of one role: flag over environment over file over default, every value checked when it is read.
+
+Dynamic configs (KIP-226) lie above: a broker's own, then the cluster-wide default, then what was given at start.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tailrace.config import properties
+from tailrace.config.definition import ConfigDef, ConfigError, Scope, Value
+from tailrace.config.definitions import DEFINITIONS
+from tailrace.config.values import Values
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as somebody wrote it, and where."""
+
+    text: str
+    value: Value
+    origin: str
+
+
+Layer = Mapping[str, Given]
+
+
+def environment_name(definition: ConfigDef) -> str:
+    """`KAFKA_MIN_INSYNC_REPLICAS`; our own keys begin with TAILRACE_."""
+    prefix = "TAILRACE_" if definition.scope is Scope.OURS else "KAFKA_"
+    return prefix + definition.attribute.upper()
+
+
+_BY_ENVIRONMENT = {environment_name(definition): definition.name for definition in DEFINITIONS.values()}
+_DEFAULTS = {name: definition.default for name, definition in DEFINITIONS.items()}
+_ATTRIBUTES = {name: definition.attribute for name, definition in DEFINITIONS.items()}
+
+
+class Config(Values):
+    """Values by attribute (`config.min_insync_replicas`) or by key; `warnings` are sentences for the log."""
+
+    def __init__(
+        self,
+        static: Layer,
+        warnings: tuple[str, ...] = (),
+        dynamic_default: Layer | None = None,
+        dynamic_broker: Layer | None = None,
+    ) -> None:
+        self.static = static
+        self.warnings = warnings
+        self.dynamic_default: Layer = dynamic_default or {}
+        self.dynamic_broker: Layer = dynamic_broker or {}
+        effective = dict(_DEFAULTS)
+        for layer in (static, self.dynamic_default, self.dynamic_broker):
+            effective.update((name, given.value) for name, given in layer.items())
+        self._effective = effective
+        super().__init__({_ATTRIBUTES[name]: value for name, value in effective.items()})
+
+    @classmethod
+    def load(
+        cls,
+        role: str,
+        file: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        file_name: str = "server.properties",
+    ) -> Config:
+        """Reads all; `file` is the text of a .properties file. Raises ConfigError (one sentence) if a value is bad.
+
+        An unknown key is an error in `overrides` (somebody just typed it) and a warning elsewhere.
+        """
+        warnings: list[str] = []
+        static: dict[str, Given] = {}
+        static.update(_from_file(file or "", file_name, warnings))
+        static.update(_from_environment(environ or {}, warnings))
+        static.update(_from_overrides(overrides or {}))
+        if "process.roles" not in static and role in {"broker", "controller"}:
+            static["process.roles"] = Given(role, (role,), "the role that was started")
+        warnings += _not_honoured(static)
+        return cls(static, tuple(warnings))
+
+    def get(self, name: str) -> Value:
+        """The effective value of a key; KeyError for a key that does not exist."""
+        return self._effective[name]
+
+    def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> Config:
+        """The same settings under other dynamic configs; what no longer parses is left out with a warning."""
+        warnings: list[str] = []
+        layers = [_dynamic_layer(source, warnings) for source in (default, broker)]
+        return Config(self.static, (*self.warnings, *warnings), layers[0], layers[1])
+
+    def set_somewhere(self, name: str) -> bool:
+        """Whether anybody set the key, at start or dynamically."""
+        return name in self.static or name in self.dynamic_default or name in self.dynamic_broker
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """` Did you mean …?` with the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def _given(name: str, text: str, origin: str) -> Given:
+    definition = DEFINITIONS[name]
+    try:
+        return Given(text, definition.parse(text), origin)
+    except ConfigError:
+        shown = "[hidden]" if definition.sensitive else repr(text)
+        raise ConfigError(
+            f"{name}={shown} from {origin} is not a valid value: it must be {definition.allowed}."
+        ) from None
+
+
+def _from_file(text: str, file_name: str, warnings: list[str]) -> dict[str, Given]:
+    try:
+        entries = properties.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{file_name} cannot be read: {error}.") from None
+    layer: dict[str, Given] = {}
+    for name, (value, line) in entries.items():
+        origin = f"{file_name}, line {line}"
+        if name in DEFINITIONS:
+            layer[name] = _given(name, value, origin)
+        else:
+            warnings.append(f"{name} from {origin} is not a config and is ignored.{suggestion(name, DEFINITIONS)}")
+    return layer
+
+
+def _from_environment(environ: Mapping[str, str], warnings: list[str]) -> dict[str, Given]:
+    layer: dict[str, Given] = {}
+    for variable in sorted(environ):
+        if not variable.startswith(("KAFKA_", "TAILRACE_")):
+            continue
+        name = _BY_ENVIRONMENT.get(variable)
+        if name is None:
+            hint = suggestion(variable, _BY_ENVIRONMENT)
+            warnings.append(f"The environment variable {variable} is not a config and is ignored.{hint}")
+        else:
+            layer[name] = _given(name, environ[variable], f"the environment variable {variable}")
+    return layer
+
+
+def _from_overrides(overrides: Mapping[str, str]) -> dict[str, Given]:
+    layer: dict[str, Given] = {}
+    for name, text in overrides.items():
+        if name not in DEFINITIONS:
+            raise ConfigError(f"{name} from --set is not a config.{suggestion(name, DEFINITIONS)}")
+        layer[name] = _given(name, text, "--set")
+    return layer
+
+
+def _dynamic_layer(source: Mapping[str, str], warnings: list[str]) -> dict[str, Given]:
+    layer: dict[str, Given] = {}
+    for name, text in source.items():
+        if name not in DEFINITIONS:
+            continue  # listener.name.… and keys of newer versions: stored, described by nobody, used by nobody
+        try:
+            layer[name] = _given(name, text, "a dynamic config")
+        except ConfigError as error:
+            warnings.append(str(error))
+    return layer
+
+
+def _not_honoured(static: Layer) -> list[str]:
+    """Sentences about keys that were changed from their default and have no effect yet."""
+    return [
+        f"{name} from {given.origin} is accepted but has no effect in Tailrace yet."
+        for name, given in static.items()
+        if not DEFINITIONS[name].honoured and given.value != DEFINITIONS[name].default
+    ]

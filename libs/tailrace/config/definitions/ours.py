@@ -1,0 +1,74 @@
+"""Tailrace's own keys. As environment variables they begin with TAILRACE_, Kafka's with KAFKA_."""
+
+from __future__ import annotations
+
+from tailrace.config.definition import OneOf, Words
+from tailrace.config.definitions.row import INT, INT_MAX, LIST, LONG, STRING, at_least, between, ours
+
+ROWS = (
+    ours("data.dir", STRING, "data", None, "Directory under which every role keeps its data."),
+    ours("run.dir", STRING, None, None, "Directory of pid files and Unix sockets; where unset, data.dir/run."),
+    ours(
+        "metadata.url",
+        STRING,
+        None,
+        None,
+        "SQLAlchemy URL of the metadata log; where unset, SQLite in data.dir/metadata.db.",
+    ),
+    ours("quota.url", STRING, None, None, "Where quota services share their state; where unset, in memory."),
+    ours(
+        "gateway.advertise",
+        STRING,
+        "gateway",
+        OneOf(("gateway", "brokers")),
+        "Whether clients are told the gateway's addresses or the brokers' own listeners.",
+    ),
+    ours(
+        "gateway.advertised.host",
+        STRING,
+        None,
+        None,
+        "Host that clients are told; where unset, the address each client connected to.",
+    ),
+    ours(
+        "gateway.advertised.port",
+        INT,
+        None,
+        between(1, 65_535),
+        "Port of node 0 that clients are told; where unset, gateway.port.",
+    ),
+    ours("gateway.port", INT, 9092, between(0, 65_535), "Port of node 0 at the gateway; node n is at port + n."),
+    ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Words(), "Addresses the gateway listens on."),
+    ours("admin.port", INT, 8080, between(0, 65_535), "Port of the gateway's REST API and health pages; 0 picks one."),
+    ours("health.port", INT, 0, between(0, 65_535), "Port of a role's health and metrics pages; 0 picks one."),
+    ours("health.listen", STRING, "127.0.0.1", None, "Address of a role's health and metrics pages."),
+    ours(
+        "quota.unavailable",
+        STRING,
+        "last",
+        OneOf(("last", "open", "closed")),
+        "What holds while the quota service is away: the last lease's rates, no limit, or a trickle.",
+    ),
+    ours(
+        "quota.lease.ms",
+        INT,
+        500,
+        between(50, 10_000),
+        "Life of a quota lease; gateways renew at half of it.",
+    ),
+    ours("quota.max.entries", INT, 10_000, at_least(1), "Client ids whose rates a gateway or quota service keeps."),
+    ours(
+        "quota.max.throttle.ms",
+        INT,
+        15_000,
+        at_least(1),
+        "Longest throttle of one answer: a third of the clients' session timeout, so that a muted member survives.",
+    ),
+    ours(
+        "connection.max.unsent.bytes",
+        LONG,
+        8_388_608,
+        between(65_536, INT_MAX),
+        "Bytes of answers that may wait for a client that does not read; then its requests wait too.",
+    ),
+)
