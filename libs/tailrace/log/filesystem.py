@@ -1,0 +1,190 @@
+"""The Filesystem port of the log and the real one. The twin that fails, tears and crashes is log/memory.py.
+
+Paths are strings. Errors are OSError, as the kernel gives them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from tailrace.records.batch import Bytes
+
+
+class FileStat(NamedTuple):
+    """What is known of a file without reading it."""
+
+    size_bytes: int
+    modified_ms: int
+
+
+class File(Protocol):
+    """An open file. It stays readable after its name is removed, until the last reference to it goes."""
+
+    def fileno(self) -> int:
+        """The descriptor, for sendfile."""
+        ...
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Up to length bytes from position; fewer only at the end of the file."""
+        ...
+
+    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
+        """Writes all the buffers one after the other from position."""
+        ...
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None:
+        """Returns when the content is on the disk."""
+        ...
+
+    def stat(self) -> FileStat: ...
+
+
+class Filesystem(Protocol):
+    """What the log needs of a file system."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Opens for reading and writing; FileNotFoundError unless create."""
+        ...
+
+    def list(self, path: str) -> list[str]:
+        """The names in a directory, in no order."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Makes it with its parents; no error if it is there."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Replaces target at once."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Removes a file or an empty directory."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Returns when creations, renames and removals in it are on the disk."""
+        ...
+
+    def lock(self, path: str) -> File:
+        """Holds the lock file until the returned file is gone; BlockingIOError if another holds it."""
+        ...
+
+
+class RealFile:
+    """A descriptor that closes itself with its last reference, so that slices of a deleted segment stay readable."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, path: str, flags: int) -> None:
+        self._fd = -1
+        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def pread(self, length: int, position: int) -> bytes:
+        data = os.pread(self._fd, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        rest = length - len(data)
+        while rest and (data := os.pread(self._fd, rest, position + length - rest)):
+            parts.append(data)
+            rest -= len(data)
+        return b"".join(parts)
+
+    def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
+        total = 0
+        for buffer in buffers:
+            total += len(buffer)
+        if len(buffers) <= _IOV_MAX:
+            written = os.pwritev(self._fd, buffers, position)
+            if written == total:
+                return
+        self._write_rest(b"".join(buffers), position)
+
+    def _write_rest(self, data: bytes, position: int) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._fd, view, position)
+            position += written
+            view = view[written:]
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._fd, size_bytes)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def stat(self) -> FileStat:
+        status = os.fstat(self._fd)
+        return FileStat(status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+_IOV_MAX = os.sysconf("SC_IOV_MAX")
+
+
+class RealFilesystem:
+    """The operating system's files."""
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        return RealFile(path, os.O_RDWR | (os.O_CREAT if create else 0))
+
+    def list(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except IsADirectoryError:
+            os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> RealFile:
+        file = self.open(path, create=True)
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
+
+
+def join(directory: str, name: str) -> str:
+    """The path of name in directory."""
+    return f"{directory}/{name}"
+
+
+def read_file(filesystem: Filesystem, path: str) -> bytes:
+    """The whole content."""
+    file = filesystem.open(path)
+    return file.pread(file.stat().size_bytes, 0)
+
+
+def write_file_atomically(filesystem: Filesystem, directory: str, name: str, content: bytes) -> None:
+    """Replaces a small file so that after a crash either the old or the new content is there (Kafka's .tmp and rename)."""
+    path = join(directory, name)
+    file = filesystem.open(path + ".tmp", create=True)
+    file.truncate(0)
+    file.pwritev([content], 0)
+    file.sync()
+    filesystem.rename(path + ".tmp", path)
+    filesystem.sync_directory(directory)

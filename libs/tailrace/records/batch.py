@@ -1,0 +1,199 @@
+"""Record batch v2 (magic 2, KIP-98) as a view on bytes.
+
+The broker never decodes records on the hot path: it reads the 61-byte header, checks the CRC-32C over everything from
+the attributes on, and stamps the base offset and the leader epoch, which lie outside the CRC. Refusals are ApiError.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.compression import Codec
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+WritableBytes: TypeAlias = bytearray | memoryview
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12  # base offset and batch length, which batch_length does not count
+MAGIC: Final = 2
+
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
+MAX_TIMESTAMP_POSITION: Final = 35
+RECORD_COUNT_POSITION: Final = 57
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40  # base_timestamp is the time from which tombstones may go (KIP-534)
+
+_OFFSET_AND_LENGTH: Final = Struct(">qi")
+_BASE_OFFSET: Final = Struct(">q")
+_LEADER_EPOCH: Final = Struct(">i")
+_CRC: Final = Struct(">I")
+_ATTRIBUTES: Final = Struct(">h")
+_MAX_TIMESTAMP: Final = Struct(">q")
+_RECORD_COUNT: Final = Struct(">i")
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records, as they are on the wire and on disk."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> Codec:
+        try:
+            return Codec(self.attributes & COMPRESSION_MASK)
+        except ValueError:
+            raise corrupt("unknown compression type") from None
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & DELETE_HORIZON)
+
+
+def corrupt(message: str) -> ApiError:
+    """What a damaged batch is answered with."""
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, message)
+
+
+def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
+    """The header at position, unchecked; the buffer must hold 61 bytes from there."""
+    return BatchHeader._make(HEADER.unpack_from(buffer, position))
+
+
+def validate(buffer: Bytes, position: int = 0) -> BatchHeader:
+    """The header of the whole, undamaged batch at position; else CORRUPT_MESSAGE or (other magic) INVALID_RECORD."""
+    if len(buffer) - position < HEADER_SIZE:
+        raise corrupt("fewer bytes than a record batch header")
+    header = tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))
+    if header[3] != MAGIC:
+        raise ApiError(ErrorCode.INVALID_RECORD, "record batches must have magic 2")
+    end = position + LOG_OVERHEAD + header[1]
+    if end > len(buffer) or header[1] < HEADER_SIZE - LOG_OVERHEAD:
+        raise corrupt("the record batch length does not fit its bytes")
+    if crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : end]) != header[4]:
+        raise corrupt("the record batch has a wrong CRC-32C")
+    return header
+
+
+def validate_produced(buffer: Bytes) -> BatchHeader:
+    """As validate, for a client's produce: exactly one batch, no control batch, a record for every offset."""
+    header = validate(buffer)
+    if header[1] + LOG_OVERHEAD != len(buffer):
+        raise ApiError(ErrorCode.INVALID_RECORD, "a produce request carries exactly one record batch a partition")
+    refuse_unproducible(header)
+    return header
+
+
+def refuse_unproducible(header: BatchHeader) -> None:
+    """INVALID_RECORD for what a client may not write although its bytes are undamaged."""
+    count = header[12]
+    if count <= 0 or header[6] != count - 1:
+        raise ApiError(ErrorCode.INVALID_RECORD, "the record count does not match the batch's offsets")
+    if header[5] & CONTROL:
+        raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if header[5] & COMPRESSION_MASK > Codec.ZSTD:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "unknown compression type")
+
+
+def stamp(buffer: WritableBytes, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Gives the batch at position its place in the log; both fields lie outside the CRC."""
+    _BASE_OFFSET.pack_into(buffer, position, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+
+
+def stamp_log_append_time(buffer: WritableBytes, position: int, now_ms: int) -> None:
+    """Sets the timestamp type and the max timestamp of the batch at position (message.timestamp.type) and its CRC."""
+    _, length = _OFFSET_AND_LENGTH.unpack_from(buffer, position)
+    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_POSITION)
+    _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME)
+    _MAX_TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, now_ms)
+    _seal(buffer, position, length + LOG_OVERHEAD)
+
+
+def without_records(header: BatchHeader) -> bytearray:
+    """The batch with no record left: what compaction keeps so that a producer's last sequence number survives."""
+    empty = bytearray(HEADER_SIZE)
+    # An empty batch is never compressed: there would be nothing valid to decompress.
+    attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
+    length = HEADER_SIZE - LOG_OVERHEAD
+    fields = header._replace(
+        batch_length=length, attributes=attributes, base_timestamp=header.max_timestamp, record_count=0
+    )
+    HEADER.pack_into(empty, 0, *fields)
+    _seal(empty, 0, HEADER_SIZE)
+    return empty
+
+
+def _seal(buffer: WritableBytes, position: int, size_bytes: int) -> None:
+    checked = memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size_bytes]
+    _CRC.pack_into(buffer, position + CRC_POSITION, crc32c(checked))
+
+
+def pack(header: BatchHeader, records: Bytes) -> bytearray:
+    """A whole batch from its header fields and its (compressed) records; batch_length and crc are computed."""
+    batch = bytearray(HEADER_SIZE + len(records))
+    HEADER.pack_into(batch, 0, *header._replace(batch_length=len(batch) - LOG_OVERHEAD))
+    batch[HEADER_SIZE:] = records
+    _seal(batch, 0, len(batch))
+    return batch
+
+
+def split(records: Bytes) -> list[memoryview]:
+    """The batches of a records field, by their lengths alone; CORRUPT_MESSAGE where the lengths do not add up."""
+    view = memoryview(records)
+    batches = []
+    position, end = 0, len(view)
+    while position < end:
+        if end - position < HEADER_SIZE:
+            raise corrupt("fewer bytes than a record batch header")
+        size = _OFFSET_AND_LENGTH.unpack_from(view, position)[1] + LOG_OVERHEAD
+        if size < HEADER_SIZE or position + size > end:
+            raise corrupt("the record batch length does not fit its bytes")
+        batches.append(view[position : position + size])
+        position += size
+    return batches

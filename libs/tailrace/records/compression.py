@@ -1,0 +1,119 @@
+"""Compression codecs of record batches, with a bound on what may come out.
+
+A few kilobytes of zstd can stand for gigabytes, so output goes into a buffer that grows up to the caller's bound.
+Snappy is written as Java writes it (xerial blocks) and read in both that and the raw form; lz4 is the frame format with
+independent blocks, the only ones Java reads.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from types import ModuleType
+from typing import Final
+
+import cramjam
+
+from tailrace.errors import ApiError, ErrorCode
+
+MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_SIZE: Final = 32 * 1024
+_INT: Final = Struct(">i")
+_FIRST_GUESS: Final = 64 * 1024
+_OUTPUT_FULL: Final = "failed to write whole buffer"
+
+
+class Codec(IntEnum):
+    """The compression type in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: Codec, data: bytes | bytearray | memoryview) -> bytes:
+    """The bytes as a client would have compressed them."""
+    if codec is Codec.NONE:
+        return bytes(data)
+    if codec is Codec.GZIP:
+        return bytes(cramjam.gzip.compress(data))
+    if codec is Codec.SNAPPY:
+        return _compress_xerial(memoryview(data))
+    if codec is Codec.LZ4:
+        compressor = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
+        compressor.compress(bytes(data))
+        return bytes(compressor.finish())
+    return bytes(cramjam.zstd.compress(data, level=3))
+
+
+def decompress(codec: Codec, data: bytes | bytearray | memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """The plain bytes; CORRUPT_MESSAGE if they are damaged or more than max_bytes (which is never allocated)."""
+    if codec is Codec.NONE:
+        return bytes(data)
+    try:
+        if codec is Codec.SNAPPY:
+            return _decompress_snappy(memoryview(data), max_bytes)
+        return _decompress_stream(
+            {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec], data, max_bytes
+        )
+    except cramjam.DecompressionError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"records cannot be decompressed: {error}") from error
+
+
+def _too_large(max_bytes: int) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"records decompress to more than {max_bytes} bytes")
+
+
+def _decompress_stream(codec: ModuleType, data: bytes | bytearray | memoryview, max_bytes: int) -> bytes:
+    size = min(max(_FIRST_GUESS, 6 * len(data)), max_bytes)
+    while True:
+        output = bytearray(size)
+        try:
+            return bytes(memoryview(output)[: codec.decompress_into(data, output)])
+        except cramjam.DecompressionError as error:
+            if _OUTPUT_FULL not in str(error):
+                raise
+            if size >= max_bytes:
+                raise _too_large(max_bytes) from None
+        size = min(size * 4, max_bytes)
+
+
+def _compress_xerial(data: memoryview) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for position in range(0, len(data), _XERIAL_BLOCK_SIZE):
+        block = bytes(cramjam.snappy.compress_raw(data[position : position + _XERIAL_BLOCK_SIZE]))
+        parts += (_INT.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _decompress_block(data, max_bytes)
+    output = bytearray()
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if len(data) - position < _INT.size:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a snappy block has no length")
+        (length,) = _INT.unpack_from(data, position)
+        position += _INT.size
+        if not 0 < length <= len(data) - position:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a snappy block does not fit its bytes")
+        output += _decompress_block(data[position : position + length], max_bytes - len(output))
+        position += length
+    return bytes(output)
+
+
+def _decompress_block(block: memoryview, max_bytes: int) -> bytes:
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > max_bytes:
+        raise _too_large(max_bytes)
+    # An element of snappy has two bytes or more and stands for at most 64: the claim itself may be the bomb.
+    if size > 64 * len(block):
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a snappy block claims more than it can hold")
+    output = bytearray(size)
+    return bytes(memoryview(output)[: cramjam.snappy.decompress_raw_into(block, output)])
