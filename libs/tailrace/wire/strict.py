@@ -15,7 +15,17 @@ from tailrace.wire.messages import ApiMessage
 
 Check: TypeAlias = Callable[[Any, int], int]
 
-_FIXED = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "float64": 8, "bool": 1, "uuid": 16, "bitfield": 4}
+_FIXED = {
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float64": 8,
+    "bool": 1,
+    "uuid": 16,
+    "bitfield": 4,
+}
 
 
 class Malformed(ValueError):

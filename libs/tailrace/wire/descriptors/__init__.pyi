@@ -631,6 +631,7 @@ class PreambleRequest(ApiMessage):
     advertised_host: str
     base_port: int
     session_expiry_ms: int
+    node_id: int
     def __init__(
         self,
         *args: Any,
@@ -641,6 +642,7 @@ class PreambleRequest(ApiMessage):
         advertised_host: str = ...,
         base_port: int = ...,
         session_expiry_ms: int = ...,
+        node_id: int = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...

@@ -1,0 +1,273 @@
+"""Fetch on the hot path, by hand. Versions 4-18.
+
+v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320), v11 rack (KIP-392), v12 flexible and
+last_fetched_epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state as a tag, v16 node endpoints (KIP-951).
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import Any, NamedTuple
+
+from tailrace.wire.produce import _uvarint
+from tailrace.wire.strict import Malformed, uvarint
+
+_I16 = Struct(">h")
+_I32 = Struct(">i")
+_HEAD = Struct(">ii")
+_THREE = Struct(">iii")
+_SESSION = Struct(">ii")
+_PARTITIONS = {
+    4: Struct(">iqi"),
+    5: Struct(">iqqi"),
+    9: Struct(">iiqqi"),
+    12: Struct(">iiqiqi"),
+}
+_ANSWER_HEAD = Struct(">ihi")
+_LEADER = Struct(">ii")
+
+
+class FetchPartition(NamedTuple):
+    """What is asked of one partition."""
+
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+class Fetch(NamedTuple):
+    """A decoded request; topics and forgotten are keyed by name (v4-12) or id (v13), as bytes."""
+
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: list[tuple[bytes, list[FetchPartition]]]
+    forgotten: list[tuple[bytes, list[int]]]
+    rack_id: str
+
+
+class _Reader:
+    """A position in a body; every read checks its bounds (an IndexError or struct.error ends the decode)."""
+
+    __slots__ = ("body", "flexible", "pos", "version")
+
+    def __init__(self, version: int, body: memoryview) -> None:
+        self.version, self.body, self.pos = version, body, 0
+        self.flexible = version >= 12
+
+    def count(self) -> int:
+        if self.flexible:
+            value, self.pos = uvarint(self.body, self.pos)
+            value -= 1
+        else:
+            (value,) = _I32.unpack_from(self.body, self.pos)
+            self.pos += 4
+        left = len(self.body) - self.pos
+        if not 0 <= value <= left:
+            raise Malformed(f"Fetch has a count of {value}, {left} bytes are left")
+        return value
+
+    def raw(self, size: int) -> bytes:
+        if size < 0 or self.pos + size > len(self.body):
+            raise Malformed(f"Fetch has a length of {size}, {len(self.body) - self.pos} bytes are left")
+        self.pos += size
+        return bytes(self.body[self.pos - size : self.pos])
+
+    def string(self) -> bytes:
+        if self.flexible:
+            size, self.pos = uvarint(self.body, self.pos)
+            return self.raw(size - 1)
+        (size,) = _I16.unpack_from(self.body, self.pos)
+        self.pos += 2
+        return self.raw(size)
+
+    def topic(self) -> bytes:
+        return self.raw(16) if self.version >= 13 else self.string()
+
+    def tags(self) -> dict[int, bytes]:
+        if not self.flexible:
+            return {}
+        if self.body[self.pos] == 0:
+            self.pos += 1
+            return {}
+        count, self.pos = uvarint(self.body, self.pos)
+        found = {}
+        for _ in range(count):
+            tag, self.pos = uvarint(self.body, self.pos)
+            size, self.pos = uvarint(self.body, self.pos)
+            found[tag] = self.raw(size)
+        return found
+
+
+def decode_fetch(version: int, body: memoryview) -> Fetch:
+    """Raises Malformed on anything that is not exactly one Fetch body of this version."""
+    reader = _Reader(version, body)
+    try:
+        fetch = _fetch(reader)
+    except (IndexError, error) as short:
+        raise Malformed("Fetch ends in the middle of a field") from short
+    if reader.pos != len(body):
+        raise Malformed(f"Fetch has {len(body)} bytes, its fields {reader.pos}")
+    return fetch
+
+
+def _fetch(reader: _Reader) -> Fetch:
+    version, body = reader.version, reader.body
+    replica_id, session_id, session_epoch = -1, 0, -1
+    if version <= 14:
+        (replica_id,) = _I32.unpack_from(body, 0)
+        reader.pos = 4
+    max_wait_ms, min_bytes, max_bytes = _THREE.unpack_from(body, reader.pos)
+    isolation_level = body[reader.pos + 12]
+    reader.pos += 13
+    if version >= 7:
+        session_id, session_epoch = _SESSION.unpack_from(body, reader.pos)
+        reader.pos += 8
+    topics = [_topic(reader) for _ in range(reader.count())]
+    forgotten = []
+    if version >= 7:
+        for _ in range(reader.count()):
+            key, count = reader.topic(), reader.count()
+            gone = []
+            for _ in range(count):
+                (index,) = _I32.unpack_from(body, reader.pos)
+                gone.append(index)
+                reader.pos += 4
+            forgotten.append((key, gone))
+            reader.tags()
+    rack = reader.string().decode("utf-8", "replace") if version >= 11 else ""
+    tags = reader.tags()
+    if version >= 15 and len(tags.get(1, b"")) >= 4:
+        (replica_id,) = _I32.unpack_from(tags[1])
+    return Fetch(
+        replica_id,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        topics,
+        forgotten,
+        rack,
+    )
+
+
+def _topic(reader: _Reader) -> tuple[bytes, list[FetchPartition]]:
+    version, body = reader.version, reader.body
+    key, count = reader.topic(), reader.count()
+    layout = _PARTITIONS[max(first for first in _PARTITIONS if first <= version)]
+    rows = []
+    for _ in range(count):
+        fields = layout.unpack_from(body, reader.pos)
+        reader.pos += layout.size
+        if version >= 12:
+            row = FetchPartition._make(fields)
+            reader.tags()
+        elif version >= 9:
+            row = FetchPartition(fields[0], fields[1], fields[2], -1, fields[3], fields[4])
+        elif version >= 5:
+            row = FetchPartition(fields[0], -1, fields[1], -1, fields[2], fields[3])
+        else:
+            row = FetchPartition(fields[0], -1, fields[1], -1, -1, fields[2])
+        rows.append(row)
+    reader.tags()
+    return key, rows
+
+
+class PartitionData(NamedTuple):
+    """One partition's part of an answer. leader: (leader_id, leader_epoch) hint, v12 and later (KIP-951)."""
+
+    partition: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: Any
+    leader: tuple[int, int] | None = None
+
+
+_ROW_V4 = Struct(">ihqqi")
+_ROW_V5 = Struct(">ihqqqi")
+_ROW_V11 = Struct(">ihqqqii")
+_ROW_V12 = Struct(">ihqqqBi")
+
+
+def encode_fetch_answer(
+    version: int,
+    correlation_id: int,
+    session_id: int,
+    error_code: int,
+    topics: list[tuple[bytes, list[PartitionData]]],
+    endpoints: bytes = b"\x00",
+) -> list[Any]:
+    """The response frame as a list of buffers; records are passed through, not copied.
+
+    endpoints is the tag section that ends the body (v16 node endpoints), built by node_endpoints.
+    """
+    flexible = version >= 12
+    head = bytearray(b"\x00") if flexible else bytearray()
+    head += _ANSWER_HEAD.pack(0, error_code, session_id) if version >= 7 else _I32.pack(0)
+    head += _uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics))
+    parts: list[Any] = [b""]
+    size = 0
+    for key, rows in topics:
+        if flexible:
+            head += key if version >= 13 else _uvarint(len(key) + 1) + key
+            head += _uvarint(len(rows) + 1)
+        else:
+            head += _I16.pack(len(key)) + key + _I32.pack(len(rows))
+        for row in rows:
+            head += _row_head(version, row)
+            if row.records:
+                size += len(head) + len(row.records)
+                parts.append(bytes(head))
+                parts.append(row.records)
+                head.clear()
+            if flexible:
+                head += _row_tags(row)
+        if flexible:
+            head += b"\x00"
+    if flexible:
+        head += endpoints
+    parts.append(bytes(head))
+    size += len(head)
+    parts[0] = _HEAD.pack(size + 4, correlation_id)
+    return parts
+
+
+def _row_head(version: int, row: PartitionData) -> bytes:
+    """Everything before the records, their length included. No aborted transactions, no preferred replica."""
+    length = len(row.records) if row.records else 0
+    index, code, high_watermark, stable, start = row[:5]
+    if version >= 12:
+        return _ROW_V12.pack(index, code, high_watermark, stable, start, 0, -1) + _uvarint(length + 1)
+    if version >= 11:
+        return _ROW_V11.pack(index, code, high_watermark, stable, start, -1, -1) + _I32.pack(length)
+    if version >= 5:
+        return _ROW_V5.pack(index, code, high_watermark, stable, start, -1) + _I32.pack(length)
+    return _ROW_V4.pack(index, code, high_watermark, stable, -1) + _I32.pack(length)
+
+
+def _row_tags(row: PartitionData) -> bytes:
+    if row.leader is None:
+        return b"\x00"
+    return b"\x01\x01\x09" + _LEADER.pack(*row.leader) + b"\x00"
+
+
+def node_endpoints(nodes: list[tuple[int, str, int]]) -> bytes:
+    """The body's tag section with node endpoints (tag 0): (node id, host, port) of the leaders hinted at."""
+    if not nodes:
+        return b"\x00"
+    inner = bytearray(_uvarint(len(nodes) + 1))
+    for node_id, host, port in nodes:
+        name = host.encode()
+        inner += _I32.pack(node_id) + _uvarint(len(name) + 1) + name + _I32.pack(port) + b"\x00\x00"
+    return b"\x01\x00" + _uvarint(len(inner)) + bytes(inner)

@@ -1,0 +1,186 @@
+"""The hand-written Produce and Fetch codecs agree with the schema-driven one, in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.fetch import PartitionData, decode_fetch, encode_fetch_answer, node_endpoints
+from tailrace.wire.header import parse_request_header
+from tailrace.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
+from tailrace.wire.produce import (
+    decode_produce,
+    encode_internal_produce,
+    encode_produce_answer,
+)
+
+TOPIC_ID = UUID(int=77)
+i32 = st.integers(-(2**31), 2**31 - 1)
+i64 = st.integers(-(2**63), 2**63 - 1)
+partitions = st.lists(st.tuples(i32, st.none() | st.binary(max_size=300)), max_size=4)
+topics = st.lists(st.tuples(st.text(max_size=20), partitions), max_size=3)
+
+
+def body_of(request: Any, version: int) -> memoryview:
+    return memoryview(codec.encode_request(request, version, 1, "c"))[4:][
+        parse_request_header(memoryview(codec.encode_request(request, version, 1, "c"))[4:]).body_offset :
+    ]
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@settings(max_examples=40, deadline=None)
+@given(asked=topics, acks=st.sampled_from([-1, 0, 1]), txn=st.none() | st.text(max_size=10))
+def test_produce_decodes_as_the_schema_says(version: int, asked: Any, acks: int, txn: str | None) -> None:
+    topic = ProduceRequest.TopicProduceData
+    request = ProduceRequest(
+        transactional_id=txn,
+        acks=acks,
+        timeout_ms=5,
+        topic_data=[
+            topic(
+                name=name,
+                topic_id=TOPIC_ID,
+                partition_data=[topic.PartitionProduceData(index=i, records=r) for i, r in rows],
+            )
+            for name, rows in asked
+        ],
+    )
+    ours = decode_produce(version, body_of(request, version))
+    assert ours.transactional_id == (None if txn is None else txn.encode())
+    assert (ours.acks, ours.timeout_ms) == (acks, 5)
+    keys = [TOPIC_ID.bytes if version >= 13 else name.encode() for name, _ in asked]
+    assert [t.key for t in ours.topics] == keys
+    rows = [[(p.partition, None if p.records is None else bytes(p.records)) for p in t.partitions] for t in ours.topics]
+    assert rows == [r for _, r in asked]
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_produce_answers_decode_as_the_schema_says(version: int) -> None:
+    key = TOPIC_ID.bytes if version >= 13 else b"topic"
+    frame = encode_produce_answer(version, 9, [(key, [(3, 0, 1234, -1, 5), (4, 6, -1, -1, -1)])])
+    assert codec.response_correlation_id(frame[4:]) == 9
+    answer: ProduceResponse = codec.decode_response(0, version, codec.response_body(0, version, frame[4:]))
+    first, second = answer.responses[0].partition_responses
+    assert (first.index, first.error_code, first.base_offset) == (3, 0, 1234)
+    assert first.log_start_offset == (5 if version >= 5 else -1)
+    assert (second.index, second.error_code, second.error_message) == (4, 6, None)
+
+
+def test_an_internal_produce_carries_the_shard_epoch_beside_the_batch() -> None:
+    frame = encode_internal_produce(
+        13, 5, "coordinator-0", TOPIC_ID.bytes, 7, b"r" * 200, shard_epoch=42, timeout_ms=1000
+    )
+    header = parse_request_header(memoryview(frame)[4:])
+    assert header.correlation_id == 5
+    assert header.client_id == "coordinator-0"
+    body = memoryview(frame)[4 + header.body_offset :]
+    ours = decode_produce(13, body)
+    assert ours.topics[0].partitions[0].shard_epoch == 42
+    assert bytes(ours.topics[0].partitions[0].records or b"") == b"r" * 200
+    schema: ProduceRequest = codec.decode_request(0, 13, body)
+    assert schema.topic_data[0].partition_data[0].index == 7
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@settings(max_examples=40, deadline=None)
+@given(
+    asked=st.lists(st.tuples(st.text(max_size=20), st.lists(st.tuples(i32, i64, i32, i32), max_size=3)), max_size=3),
+    gone=st.lists(st.tuples(st.text(max_size=5), st.lists(i32, max_size=3)), max_size=2),
+)
+def test_fetch_decodes_as_the_schema_says(version: int, asked: Any, gone: Any) -> None:
+    topic, forgotten = FetchRequest.FetchTopic, FetchRequest.ForgottenTopic
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=77,
+        isolation_level=1,
+        session_id=8,
+        session_epoch=9,
+        rack_id="r1",
+        topics=[
+            topic(
+                topic=name,
+                topic_id=TOPIC_ID,
+                partitions=[
+                    topic.FetchPartition(
+                        partition=p,
+                        fetch_offset=o,
+                        partition_max_bytes=m,
+                        current_leader_epoch=e,
+                        last_fetched_epoch=-1,
+                    )
+                    for p, o, m, e in rows
+                ],
+            )
+            for name, rows in asked
+        ],
+        forgotten_topics_data=[forgotten(topic=n, topic_id=TOPIC_ID, partitions=p) for n, p in gone],
+    )
+    ours = decode_fetch(version, body_of(request, version))
+    assert (ours.max_wait_ms, ours.min_bytes, ours.max_bytes, ours.isolation_level) == (500, 1, 77, 1)
+    assert (ours.session_id, ours.session_epoch) == ((8, 9) if version >= 7 else (0, -1))
+    assert [
+        [(p.partition, p.fetch_offset, p.max_bytes, p.current_leader_epoch) for p in rows] for _, rows in ours.topics
+    ] == [[(p, o, m, e if version >= 9 else -1) for p, o, m, e in rows] for _, rows in asked]
+    if version >= 7:
+        assert [p for _, p in ours.forgotten] == [p for _, p in gone]
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_fetch_answers_decode_as_the_schema_says(version: int) -> None:
+    key = TOPIC_ID.bytes if version >= 13 else b"topic"
+    rows = [
+        PartitionData(0, 0, 10, 10, 2, b"abc"),
+        PartitionData(1, 6, -1, -1, -1, None, (4, 7) if version >= 12 else None),
+        PartitionData(2, 0, 5, 5, 0, b"x" * 500),
+    ]
+    tags = node_endpoints([(4, "host", 9096)]) if version >= 16 else b"\x00"
+    frame = b"".join(bytes(b) for b in encode_fetch_answer(version, 3, 11, 0, [(key, rows)], tags))
+    answer: FetchResponse = codec.decode_response(1, version, codec.response_body(1, version, frame[4:]))
+    parts = answer.responses[0].partitions
+    assert [bytes(p.records or b"") for p in parts] == [b"abc", b"", b"x" * 500]
+    assert [p.high_watermark for p in parts] == [10, -1, 5]
+    if version >= 7:
+        assert answer.session_id == 11
+    if version >= 12:
+        assert (parts[1].current_leader.leader_id, parts[1].current_leader.leader_epoch) == (4, 7)
+    if version >= 16:
+        assert [(n.node_id, n.host, n.port) for n in answer.node_endpoints] == [(4, "host", 9096)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(noise=st.binary(max_size=200), version=st.integers(3, 13))
+def test_noise_is_malformed_or_decodes_but_never_breaks_produce(noise: bytes, version: int) -> None:
+    try:
+        decode_produce(version, memoryview(noise))
+    except codec.Malformed:
+        return
+
+
+@settings(max_examples=300, deadline=None)
+@given(noise=st.binary(max_size=200), version=st.integers(4, 18))
+def test_noise_is_malformed_or_decodes_but_never_breaks_fetch(noise: bytes, version: int) -> None:
+    try:
+        decode_fetch(version, memoryview(noise))
+    except codec.Malformed:
+        return
+
+
+@settings(max_examples=300, deadline=None)
+@given(noise=st.binary(max_size=120), key=st.sampled_from([k for k in ApiKey if k < 10000]))
+def test_noise_is_malformed_or_decodes_but_never_breaks_the_schema_codec(noise: bytes, key: ApiKey) -> None:
+    from tailrace.wire.apis import INTERNAL_APIS
+
+    api = INTERNAL_APIS[key]
+    for version in range(api.min_version, api.max_version + 1):
+        try:
+            codec.decode_request(key, version, noise)
+        except codec.Malformed:
+            continue
