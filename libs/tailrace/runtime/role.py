@@ -40,7 +40,7 @@ class Environment:
 class Opened(Protocol):
     """A role that runs: `ready` as architecture.md defines it, `addresses` by listener name.
 
-    Address names in use: "internal" ("unix:/path" or "host:port"), "client" (Kafka clients' "host:port", comma separated),
+    Address names in use: "internal" ("unix:/path" or "host:port"), "client" (Kafka clients, "host:port"),
     "admin" (REST and console). The runtime adds "http", where it serves health and metrics.
     A role may have `health() -> dict[str, bool]`; `/healthz` then shows it and fails while one of them is false.
     """

@@ -1,0 +1,110 @@
+"""Logging of every role: structlog to stderr; people see colours on a terminal, machines get logfmt or JSON."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger, Processor, WrappedLogger
+
+Format = Literal["human", "colour", "logfmt", "json"]
+FORMATS: tuple[Format, ...] = ("human", "colour", "logfmt", "json")
+LEVELS = ("debug", "info", "warning", "error")
+_HIDDEN = ("rich", "better_exceptions")
+
+
+def format_for(stream_is_terminal: bool, no_colour: bool) -> Format:
+    """What suits the reader of stderr (https://no-color.org)."""
+    if not stream_is_terminal:
+        return "logfmt"
+    return "human" if no_colour else "colour"
+
+
+def default_format() -> Format:
+    return format_for(sys.stderr.isatty(), bool(os.environ.get("NO_COLOR")))
+
+
+def import_structlog() -> None:
+    """Imports structlog without rich and Pygments, which it loads for tracebacks that we print plainly (60 ms)."""
+    if "structlog" in sys.modules:
+        return
+    kept = {name: sys.modules.get(name) for name in _HIDDEN}
+    sys.modules.update(dict.fromkeys(_HIDDEN))  # type: ignore[arg-type]  # None: "import of … halted", documented
+    try:
+        import structlog  # noqa: F401
+    finally:
+        for name, module in kept.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
+
+
+def configure(log_format: Format, level: str = "info") -> None:
+    """Sets up structlog and sends the standard library's loggers (asyncio, uvicorn, SQLAlchemy) the same way."""
+    import_structlog()
+    import structlog
+
+    threshold = getattr(logging, level.upper())
+    structlog.configure(
+        processors=_processors(log_format),
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=_stderr_logger,
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [_Forward()]
+    root.setLevel(max(threshold, logging.WARNING))
+
+
+def logger(role: str, service_id: int, *, named: bool) -> FilteringBoundLogger:
+    """The log of one role instance; `named` puts role and id in every line, for a log that several share."""
+    import structlog
+
+    bound: FilteringBoundLogger = structlog.get_logger()
+    return bound.bind(role=role, id=service_id) if named else bound
+
+
+def _stderr_logger(*_: Any) -> WrappedLogger:
+    import structlog
+
+    # The stream is looked up at each call: a forked child and a test replace it.
+    return structlog.WriteLogger(sys.stderr)
+
+
+def _processors(log_format: Format) -> Sequence[Processor]:
+    from structlog import processors, stdlib
+
+    common: list[Processor] = [processors.add_log_level, stdlib.PositionalArgumentsFormatter()]
+    if log_format in {"human", "colour"}:
+        from structlog import dev
+
+        return [
+            *common,
+            processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            dev.ConsoleRenderer(
+                colors=log_format == "colour", exception_formatter=dev.plain_traceback, pad_event_to=0, pad_level=False
+            ),
+        ]
+    common += [processors.TimeStamper(fmt="iso", utc=True), processors.format_exc_info]
+    if log_format == "json":
+        return [*common, processors.JSONRenderer()]
+    return [
+        *common,
+        processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True, bool_as_flag=False),
+    ]
+
+
+class _Forward(logging.Handler):
+    """Hands a standard log record to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        import structlog
+
+        structlog.get_logger().log(
+            record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info or None
+        )

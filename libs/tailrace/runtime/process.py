@@ -1,0 +1,124 @@
+"""`python -m tailrace_broker --config server.properties --set key=value`: one role as this process."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tailrace.runtime import logs
+from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.role import Role
+from tailrace.runtime.run_files import RunFile, start_ticks
+from tailrace.runtime.service import Service, run_service
+
+if TYPE_CHECKING:
+    from tailrace.config import Config
+
+USAGE_ERROR = 2
+
+
+class FileReporter:
+    """A role started by hand keeps its own run files."""
+
+    def __init__(self, run_dir: Path, role: str, service_id: int) -> None:
+        self._run_dir = run_dir
+        self._addresses: dict[str, str] = {}
+        self._started = RunFile(role, service_id, os.getpid(), start_ticks(os.getpid()), SystemClock().wall_ms())
+        run_dir.mkdir(parents=True, exist_ok=True)
+        self._write(ready=False)
+
+    def opened(self, addresses: dict[str, str]) -> None:
+        self._addresses = addresses
+        self._write(ready=False)
+
+    def ready(self) -> None:
+        self._write(ready=True)
+
+    def remove(self) -> None:
+        self._started.remove(self._run_dir)
+
+    def _write(self, *, ready: bool) -> None:
+        s = self._started
+        RunFile(s.role, s.id, s.pid, s.start_ticks, s.since_ms, ready, self._addresses).write(self._run_dir)
+
+
+def main(role: Role, arguments: Sequence[str] | None = None) -> None:
+    """Runs the role until SIGTERM or SIGINT; exits with 0, or 2 and one sentence where the settings are wrong."""
+    options = _parser(role).parse_args(arguments)
+    logs.configure(options.log_format or logs.default_format(), options.log_level)
+    config = load_config(role.name, options.config, options.set)
+    run_dir = Path(config.run_dir or Path(config.data_dir) / "run").absolute()
+    reporter = FileReporter(run_dir, role.name, config.node_id)
+    service = Service(role, config.node_id, config, reporter)
+    try:
+        run_loop(lambda stop: run_service(service, stop, freeze=True))
+    finally:
+        reporter.remove()
+
+
+def load_config(role: str, file: str | None, settings: Sequence[str]) -> Config:
+    """Flag over environment over file over default; leaves with one sentence where a setting is wrong."""
+    from tailrace.config import Config, ConfigError
+
+    try:
+        text = Path(file).read_text() if file else None
+        overrides = dict(setting(item) for item in settings)
+        name = file or "server.properties"
+        config = Config.load(role, text, os.environ, overrides, file_name=name)
+        if config.node_id < 0:  # Kafka's "not set"; ids count from 0 here
+            config = Config.load(role, text, os.environ, {**overrides, "node.id": "0"}, file_name=name)
+        return config
+    except (ConfigError, OSError, UnicodeDecodeError) as error:
+        leave(str(error))
+
+
+def setting(item: str) -> tuple[str, str]:
+    """`key=value` as a pair; leaves with one sentence otherwise."""
+    key, equals, value = item.partition("=")
+    if not equals or not key:
+        leave(f"--set {item}: expected key=value")
+    return key.strip(), value
+
+
+def leave(sentence: str, status: int = USAGE_ERROR) -> NoReturn:
+    sys.stderr.write(f"tailrace: {sentence}\n")
+    raise SystemExit(status)
+
+
+def run_loop(body: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Runs `body` on uvloop; its event is set by the first SIGTERM or SIGINT, the second one ends the process."""
+    import uvloop
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def on_signal(number: int) -> None:
+            if stop.is_set():
+                os._exit(128 + number)
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal, number)
+        await body(stop)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+def _parser(role: Role) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"tailrace {role.name}",
+        description=f"Runs one {role.name}. Keys are Kafka's; flag over KAFKA_… variable over file over default.",
+    )
+    parser.add_argument("--config", metavar="FILE", help="a .properties file")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be repeated")
+    parser.add_argument("--log-format", choices=logs.FORMATS, help="default: colour on a terminal, else logfmt")
+    parser.add_argument("--log-level", choices=logs.LEVELS, default="info")
+    return parser

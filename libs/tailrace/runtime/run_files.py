@@ -1,0 +1,73 @@
+"""`<role>-<id>.pid` and `<role>-<id>.json` in the run directory: who runs, where it answers.
+
+Both are replaced atomically. A pid alone may have been given to another process since; the start time (in clock ticks
+since boot, from /proc) tells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One running process; `since_ms` is wall time."""
+
+    role: str
+    id: int
+    pid: int
+    start_ticks: int
+    since_ms: int
+    ready: bool = False
+    addresses: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}-{self.id}"
+
+    def write(self, run_dir: Path) -> None:
+        replace(run_dir / f"{self.name}.pid", f"{self.pid}\n")
+        replace(run_dir / f"{self.name}.json", json.dumps(asdict(self), indent=2) + "\n")
+
+    def remove(self, run_dir: Path) -> None:
+        for ending in ("pid", "json"):
+            (run_dir / f"{self.name}.{ending}").unlink(missing_ok=True)
+
+    def is_running(self) -> bool:
+        return start_ticks(self.pid) == self.start_ticks
+
+    @classmethod
+    def read(cls, path: Path) -> RunFile | None:
+        """None where the file is missing or not ours."""
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+def replace(path: Path, text: str) -> None:
+    """Writes a file so that readers see the old text or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def start_ticks(pid: int) -> int:
+    """When a process started, in clock ticks since boot (proc_pid_stat(5), field 22); 0 if it is gone or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return 0 if fields[0] in {"Z", "X"} else int(fields[19])
+
+
+def boot_id() -> str:
+    """Names this boot of this machine (random(4)); empty where the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,115 @@
+"""Opens a role and keeps it open until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tailrace.runtime import http, logs
+from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.role import Environment, Opened, Role
+from tailrace.runtime.run_files import boot_id
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from tailrace.config import Config
+
+
+class Reporter(Protocol):
+    """Who is told where a role answers and that it is ready: the run files, or the parent at the end of a pipe."""
+
+    def opened(self, addresses: dict[str, str]) -> None: ...
+
+    def ready(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One role instance to run; `named_log` puts its name in every log line."""
+
+    role: Role
+    service_id: int
+    config: Config
+    reporter: Reporter
+    named_log: bool = False
+
+
+async def run_service(service: Service, stop: asyncio.Event, *, freeze: bool = False) -> None:
+    """Serves health, opens the role, reports, and closes all in reverse order once `stop` is set."""
+    environment = environment_for(service)
+    opened: Opened | None = None
+    pages = http.Pages(
+        environment.registry,
+        lambda: opened is not None and opened.ready.is_set(),
+        lambda: _health(opened),
+    )
+    for warning in service.config.warnings:
+        environment.log.warning(warning)
+    server = await http.serve_pages(
+        pages, service.config.health_listen, _health_port(service.config), environment.clock
+    )
+    try:
+        async with service.role.open(service.config, environment) as opened:
+            host, port = server.sockets[0].getsockname()[:2]
+            service.reporter.opened(
+                {**opened.addresses, "http": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"}
+            )
+            if await _ready_before(opened, stop):
+                service.reporter.ready()
+                if freeze:
+                    gc.freeze()  # what start-up built lives for ever: collections need not walk it
+                await stop.wait()
+            environment.log.info("stopping")
+    finally:
+        server.close()
+
+
+def environment_for(service: Service) -> Environment:
+    """The real world for one role instance."""
+    data_dir = Path(service.config.data_dir).absolute()
+    run_dir = Path(service.config.run_dir) if service.config.run_dir else data_dir / "run"
+    return Environment(
+        clock=SystemClock(),
+        random=random.Random(),
+        log=logs.logger(service.role.name, service.service_id, named=service.named_log),
+        data_dir=data_dir,
+        run_dir=run_dir.absolute(),
+        boot_id=boot_id(),
+        registry=_registry(),
+    )
+
+
+def _registry() -> CollectorRegistry:
+    from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    return registry
+
+
+def _health_port(config: Config) -> int:
+    port: int = config.health_port
+    return port
+
+
+def _health(opened: Opened | None) -> dict[str, bool]:
+    health: Callable[[], dict[str, bool]] | None = getattr(opened, "health", None)
+    return {"opened": opened is not None, **(health() if health else {})}
+
+
+async def _ready_before(opened: Opened, stop: asyncio.Event) -> bool:
+    """Waits for either; a role that is told to stop before it is ready stops."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (opened.ready, stop)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return not stop.is_set()
