@@ -12,6 +12,7 @@ class Identity(NamedTuple):
     """The client behind a connection: from its socket, or from the preamble an authenticated peer sent.
 
     advertised_host and base_port are what this client is told of the cluster's address; node n is at base_port + n.
+    node_id is the broker whose port the client came by, -1 where that says nothing.
     """
 
     principal: str = ANONYMOUS
@@ -21,6 +22,7 @@ class Identity(NamedTuple):
     advertised_host: str = ""
     base_port: int = 0
     session_expiry_ms: int = -1
+    node_id: int = -1
 
 
 class Connected(Protocol):

@@ -195,6 +195,7 @@ class Connection(asyncio.BufferedProtocol):
             request.advertised_host,
             request.base_port,
             request.session_expiry_ms,
+            request.node_id,
         )
         self._slots.append(codec.encode_response(PreambleResponse(error_code=0), 0, header.correlation_id))
 
