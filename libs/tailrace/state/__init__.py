@@ -1,0 +1,17 @@
+"""Effects and the shard runner that coordinators share. Pure."""
+
+from tailrace.state.effects import Decision, Effects, Timer, Token
+from tailrace.state.shard import KeyValue, Machine, Output, Overloaded, Shard, size_bytes
+
+__all__ = [
+    "Decision",
+    "Effects",
+    "KeyValue",
+    "Machine",
+    "Output",
+    "Overloaded",
+    "Shard",
+    "Timer",
+    "Token",
+    "size_bytes",
+]

@@ -1,0 +1,54 @@
+"""Effects: what a decision wants to happen, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+R = TypeVar("R")
+
+Token = int  # stands for one asker; the shell keeps the future it belongs to
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A deadline by key: it replaces the one of the same key; delay_ms None cancels it."""
+
+    key: Hashable
+    delay_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Effects(Generic[R]):
+    """Records to append, replies to send once everything the decision saw is committed, timers to set at once."""
+
+    records: tuple[R, ...] = ()
+    replies: tuple[tuple[Token, Any], ...] = ()
+    timers: tuple[Timer, ...] = ()
+
+
+class Decision(Generic[R]):
+    """Collects the effects of one decision that several functions make together."""
+
+    __slots__ = ("_records", "_replies", "_timers")
+
+    def __init__(self) -> None:
+        self._records: list[R] = []
+        self._replies: list[tuple[Token, Any]] = []
+        self._timers: list[Timer] = []
+
+    def append(self, record: R) -> None:
+        self._records.append(record)
+
+    def reply(self, token: Token, response: Any) -> None:
+        self._replies.append((token, response))
+
+    def schedule(self, key: Hashable, delay_ms: int) -> None:
+        self._timers.append(Timer(key, delay_ms))
+
+    def cancel(self, key: Hashable) -> None:
+        self._timers.append(Timer(key, None))
+
+    def effects(self) -> Effects[R]:
+        return Effects(tuple(self._records), tuple(self._replies), tuple(self._timers))
