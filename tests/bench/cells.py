@@ -1,0 +1,58 @@
+"""What is measured: one row per load. An aim is a multiple of Apache Kafka's requests/s in the same run."""
+
+from dataclasses import dataclass, field
+
+KIB = 1024
+CONNECTIONS = 4
+PARTITIONS = 4
+# A fetch topic holds this much per partition: more than the processor's caches, less than the page cache.
+FETCH_BYTES = 30_000_000
+FETCH_BATCHES = 20_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One load. size is the record batch's in bytes; options are the load client's own."""
+
+    name: str
+    mode: str
+    size: int
+    options: dict[str, int] = field(default_factory=dict, hash=False)
+    aim_direct: float | None = None
+    aim_gateway: float | None = None
+
+    def aim(self, target: str) -> float | None:
+        """The wanted multiple of Kafka for `direct` or `gateway`."""
+        return {"direct": self.aim_direct, "gateway": self.aim_gateway}.get(target)
+
+
+def batch_options(size: int) -> dict[str, int]:
+    """One record per batch up to 1 KiB; above, as many records of 1 KiB as fit."""
+    return {"record-size": size, "batch-size": 0} if size <= KIB else {"record-size": KIB, "batch-size": size}
+
+
+def produce(name: str, size: int, in_flight: int, *aims: float, **options: int) -> Cell:
+    """A produce load with acks=1."""
+    return Cell(name, "produce", size, {**batch_options(size), "in-flight": in_flight, **options}, *aims)
+
+
+def fetch(name: str, size: int, *aims: float) -> Cell:
+    """A fetch load: one batch of that size per answer, one request in flight per connection, always hot data."""
+    return Cell(name, "fetch", size, {}, *aims)
+
+
+CELLS = (
+    produce("produce 100 B", 100, 20),
+    produce("produce 1 KiB", KIB, 5, 3.0, 2.0),
+    produce("produce 16 KiB", 16 * KIB, 5, 1.5, 1.2),
+    produce("produce 128 KiB", 128 * KIB, 3, 1.2, 1.1),
+    produce("produce 900 KiB", 900 * KIB, 2),
+    produce("produce 1 KiB, 1 connection, 1 in flight", KIB, 1, connections=1),
+    produce("produce 1 KiB at 2,000/s", KIB, 20, rate=2000),
+    produce("produce 16 KiB at 2,000/s", 16 * KIB, 20, rate=2000),
+    fetch("fetch 100 B", 100),
+    fetch("fetch 1 KiB", KIB),
+    fetch("fetch 16 KiB", 16 * KIB, 1.3, 1.1),
+    fetch("fetch 128 KiB", 128 * KIB, 1.0),
+    fetch("fetch 900 KiB", 900 * KIB),
+)

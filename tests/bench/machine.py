@@ -1,0 +1,36 @@
+"""The machine and the versions that a figure was measured with."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from support.kafka_peer import VERSION
+
+
+def _line_after(file: str, key: str) -> str:
+    for line in Path(file).read_text(encoding="utf-8").splitlines():
+        if line.startswith(key):
+            return line.partition(":")[2].strip()
+    return "unknown"
+
+
+def _first_line(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "not there"
+    return (done.stdout or done.stderr).partition("\n")[0].strip()
+
+
+def describe() -> list[str]:
+    """Lines for the report."""
+    memory_gib = int(_line_after("/proc/meminfo", "MemTotal").split()[0]) / 2**20
+    processor = _line_after("/proc/cpuinfo", "model name")
+    return [
+        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {processor}, {os.cpu_count()} CPUs shared by servers and "
+        f"load client, {memory_gib:.0f} GiB, Linux {platform.release()}.",
+        f"Tailrace at commit {_first_line('git', 'rev-parse', '--short', 'HEAD')}, Python {platform.python_version()}; "
+        f"Apache Kafka {VERSION} on {_first_line('java', '-version')}; {_first_line('gcc', '--version')}.",
+    ]

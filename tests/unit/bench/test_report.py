@@ -1,0 +1,38 @@
+"""The benchmark report: ratios, aims, failures, and what people wrote around it."""
+
+from bench.cells import Cell
+from bench.report import Row, replace_section, table
+
+CELL = Cell("produce 1 KiB", "produce", 1024, {}, 3.0, 2.0)
+
+
+def row(target: str, *rates: float) -> Row:
+    figures = dict.fromkeys(("megabytes_per_second", "server_cpu_us", "p50_us", "p99_us", "client_cpu_us"), 1.0)
+    return Row(CELL, target, [{"requests_per_second": rate, **figures} for rate in rates])
+
+
+def test_ratios_are_of_medians_and_a_reached_aim_is_bold() -> None:
+    lines = table(
+        [row("kafka", 90, 100, 500), row("direct", 300, 310, 330), row("gateway", 150, 150, 150)]
+    ).splitlines()
+    assert lines[3].startswith("| kafka | 100 | 410% |")
+    assert lines[4].endswith("| **3.10** | 3.0 |")
+    assert lines[5].endswith("| 1.50 | 2.0 |")
+
+
+def test_without_kafka_there_is_no_ratio() -> None:
+    assert table([row("direct", 300)]).splitlines()[-1].endswith("| - | 3.0 |")
+
+
+def test_a_target_that_failed_says_why() -> None:
+    failed = Row(CELL, "direct", failure="connection lost")
+    assert "failed: connection lost" in table([row("kafka", 100), failed])
+
+
+def test_a_section_is_replaced_and_the_rest_stays() -> None:
+    written = replace_section("# Title\n", "load", "old")
+    again = replace_section(written + "\nWhy it is so.\n", "load", "new")
+    assert "old" not in again
+    assert again.startswith("# Title\n")
+    assert again.endswith("Why it is so.\n")
+    assert "<!-- load -->\nnew\n<!-- /load -->" in again
