@@ -1,0 +1,41 @@
+"""What the REST API needs of the gateway: the image, and a way to ask each kind of service."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tailrace.metadata.image import MetadataImage
+from tailrace.wire.messages import ApiMessage
+
+
+class AdminBackend(Protocol):
+    """An in-process Kafka client of this gateway.
+
+    Every `ask_` sends the message at `version` (None: the highest that the api table has) and returns the decoded
+    response. It gives up after a time of its own with TimeoutError; ConnectionError means that the answer is unknown,
+    ApiError that nobody could be asked (COORDINATOR_NOT_AVAILABLE, BROKER_NOT_AVAILABLE, NOT_CONTROLLER).
+    """
+
+    def image(self) -> MetadataImage:
+        """The newest image; it never waits."""
+        ...
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        """Host and port that clients are told for a broker."""
+        ...
+
+    async def ask_controller(self, message: ApiMessage, version: int | None = None) -> Any:
+        """Asks the active controller."""
+        ...
+
+    async def ask_broker(self, node_id: int, message: ApiMessage, version: int | None = None) -> Any:
+        """Asks one broker."""
+        ...
+
+    async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:
+        """Asks the coordinator that owns the group's shard."""
+        ...
+
+    async def ask_coordinators(self, message: ApiMessage, version: int | None = None) -> list[Any]:
+        """Asks every coordinator that owns a shard (ListGroups)."""
+        ...

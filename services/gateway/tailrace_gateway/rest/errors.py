@@ -1,0 +1,145 @@
+"""Refusals in Confluent's shape: an HTTP status and {error_code, message}, where error_code refines the status."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from tailrace.errors import ApiError, ErrorCode
+
+BAD_REQUEST = 40002
+FORBIDDEN = 40301
+UNKNOWN_TOPIC_OR_PARTITION = 40403
+KAFKA_ERROR = 50002
+KAFKA_RETRIABLE = 50003
+BROKER_NOT_AVAILABLE = 50302
+
+_NOT_FOUND = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID: UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.GROUP_ID_NOT_FOUND: int(HTTPStatus.NOT_FOUND),
+    ErrorCode.BROKER_ID_NOT_REGISTERED: int(HTTPStatus.NOT_FOUND),
+}
+_TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+_FORBIDDEN = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+_BAD_REQUEST = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.INVALID_PARTITIONS,
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ErrorCode.INVALID_CONFIG,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.POLICY_VIOLATION,
+    ErrorCode.TOPIC_DELETION_DISABLED,
+    ErrorCode.NON_EMPTY_GROUP,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    ErrorCode.UNSUPPORTED_VERSION,
+}
+_UNAVAILABLE = {
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_CONTROLLER,
+}
+_SENTENCES = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+}
+
+
+class RestError(Exception):
+    """An answer that is not a success."""
+
+    def __init__(self, status: HTTPStatus, error_code: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_code = error_code
+        self.message = message
+
+
+def not_found(message: str) -> RestError:
+    """404 for a resource of ours: cluster, broker, group, consumer."""
+    return RestError(HTTPStatus.NOT_FOUND, int(HTTPStatus.NOT_FOUND), message)
+
+
+def unknown_topic() -> RestError:
+    """404 for a topic or partition, with Confluent's number."""
+    return translate(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def translate(code: int, message: str | None = None) -> RestError:
+    """What a Kafka error code is over HTTP."""
+    error = ErrorCode(code)
+    text = message or _SENTENCES.get(error) or f"{error.name}."
+    if error in _NOT_FOUND:
+        return RestError(HTTPStatus.NOT_FOUND, _NOT_FOUND[error], text)
+    if error in _BAD_REQUEST:
+        return RestError(HTTPStatus.BAD_REQUEST, BAD_REQUEST, text)
+    if error in _FORBIDDEN:
+        return RestError(HTTPStatus.FORBIDDEN, FORBIDDEN, text)
+    if error in _TOO_LARGE:
+        return RestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, int(HTTPStatus.REQUEST_ENTITY_TOO_LARGE), text)
+    if error in _UNAVAILABLE:
+        return RestError(HTTPStatus.SERVICE_UNAVAILABLE, BROKER_NOT_AVAILABLE, text)
+    return RestError(HTTPStatus.INTERNAL_SERVER_ERROR, KAFKA_RETRIABLE if error.retriable else KAFKA_ERROR, text)
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Raises the translation of every code but NONE."""
+    if code:
+        raise translate(code, message)
+
+
+def as_rest_error(error: Exception) -> RestError:
+    """The one translation of what handlers and the backend raise."""
+    match error:
+        case RestError():
+            return error
+        case ApiError():
+            return translate(error.code, error.message)
+        case TimeoutError():
+            return translate(ErrorCode.REQUEST_TIMED_OUT, "The cluster did not answer in time; it may still act.")
+        case ConnectionError():
+            return translate(ErrorCode.BROKER_NOT_AVAILABLE, f"The connection was lost, the outcome is unknown: {error}")
+        case HTTPException():
+            return RestError(HTTPStatus(error.status_code), error.status_code, f"HTTP {error.status_code} {error.detail}")
+        case RequestValidationError():
+            return RestError(HTTPStatus.BAD_REQUEST, int(HTTPStatus.BAD_REQUEST), _first_problem(error))
+    raise error
+
+
+def _first_problem(error: RequestValidationError) -> str:
+    problem = error.errors()[0]
+    place = ".".join(str(part) for part in problem["loc"] if part != "body")
+    return f"Bad Request: {place}: {problem['msg']}" if place else f"Bad Request: {problem['msg']}"
+
+
+def body_of(error: RestError) -> dict[str, object]:
+    """The JSON that a client sees."""
+    return {"error_code": error.error_code, "message": error.message}
+
+
+async def _answer(request: Request, error: Exception) -> JSONResponse:
+    refusal = as_rest_error(error)
+    return JSONResponse(body_of(refusal), status_code=refusal.status)
+
+
+def install(app: FastAPI) -> None:
+    """Makes the app answer every refusal in this shape."""
+    handler: Callable[[Request, Exception], Awaitable[JSONResponse]] = _answer
+    for kind in (RestError, ApiError, TimeoutError, ConnectionError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, handler)

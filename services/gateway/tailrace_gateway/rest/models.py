@@ -1,0 +1,268 @@
+"""The resources as JSON: Confluent's v3 names and nesting. A list is {kind, metadata, data}."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, TypeVar
+
+from pydantic import BaseModel, Field
+
+Data = TypeVar("Data")
+
+
+class Link(BaseModel):
+    """Where something related is."""
+
+    related: str
+
+
+class Metadata(BaseModel):
+    """Where this is, and what it is called."""
+
+    self_: str = Field(serialization_alias="self")
+    resource_name: str | None = None
+
+
+class ListMetadata(BaseModel):
+    """Where this list is; nothing is paged."""
+
+    self_: str = Field(serialization_alias="self")
+    next: str | None = None
+
+
+class Listing(BaseModel, Generic[Data]):
+    """A list of resources."""
+
+    kind: str
+    metadata: ListMetadata
+    data: list[Data]
+
+
+class Cluster(BaseModel):
+    kind: Literal["KafkaCluster"] = "KafkaCluster"
+    metadata: Metadata
+    cluster_id: str
+    controller: Link | None
+    acls: Link
+    brokers: Link
+    broker_configs: Link
+    consumer_groups: Link
+    topics: Link
+    partition_reassignments: Link
+
+
+class Broker(BaseModel):
+    kind: Literal["KafkaBroker"] = "KafkaBroker"
+    metadata: Metadata
+    cluster_id: str
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    configs: Link
+    partition_replicas: Link
+
+
+class Topic(BaseModel):
+    kind: Literal["KafkaTopic"] = "KafkaTopic"
+    metadata: Metadata
+    cluster_id: str
+    topic_name: str
+    topic_id: str
+    is_internal: bool
+    replication_factor: int
+    partitions_count: int
+    partitions: Link
+    configs: Link
+    partition_reassignments: Link
+    authorized_operations: list[str] = []
+
+
+class ConfigPair(BaseModel):
+    name: str
+    value: str | None = None
+
+
+class NewTopic(BaseModel):
+    """Counts may be left out: the cluster's defaults hold then."""
+
+    topic_name: str
+    partitions_count: int = -1
+    replication_factor: int = -1
+    configs: list[ConfigPair] = []
+    validate_only: bool = False
+
+
+class MorePartitions(BaseModel):
+    partitions_count: int
+
+
+class Partition(BaseModel):
+    kind: Literal["KafkaPartition"] = "KafkaPartition"
+    metadata: Metadata
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    leader: Link | None
+    replicas: Link
+    reassignment: Link
+
+
+class Replica(BaseModel):
+    kind: Literal["KafkaReplica"] = "KafkaReplica"
+    metadata: Metadata
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    broker_id: int
+    is_leader: bool
+    is_in_sync: bool
+    broker: Link
+
+
+class Synonym(BaseModel):
+    name: str
+    value: str | None
+    source: str
+
+
+class Config(BaseModel):
+    """A config of a topic or a broker, or of all brokers; which one says kind."""
+
+    kind: Literal["KafkaTopicConfig", "KafkaBrokerConfig", "KafkaClusterConfig"]
+    metadata: Metadata
+    cluster_id: str
+    topic_name: str | None = None
+    broker_id: int | None = None
+    config_type: str | None = None
+    name: str
+    value: str | None
+    is_read_only: bool
+    is_sensitive: bool
+    is_default: bool
+    source: str
+    synonyms: list[Synonym]
+
+
+class ConfigValue(BaseModel):
+    value: str | None
+
+
+class ConfigChange(BaseModel):
+    name: str
+    operation: Literal["SET", "DELETE"] = "SET"
+    value: str | None = None
+
+
+class ConfigChanges(BaseModel):
+    data: list[ConfigChange]
+    validate_only: bool = False
+
+
+class ConsumerGroup(BaseModel):
+    kind: Literal["KafkaConsumerGroup"] = "KafkaConsumerGroup"
+    metadata: Metadata
+    cluster_id: str
+    consumer_group_id: str
+    is_simple: bool
+    partition_assignor: str
+    state: str
+    type: str
+    coordinator: Link | None
+    consumers: Link
+    lag_summary: Link
+
+
+class Consumer(BaseModel):
+    kind: Literal["KafkaConsumer"] = "KafkaConsumer"
+    metadata: Metadata
+    cluster_id: str
+    consumer_group_id: str
+    consumer_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    assignments: Link
+
+
+class Assignment(BaseModel):
+    kind: Literal["KafkaConsumerAssignment"] = "KafkaConsumerAssignment"
+    metadata: Metadata
+    cluster_id: str
+    consumer_group_id: str
+    consumer_id: str
+    topic_name: str
+    partition_id: int
+    partition: Link
+    lag: Link
+
+
+class Lag(BaseModel):
+    kind: Literal["KafkaConsumerLag"] = "KafkaConsumerLag"
+    metadata: Metadata
+    cluster_id: str
+    consumer_group_id: str
+    topic_name: str
+    partition_id: int
+    consumer_id: str
+    instance_id: str | None
+    client_id: str
+    current_offset: int
+    log_end_offset: int
+    lag: int
+
+
+class LagSummary(BaseModel):
+    kind: Literal["KafkaConsumerGroupLagSummary"] = "KafkaConsumerGroupLagSummary"
+    metadata: Metadata
+    cluster_id: str
+    consumer_group_id: str
+    max_lag_consumer_id: str
+    max_lag_instance_id: str | None
+    max_lag_client_id: str
+    max_lag_topic_name: str
+    max_lag_partition_id: int
+    max_lag: int
+    total_lag: int
+    max_lag_consumer: Link
+    max_lag_partition: Link
+
+
+class RecordData(BaseModel):
+    """A key or value: text, any JSON, or base64."""
+
+    type: Literal["STRING", "JSON", "BINARY"] = "JSON"
+    data: object = None
+
+
+class RecordHeader(BaseModel):
+    """A header; its value is base64."""
+
+    name: str
+    value: str | None = None
+
+
+class NewRecord(BaseModel):
+    partition_id: int | None = Field(default=None, ge=0)
+    headers: list[RecordHeader] = []
+    key: RecordData | None = None
+    value: RecordData | None = None
+    timestamp: str | None = None
+
+
+class WrittenData(BaseModel):
+    type: str
+    size: int
+
+
+class WrittenRecord(BaseModel):
+    """What became of one record; error_code is 200, or that of a refusal, which then has only a message besides."""
+
+    error_code: int = 200
+    message: str | None = None
+    cluster_id: str | None = None
+    topic_name: str | None = None
+    partition_id: int | None = None
+    offset: int | None = None
+    timestamp: str | None = None
+    key: WrittenData | None = None
+    value: WrittenData | None = None
