@@ -1,10 +1,54 @@
-"""Fixtures of the compat scripts."""
+"""Fixtures of the compat scripts: a target, a client of each library, a topic of one's own."""
 
 from collections.abc import Iterator
 
 import pytest
 from compat.version_table import Stage
+from support.clients import CLIENTS, Client, client_class, connect
+from support.stage import unique
 from support.targets import Target
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "client" not in metafunc.fixturenames:
+        return
+    needed = [name for mark in metafunc.definition.iter_markers("needs") for name in mark.args]
+    able = [name for name in CLIENTS if all(hasattr(client_class(name), method) for method in needed)]
+    metafunc.parametrize("client", able, indirect=True, scope="session")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*methods): calls that not every client library has")
+
+
+@pytest.fixture(scope="session")
+def clients() -> Iterator[dict[tuple[str, str], Client]]:
+    """One client of each library for each target."""
+    made: dict[tuple[str, str], Client] = {}
+    yield made
+    for client in made.values():
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def client(request: pytest.FixtureRequest, target: Target, clients: dict[tuple[str, str], Client]) -> Client:
+    """A client library, connected to the target."""
+    key = (request.param, target.name)
+    if key not in clients:
+        clients[key] = connect(request.param, target.bootstrap)
+    return clients[key]
+
+
+@pytest.fixture
+def topic_name() -> str:
+    """A name for a topic that does not exist yet."""
+    return unique("topic")
+
+
+@pytest.fixture
+def group() -> str:
+    """A name for a group that does not exist yet."""
+    return unique("group")
 
 
 @pytest.fixture(scope="session")

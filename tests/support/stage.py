@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from support.batches import batch
-from support.raw import REQUESTS, Raw
+from support.raw import REQUESTS, Raw, build
 from support.targets import Target
 from support.waiting import until
 
-CREATE_TOPICS, METADATA, PRODUCE, FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP = 19, 3, 0, 10, 11, 14
+PRODUCE, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 2, 3, 10
+JOIN_GROUP, SYNC_GROUP, CREATE_TOPICS = 11, 14, 19
 
 
 def unique(word: str) -> str:
@@ -80,7 +81,17 @@ def wait_for_topic(target: Target, name: str) -> Topic:
         with target.raw(node) as connection:
             topic = until(lambda c=connection: _led_topic(target, c, name), f"leaders of {name} at node {node}")
     assert topic is not None
+    for partition in range(len(topic.leaders)):  # metadata may name a leader that does not know it yet
+        with topic.leader(partition) as connection:
+            until(lambda c=connection, p=partition: _answers(c, name, p), f"{name}-{partition} at its leader")
     return topic
+
+
+def _answers(connection: Raw, name: str, partition: int) -> bool:
+    row = {"partition_index": partition, "timestamp": -1, "current_leader_epoch": -1}
+    request = build(LIST_OFFSETS, replica_id=-1, isolation_level=0, topics=[{"name": name, "partitions": [row]}])
+    answer = connection.ask(request, 6)
+    return bool(answer.topics[0].partitions[0].error_code == 0)
 
 
 def _led_topic(target: Target, connection: Raw, name: str) -> Topic | None:

@@ -1,0 +1,111 @@
+"""Topics and configs, by every Python client."""
+
+import pytest
+from support.clients import Client, Record, Refused
+from support.stage import wait_for_topic
+from support.targets import Target
+from support.waiting import until
+
+UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS = 3, 17, 36
+INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG = 37, 38, 40
+DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+
+
+@pytest.mark.capability("create, list, describe, delete topics")
+def test_a_topic_is_created_listed_described_and_deleted(target: Target, client: Client, topic_name: str) -> None:
+    client.create_topic(topic_name, partitions=3)
+    wait_for_topic(target, topic_name)
+    assert topic_name in client.list_topics()
+    assert client.partition_count(topic_name) == 3
+    client.delete_topic(topic_name)
+    until(lambda: topic_name not in client.list_topics(), "the topic is gone")
+
+
+@pytest.mark.capability("refusals of CreateTopics and DeleteTopics")
+def test_a_topic_that_exists_cannot_be_created(client: Client, topic_name: str) -> None:
+    client.create_topic(topic_name)
+    with pytest.raises(Refused) as refused:
+        client.create_topic(topic_name)
+    assert refused.value.code == TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.capability("refusals of CreateTopics and DeleteTopics")
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [
+        ({"name": "not a name"}, INVALID_TOPIC_EXCEPTION),
+        ({"replication_factor": 9}, INVALID_REPLICATION_FACTOR),
+        ({"configs": {"no.such.config": "1"}}, INVALID_CONFIG),
+        ({"configs": {"retention.ms": "soon"}}, INVALID_CONFIG),
+    ],
+    ids=["name", "replication factor", "unknown config", "config value"],
+)
+def test_a_bad_topic_is_refused(client: Client, topic_name: str, what: dict[str, object], code: int) -> None:
+    arguments: dict[str, object] = {"name": topic_name, **what}
+    with pytest.raises(Refused) as refused:
+        client.create_topic(**arguments)  # type: ignore[arg-type]
+    assert refused.value.code == code
+
+
+@pytest.mark.capability("replication factor above 1 is refused until replicas exist")
+@pytest.mark.only("tailrace1", "tailrace3")
+def test_a_replication_factor_of_2_is_refused(client: Client, topic_name: str) -> None:
+    with pytest.raises(Refused) as refused:
+        client.create_topic(topic_name, replication_factor=2)
+    assert refused.value.code == INVALID_REPLICATION_FACTOR
+
+
+@pytest.mark.capability("add partitions")
+def test_partitions_are_added_and_written_to(target: Target, client: Client, topic_name: str) -> None:
+    client.create_topic(topic_name)
+    wait_for_topic(target, topic_name)
+    client.add_partitions(topic_name, 4)
+    until(lambda: client.partition_count(topic_name) == 4, "four partitions")
+    wait_for_topic(target, topic_name)
+    assert client.produce(topic_name, [Record(b"v", partition=3)]) == [(3, 0)]
+    with pytest.raises(Refused) as refused:
+        client.add_partitions(topic_name, 2)
+    assert refused.value.code == INVALID_PARTITIONS
+
+
+@pytest.mark.capability("configs of a topic: described in full, altered, with their source")
+def test_topic_configs_are_described_and_altered(client: Client, topic_name: str) -> None:
+    client.create_topic(topic_name, configs={"retention.ms": "60000"})
+    described = until(lambda: described_topic(client, topic_name), "the topic's configs")
+    assert described["retention.ms"] == ("60000", DYNAMIC_TOPIC_CONFIG)
+    assert described["cleanup.policy"] == ("delete", DEFAULT_CONFIG)
+    assert {"segment.bytes", "max.message.bytes", "min.insync.replicas", "compression.type"} <= set(described)
+    client.alter_topic_config(topic_name, {"retention.ms": "70000"})
+    changed = ("70000", DYNAMIC_TOPIC_CONFIG)
+    until(lambda: client.describe_config("topic", topic_name)["retention.ms"] == changed, "the new value")
+
+
+def described_topic(client: Client, name: str) -> dict[str, tuple[str | None, int]] | None:
+    try:
+        return client.describe_config("topic", name)
+    except Refused as refused:
+        assert refused.code == UNKNOWN_TOPIC_OR_PARTITION
+        return None
+
+
+@pytest.mark.capability("configs of a broker: described in full, with their source")
+def test_broker_configs_are_described(target: Target, client: Client) -> None:
+    for node in range(target.brokers):
+        described = client.describe_config("broker", str(node))
+        assert described["log.retention.hours"] == ("168", DEFAULT_CONFIG)
+        assert described["node.id"][0] == str(node)
+        assert described["group.min.session.timeout.ms"] == ("1000", STATIC_BROKER_CONFIG)
+
+
+@pytest.mark.capability("a bad config is refused")
+def test_a_bad_config_value_is_refused(client: Client, topic_name: str) -> None:
+    client.create_topic(topic_name)
+    with pytest.raises(Refused) as refused:
+        client.alter_topic_config(topic_name, {"retention.ms": "soon"})
+    assert refused.value.code == INVALID_CONFIG
+
+
+@pytest.mark.capability("auto-create on Metadata")
+def test_producing_to_a_missing_topic_creates_it(client: Client, topic_name: str) -> None:
+    assert client.produce(topic_name, [Record(b"first")], partitioned=False) == [(0, 0)]
+    assert topic_name in client.list_topics()
