@@ -1,0 +1,5 @@
+"""The `tailrace` command."""
+
+from tailrace.cli.command import main
+
+__all__ = ["main"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """One running process; `since_ms` is wall time."""
+    """One running process; `since_ms` is wall time, a negative id means that there is one of its kind."""
 
     role: str
     id: int
@@ -26,7 +26,7 @@ class RunFile:
 
     @property
     def name(self) -> str:
-        return f"{self.role}-{self.id}"
+        return self.role if self.id < 0 else f"{self.role}-{self.id}"
 
     def write(self, run_dir: Path) -> None:
         replace(run_dir / f"{self.name}.pid", f"{self.pid}\n")

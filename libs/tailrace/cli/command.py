@@ -1,0 +1,25 @@
+"""`tailrace COMMAND`: `up` and the roles start at once; the daily commands load typer when they are used."""
+
+from __future__ import annotations
+
+import sys
+
+from tailrace.cli.plan import ROLES
+
+
+def main() -> None:
+    """The entry point of the console script."""
+    command, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
+    if command == "up":
+        from tailrace.cli import up
+
+        raise SystemExit(up.main(arguments))
+    if command in ROLES:
+        from tailrace.cli.roles import find_role
+        from tailrace.runtime import main as run_role
+
+        run_role(find_role(command), arguments)
+        return
+    from tailrace.cli.daily import app
+
+    app(prog_name="tailrace")

@@ -1,0 +1,66 @@
+"""What `up` starts: which instances in which order, with which settings."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from tailrace.cli.options import UpOptions
+
+# Starting order; stopping is the reverse. No role waits for another, but this order has the fewest retries.
+ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
+# sun_path of unix(7) holds 108 bytes with its NUL.
+_SOCKET_PATH_MAX = 107
+_LONGEST_SOCKET_NAME = "coordinator-99.sock"
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class Instance(NamedTuple):
+    role: str
+    id: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}-{self.id}"
+
+
+def instances(options: UpOptions) -> list[Instance]:
+    return [Instance(role, number) for role in ROLES for number in range(options.counts[role])]
+
+
+def socket_dir(data_dir: Path, runtime_dir: str | None) -> Path:
+    """DIR/run, or a short path that belongs to DIR where DIR is too long for a Unix socket's address."""
+    run_dir = data_dir / "run"
+    if len(str(run_dir / _LONGEST_SOCKET_NAME).encode()) <= _SOCKET_PATH_MAX:
+        return run_dir
+    digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]
+    return Path(runtime_dir or tempfile.gettempdir()) / f"tailrace-{digest}"
+
+
+def settings(
+    options: UpOptions, sockets: Path, port: int, listen: tuple[str, ...], instance: Instance
+) -> dict[str, str]:
+    """The configs of one instance; what --set says comes last and wins."""
+    controllers = [sockets / f"controller-{number}.sock" for number in range(options.counts["controller"])]
+    chosen = {
+        "data.dir": str(options.data_dir),
+        "run.dir": str(sockets),
+        "node.id": str(instance.id),
+        "controller.quorum.bootstrap.servers": ",".join(f"unix:{path}" for path in controllers),
+        "gateway.listen": ",".join(listen),
+        "gateway.port": str(port),
+        "admin.port": str(options.admin_port),
+    }
+    if options.advertised_host:
+        chosen["gateway.advertised.host"] = options.advertised_host
+    if options.advertised_port:
+        chosen["gateway.advertised.port"] = str(options.advertised_port)
+    return {**chosen, **options.settings}
+
+
+def reachable(host: str, port: int) -> str:
+    """An address that a client on this machine can use for a socket bound to `host`."""
+    host = _WILDCARDS.get(host, host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

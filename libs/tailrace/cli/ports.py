@@ -1,0 +1,148 @@
+"""The gateway's ports: found free or refused with the name of who holds them, then held for the cluster's life.
+
+Gateways share ports by SO_REUSEPORT, so a second cluster of the same user would share them too, silently. Therefore the
+parent binds each port alone first, and only then lets others of its own user join.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tailrace.cli.data_dir import Refused
+
+_LISTENING = "0A"
+_BLOCK_ATTEMPTS = 50
+
+
+class Holder(NamedTuple):
+    pid: int
+    command: str
+
+
+class Reservation:
+    """Bound sockets that do not listen: they receive nothing and keep the ports while a gateway restarts."""
+
+    def __init__(self, hosts: Sequence[str], port: int, count: int) -> None:
+        """Takes count ports from `port` on each host; 0 looks for a free block. Raises Refused."""
+        self.hosts = [host for host in hosts if _exists(host)]
+        if not self.hosts:
+            raise Refused(f"none of the addresses {', '.join(hosts)} is on this machine; --listen takes others.")
+        self.sockets: list[socket.socket] = []
+        self.port = port or self._take_free_block(count)
+        if port:
+            self._take(port, count)
+
+    def close(self) -> None:
+        for taken in self.sockets:
+            taken.close()
+        self.sockets.clear()
+
+    def _take(self, port: int, count: int) -> None:
+        try:
+            for number in range(port, port + count):
+                for host in self.hosts:
+                    try:
+                        self.sockets.append(_bind_alone(host, number))
+                    except OSError as error:
+                        raise Refused(_sentence(host, number, "--port", error)) from error
+        except Refused:
+            self.close()
+            raise
+
+    def _take_free_block(self, count: int) -> int:
+        for _ in range(_BLOCK_ATTEMPTS):
+            with _bind_alone(self.hosts[0], 0) as first:
+                port: int = first.getsockname()[1]
+            with contextlib.suppress(Refused):
+                self._take(port, count)
+                return port
+        raise Refused(f"no {count} free ports in a row were found; give --port.")
+
+
+def check_admin_port(hosts: Sequence[str], port: int) -> None:
+    """Raises Refused if somebody listens there already."""
+    for host in hosts:
+        try:
+            _bind_alone(host, port).close()
+        except OSError as error:
+            raise Refused(_sentence(host, port, "--admin-port", error)) from error
+
+
+def holder_of(port: int) -> Holder | None:
+    """Who listens on a TCP port, as far as this user may see (proc_net(5), proc_pid_fd(5))."""
+    inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
+    if not inodes:
+        return None
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal() and not inodes.isdisjoint(_open_files(process)):
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            return Holder(int(process.name), command)
+    return None
+
+
+def _bind_alone(host: str, port: int) -> socket.socket:
+    """A socket bound where nobody listens or holds a reservation; afterwards sharing by SO_REUSEPORT is allowed."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # Over connections in TIME_WAIT, but taken back at once: two sockets with it could share an idle port.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _exists(host: str) -> bool:
+    try:
+        _bind_alone(host, 0).close()
+    except OSError:
+        return False
+    return True
+
+
+def _sentence(host: str, port: int, option: str, error: OSError) -> str:
+    other = f"Choose another port with {option}."
+    if error.errno == errno.EACCES:
+        return f"Port {port} needs more rights than this user has. {other}"
+    if error.errno != errno.EADDRINUSE:
+        return f"Port {port} on {host} cannot be used: {error.strerror}. {other}"
+    holder = holder_of(port)
+    if holder is None:
+        return f"Port {port} on {host} is taken by a process that cannot be seen from here. {other}"
+    if "tailrace" in holder.command:
+        return (
+            f"Port {port} on {host} is taken by another Tailrace (pid {holder.pid}: {holder.command}). "
+            f"Stop it, or choose other ports with --port and --admin-port."
+        )
+    return f"Port {port} on {host} is taken by pid {holder.pid} ({holder.command}). {other}"
+
+
+def _listening_inodes(port: int) -> Iterator[str]:
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            rows = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for row in rows:
+            fields = row.split()
+            if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                yield fields[9]
+
+
+def _open_files(process: Path) -> set[str]:
+    try:
+        return {os.readlink(entry) for entry in (process / "fd").iterdir()}
+    except OSError:
+        return set()

@@ -1,0 +1,187 @@
+"""`tailrace up`: a whole cluster on this machine, its roles as children of this process."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from tailrace.cli import options, plan
+from tailrace.cli.data_dir import DataDir, Refused
+from tailrace.cli.options import UpOptions
+from tailrace.cli.plan import Instance
+from tailrace.cli.ports import Reservation, check_admin_port
+from tailrace.cli.roles import find_role
+from tailrace.cli.screen import Screen
+from tailrace.cli.supervisor import Supervisor
+from tailrace.runtime import logs
+from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.role import Role
+from tailrace.runtime.run_files import RunFile, start_ticks
+
+# What several roles need. Imported once, before the forks; a library that one role alone needs is left to that child,
+# which imports it while the others start on the other cores.
+PRELOADED = (
+    "uvloop",
+    "prometheus_client",
+    "tailrace.config",
+    "tailrace.runtime.service",
+    "tailrace.net.server",
+    "tailrace.net.client",
+    "tailrace.net.metadata_follower",
+)
+FindRole = Callable[[str], Role]
+
+
+class PipeReporter:
+    """A child's end of the pipe to its parent: one JSON line per change."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._addresses: dict[str, str] = {}
+
+    def opened(self, addresses: dict[str, str]) -> None:
+        self._addresses = addresses
+        self._send(ready=False)
+
+    def ready(self) -> None:
+        self._send(ready=True)
+
+    def _send(self, *, ready: bool) -> None:
+        os.write(self._fd, json.dumps({"ready": ready, "addresses": self._addresses}).encode() + b"\n")
+
+
+class Up:
+    """One run of `up`: lock, ports, imports, children."""
+
+    def __init__(self, given: UpOptions, find_role: FindRole, preload: Sequence[str]) -> None:
+        """Raises Refused where the directory, a port or a setting does not allow it."""
+        self.given = given
+        self.clock = SystemClock()
+        self.started_ms = self.clock.monotonic_ms()
+        self._find_role = find_role
+        sockets = plan.socket_dir(given.data_dir, os.environ.get("XDG_RUNTIME_DIR"))
+        self.data_dir = DataDir(given.data_dir, sockets)
+        self.data_dir.clear()
+        self.ports = Reservation(given.listen, given.port, given.counts["broker"])
+        if given.admin_port:
+            check_admin_port(self.ports.hosts, given.admin_port)
+        self.log_format = given.log_format or logs.default_format()
+        self.bootstrap = plan.reachable(self.ports.hosts[0], self.ports.port)
+        gc.disable()
+        logs.import_structlog()
+        for name in preload:
+            importlib.import_module(name)
+        self.instances = plan.instances(given)
+        self._check_settings()
+
+    def run(self) -> int:
+        """Supervises until all is stopped; returns the exit status."""
+        screen = Screen(as_json=self.given.json, colour=self.log_format == "colour", prefix=self.log_format != "json")
+        screen.expect([instance.name for instance in self.instances])
+        self._announce({})
+        try:
+            return self._run_inline(screen) if self.given.inline else self._run_children(screen)
+        finally:
+            screen.close()
+            self.ports.close()
+            self.data_dir.close()
+
+    def _run_inline(self, screen: Screen) -> int:
+        from tailrace.cli import inline
+
+        gc.enable()
+        logs.configure(self.log_format, self.given.log_level)
+        return inline.run(
+            self.instances,
+            self.settings,
+            self._find_role,
+            self.data_dir.run_dir,
+            lambda running: self._on_ready([(file.role, file.addresses) for file in running], screen),
+        )
+
+    def _run_children(self, screen: Screen) -> int:
+        supervisor = Supervisor(
+            self.instances,
+            self._live,
+            lambda children: self._on_ready([(c.instance.role, c.addresses) for c in children], screen),
+            screen,
+            self.data_dir.run_dir,
+            self.clock,
+            restart=self.given.restart,
+            leave_parent=self._leave,
+        )
+        gc.freeze()  # before the forks: a collection in a child would copy every page it walks
+        return supervisor.run(until_eof=self.given.until_eof)
+
+    def settings(self, instance: Instance) -> Mapping[str, str]:
+        return plan.settings(self.given, self.data_dir.sockets, self.ports.port, tuple(self.ports.hosts), instance)
+
+    def _check_settings(self) -> None:
+        from tailrace.config import Config, ConfigError
+
+        try:
+            Config.load("broker", None, os.environ, self.settings(self.instances[0]))
+        except ConfigError as error:
+            raise Refused(str(error)) from None
+
+    def _live(self, instance: Instance, report_fd: int) -> int:
+        """A child's life."""
+        from tailrace.config import Config
+        from tailrace.runtime.process import run_loop
+        from tailrace.runtime.service import Service, run_service
+
+        gc.enable()
+        logs.configure(self.log_format, self.given.log_level)
+        config = Config.load(instance.role, None, os.environ, self.settings(instance))
+        service = Service(
+            self._find_role(instance.role),
+            instance.id,
+            config,
+            PipeReporter(report_fd),
+            named_log=self.log_format == "json",
+        )
+        run_loop(lambda stop: run_service(service, stop, freeze=True))
+        return 0
+
+    def _leave(self) -> None:
+        """In a child: the lock and the ports are the parent's."""
+        os.close(self.data_dir.lock_fd)
+        self.ports.close()
+
+    def _announce(self, admin: Mapping[str, str]) -> None:
+        pid = os.getpid()
+        addresses = {"bootstrap": self.bootstrap, **admin}
+        running = RunFile("up", -1, pid, start_ticks(pid), self.clock.wall_ms(), bool(admin), addresses)
+        self.data_dir.announce(running)
+
+    def _on_ready(self, running: Sequence[tuple[str, Mapping[str, str]]], screen: Screen) -> None:
+        addresses = next(addresses for role, addresses in running if role == "gateway")
+        admin = addresses.get("admin") or addresses["http"]
+        self._announce({"admin": f"http://{admin}"})
+        seconds = (self.clock.monotonic_ms() - self.started_ms) / 1000
+        screen.event(
+            f"Tailrace is ready after {seconds:.2f} s.\n"
+            f"  Bootstrap  {self.bootstrap}  (Kafka clients)\n"
+            f"  Admin      http://{admin}\n"
+            f"  Data       {self.given.data_dir}",
+            event="all_ready",
+            bootstrap=self.bootstrap,
+            admin=f"http://{admin}",
+            data_dir=str(self.given.data_dir),
+            seconds=round(seconds, 3),
+        )
+
+
+def main(arguments: Sequence[str], find_role: FindRole = find_role, preload: Sequence[str] = PRELOADED) -> int:
+    """Returns the exit status; what does not allow a start is said in one sentence."""
+    given = options.parse(arguments, os.environ)
+    try:
+        up = Up(given, find_role, preload)
+    except Refused as refused:
+        sys.stderr.write(f"{refused}\n")
+        return 1
+    return up.run()
