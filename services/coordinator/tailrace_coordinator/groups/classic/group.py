@@ -1,0 +1,280 @@
+"""A classic group and its members.
+
+Membership during a rebalance is soft state, as in Kafka: decisions change it at once and it dies with the shard. What
+must survive (generation, members, assignments) changes through `GroupMetadata` records only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.state import Token
+from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
+from tailrace_coordinator.groups.records import GroupMetadata, MemberMetadata
+
+Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the member's order of preference
+
+
+class GroupState(StrEnum):
+    """Kafka's names, as DescribeGroups and ListGroups spell them."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(slots=True)
+class Member:
+    """One member; awaiting_join and awaiting_sync hold the asker whose answer is due."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    assignment: bytes = b""
+    awaiting_join: Token | None = None
+    awaiting_sync: Token | None = None
+    is_new: bool = False
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """Returns what the member says of itself under a protocol, empty when it does not speak it."""
+        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """Returns the first of its protocols that everybody speaks."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    @property
+    def metadata_size_bytes(self) -> int:
+        return sum(len(metadata) for _, metadata in self.protocols)
+
+    @property
+    def satisfies_heartbeat(self) -> bool:
+        """Whoever waits for us need not be heard of; but a new member has no id yet and may be long gone."""
+        return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
+
+
+class ClassicGroup:
+    """Members in the order they came; previous_state tells an initial rebalance from a later one."""
+
+    __slots__ = (
+        "current_state_timestamp_ms",
+        "generation_id",
+        "group_id",
+        "initial_delay",
+        "leader",
+        "members",
+        "new_member_added",
+        "pending_members",
+        "pending_sync_members",
+        "previous_state",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "static_members",
+        "subscribed_topics",
+    )
+
+    def __init__(self, group_id: str, now_ms: int | None = None) -> None:
+        self.group_id = group_id
+        self.state = self.previous_state = GroupState.EMPTY
+        self.current_state_timestamp_ms = now_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_members: set[str] = set()  # were given an id and have not joined with it (KIP-394)
+        self.pending_sync_members: dict[str, None] = {}
+        self.new_member_added = False
+        self.initial_delay: tuple[int, int] | None = None  # (delay_ms, remaining_ms) of the initial rebalance
+        self.subscribed_topics: frozenset[str] | None = None  # None: not known
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in (GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+
+    @property
+    def awaiting_join_count(self) -> int:
+        return sum(member.awaiting_join is not None for member in self.members.values())
+
+    @property
+    def all_members_joined(self) -> bool:
+        return not self.pending_members and all(m.awaiting_join is not None for m in self.members.values())
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        self.previous_state, self.state = self.state, state
+        self.current_state_timestamp_ms = now_ms
+
+    def add(self, member: Member) -> None:
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self.pending_members.discard(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """Forgets a member or a pending one; the oldest other member leads when the leader goes."""
+        member = self.members.pop(member_id, None)
+        if member is not None and member.group_instance_id is not None:
+            self.static_members.pop(member.group_instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_members.discard(member_id)
+        self.pending_sync_members.pop(member_id, None)
+
+    def validate_member(self, member_id: str, group_instance_id: str | None) -> Member:
+        """Returns the member, or refuses as KIP-345 says."""
+        if group_instance_id is not None:
+            existing = self.static_members.get(group_instance_id)
+            if existing is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if existing != member_id:
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    def candidate_protocols(self) -> frozenset[str]:
+        """Returns the protocols every member speaks."""
+        votes = Counter(name for member in self.members.values() for name in dict(member.protocols))
+        return frozenset(name for name, count in votes.items() if count == len(self.members))
+
+    def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody with these protocols could be a member."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type and protocols)
+        candidates = self.candidate_protocols() if self.members else frozenset(name for name, _ in protocols)
+        return self.protocol_type == protocol_type and any(name in candidates for name, _ in protocols)
+
+    def select_protocol(self) -> str:
+        """Returns the protocol with the most first votes; between equals the one voted for first."""
+        candidates = self.candidate_protocols()
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def elect_joined_leader(self) -> bool:
+        """Keeps a leader that rejoined, else makes one of a member that did. False: nobody rejoined."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].awaiting_join is not None:
+            return True
+        joined = next((m.member_id for m in self.members.values() if m.awaiting_join is not None), None)
+        self.leader = joined or self.leader
+        return joined is not None
+
+    def replace_static_member(self, old_member_id: str, new_member_id: str) -> Member:
+        """Gives a static member's place, assignment and leadership to a new member id (KIP-345)."""
+        member = self.members.pop(old_member_id)
+        assert member.group_instance_id is not None
+        member.member_id = new_member_id
+        member.awaiting_join = member.awaiting_sync = None
+        member.is_new = False
+        self.members[new_member_id] = member
+        if self.leader == old_member_id:
+            self.leader = new_member_id
+        if old_member_id in self.pending_sync_members:
+            del self.pending_sync_members[old_member_id]
+        self.static_members[member.group_instance_id] = new_member_id
+        return member
+
+    def learn_subscribed_topics(self) -> None:
+        """Reads the members' subscriptions, as far as they are a consumer's."""
+        if self.protocol_type != PROTOCOL_TYPE:
+            self.subscribed_topics = None
+            return
+        known: set[str] = set()
+        for member in self.members.values():
+            topics = subscribed_topics(member.metadata(self.protocol_name))
+            if topics is None:
+                self.subscribed_topics = None
+                return
+            known |= topics
+        self.subscribed_topics = frozenset(known)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """A consumer group whose topics are not known counts as subscribed to all."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == PROTOCOL_TYPE
+        return topic in self.subscribed_topics
+
+    def record(self, assignments: dict[str, bytes], now_ms: int) -> GroupMetadata:
+        """Returns this generation with these assignments as the log keeps it."""
+        return GroupMetadata(
+            self.group_id,
+            self.protocol_type or "",
+            self.generation_id,
+            self.protocol_name,
+            self.leader,
+            now_ms,
+            tuple(
+                MemberMetadata(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.rebalance_timeout_ms,
+                    member.session_timeout_ms,
+                    member.metadata(self.protocol_name),
+                    assignments.get(member.member_id, b""),
+                )
+                for member in self.members.values()
+            ),
+        )
+
+    def apply(self, record: GroupMetadata) -> None:
+        """Takes a generation from the log; members that live here keep what the log does not say of them."""
+        state = GroupState.STABLE if record.members else GroupState.EMPTY
+        self.transition_to(state, record.current_state_timestamp_ms)
+        if record.current_state_timestamp_ms == -1:
+            self.current_state_timestamp_ms = None
+        self.generation_id = record.generation_id
+        self.protocol_type = record.protocol_type or None
+        self.protocol_name = record.protocol
+        self.leader = record.leader
+        live, self.members = self.members, {}
+        for entry in record.members:
+            member = live.get(entry.member_id)
+            if member is None or (record.protocol, entry.subscription) not in member.protocols:
+                member = _restored(entry, record)
+            member.assignment = entry.assignment
+            self.members[entry.member_id] = member
+        self.static_members = {
+            member.group_instance_id: member.member_id
+            for member in self.members.values()
+            if member.group_instance_id is not None
+        }
+        self.learn_subscribed_topics()
+
+
+def _restored(entry: MemberMetadata, record: GroupMetadata) -> Member:
+    rebalance_timeout_ms = entry.rebalance_timeout_ms
+    return Member(
+        entry.member_id,
+        entry.group_instance_id,
+        entry.client_id,
+        entry.client_host,
+        entry.session_timeout_ms if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
+        entry.session_timeout_ms,
+        record.protocol_type,
+        ((record.protocol or "", entry.subscription),),
+    )

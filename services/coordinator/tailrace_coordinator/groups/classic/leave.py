@@ -1,0 +1,62 @@
+"""LeaveGroup on a classic group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
+from tailrace_coordinator.groups.classic.rebalance import (
+    UNKNOWN_MEMBER,
+    expel,
+    maybe_complete_join,
+    prepare_or_complete,
+)
+from tailrace_coordinator.groups.turn import Turn, heartbeat_key
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """One member that goes, or an instance that an administrator removes without knowing its member id (KIP-345)."""
+
+    member_id: str
+    group_instance_id: str | None = None
+
+
+def leave(
+    turn: Turn, groups: Mapping[str, ClassicGroup], group_id: str, leavers: Sequence[Leaver]
+) -> list[tuple[Leaver, ErrorCode]]:
+    """Removes the members that may go, then rebalances once. Raises ApiError."""
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    group = groups.get(group_id)
+    if group is None:
+        return [(leaver, ErrorCode.UNKNOWN_MEMBER_ID) for leaver in leavers]
+    results = []
+    for leaver in leavers:
+        try:
+            _remove(turn, group, leaver)
+        except ApiError as refusal:
+            results.append((leaver, refusal.code))
+        else:
+            results.append((leaver, ErrorCode.NONE))
+    if any(code is ErrorCode.NONE for _, code in results):
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            prepare_or_complete(turn, group)
+        else:
+            maybe_complete_join(turn, group)
+    return results
+
+
+def _remove(turn: Turn, group: ClassicGroup, leaver: Leaver) -> None:
+    if leaver.member_id == UNKNOWN_MEMBER:
+        member_id = group.static_members.get(leaver.group_instance_id or "")
+        if leaver.group_instance_id is None or member_id is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        expel(turn, group, group.members[member_id])
+    elif leaver.member_id in group.pending_members:
+        group.remove(leaver.member_id)
+        turn.cancel(heartbeat_key(group.group_id, leaver.member_id))
+    else:
+        expel(turn, group, group.validate_member(leaver.member_id, leaver.group_instance_id))

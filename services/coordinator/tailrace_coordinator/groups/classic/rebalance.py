@@ -1,0 +1,221 @@
+"""The rebalance: PreparingRebalance until everybody joined, CompletingRebalance until the leader sent assignments."""
+
+from __future__ import annotations
+
+from tailrace.errors import ErrorCode
+from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
+from tailrace_coordinator.groups.turn import Turn, heartbeat_key, join_key, sync_key
+
+UNKNOWN_MEMBER = ""
+
+
+def join_refused(member_id: str, code: ErrorCode) -> JoinGroupResponse:
+    """Returns the JoinGroup answer that says no more than an error; protocol name "" where null is not allowed."""
+    return JoinGroupResponse(error_code=code, member_id=member_id, generation_id=-1, protocol_name=None)
+
+
+def joined(
+    group: ClassicGroup, member_id: str, *, with_members: bool, leader: str | None = None, skip_assignment: bool = False
+) -> JoinGroupResponse:
+    """Returns the answer that takes a member into the current generation."""
+    members = []
+    if with_members:
+        members = [
+            JoinGroupResponse.JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata(group.protocol_name),
+            )
+            for member in group.members.values()
+        ]
+    return JoinGroupResponse(
+        error_code=ErrorCode.NONE,
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=leader or group.leader or "",
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=members,
+    )
+
+
+def sync_refused(code: ErrorCode) -> SyncGroupResponse:
+    """Returns the SyncGroup answer that says no more than an error."""
+    return SyncGroupResponse(error_code=code, assignment=b"")
+
+
+def synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    """Returns the answer that hands a member its assignment."""
+    return SyncGroupResponse(
+        error_code=ErrorCode.NONE,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=assignment,
+    )
+
+
+def reschedule_heartbeat(turn: Turn, group: ClassicGroup, member: Member) -> None:
+    """Starts the member's session anew."""
+    turn.schedule(heartbeat_key(group.group_id, member.member_id), member.session_timeout_ms)
+
+
+def answer_join(turn: Turn, member: Member, response: JoinGroupResponse) -> None:
+    """Answers a parked JoinGroup, if there is one."""
+    if member.awaiting_join is not None:
+        turn.reply(member.awaiting_join, response)
+        member.awaiting_join = None
+
+
+def prepare_or_complete(turn: Turn, group: ClassicGroup) -> None:
+    """Begins a rebalance; where one is under way, ends its join phase if this was the last member."""
+    if group.can_rebalance:
+        prepare(turn, group)
+    else:
+        maybe_complete_join(turn, group)
+
+
+def prepare(turn: Turn, group: ClassicGroup) -> None:
+    """Enters PreparingRebalance. The first rebalance of a group waits group.initial.rebalance.delay.ms (KIP-134)."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        refuse_syncs(turn, group, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.pending_sync_members.clear()
+    turn.cancel(sync_key(group.group_id))
+    initial = group.state is GroupState.EMPTY
+    group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+    if initial:
+        delay_ms = turn.config.group_initial_rebalance_delay_ms
+        group.initial_delay = (delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        turn.schedule(join_key(group.group_id), delay_ms)
+    elif group.all_members_joined:
+        complete_join(turn, group)
+    else:
+        turn.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
+
+
+def refuse_syncs(turn: Turn, group: ClassicGroup, code: ErrorCode) -> None:
+    """Takes every assignment back and answers those who wait for one."""
+    for member in group.members.values():
+        member.assignment = b""
+        if member.awaiting_sync is not None:
+            turn.reply(member.awaiting_sync, sync_refused(code))
+            member.awaiting_sync = None
+            reschedule_heartbeat(turn, group, member)
+
+
+def maybe_complete_join(turn: Turn, group: ClassicGroup) -> None:
+    """Ends the join phase when all members joined; an initial rebalance always waits for its delay."""
+    if (
+        group.state is GroupState.PREPARING_REBALANCE
+        and group.previous_state is not GroupState.EMPTY
+        and group.all_members_joined
+    ):
+        complete_join(turn, group)
+
+
+def on_join_deadline(turn: Turn, group: ClassicGroup) -> None:
+    """The join phase is over, unless it is an initial one that new members may still prolong."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    if group.initial_delay is not None and group.new_member_added and group.initial_delay[1] != 0:
+        delay_ms, remaining_ms = group.initial_delay
+        group.new_member_added = False
+        next_delay_ms = min(turn.config.group_initial_rebalance_delay_ms, remaining_ms)
+        group.initial_delay = (next_delay_ms, max(remaining_ms - delay_ms, 0))
+        turn.schedule(join_key(group.group_id), next_delay_ms)
+        return
+    complete_join(turn, group)
+
+
+def complete_join(turn: Turn, group: ClassicGroup) -> None:
+    """Begins the next generation with those who joined; dynamic members that did not are out, static ones stay."""
+    turn.cancel(join_key(group.group_id))
+    group.initial_delay = None
+    absent = [m for m in group.members.values() if m.awaiting_join is None and m.group_instance_id is None]
+    for member in absent:
+        group.remove(member.member_id)
+        turn.cancel(heartbeat_key(group.group_id, member.member_id))
+    if not group.members:
+        _empty_generation(turn, group)
+    elif group.elect_joined_leader():
+        _next_generation(turn, group)
+    else:  # only static members are left and none of them rejoined: their sessions decide
+        turn.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
+
+
+def _empty_generation(turn: Turn, group: ClassicGroup) -> None:
+    group.generation_id += 1
+    group.protocol_name = None
+    group.pending_sync_members.clear()
+    turn.append(group.record({}, turn.now_ms))
+
+
+def _next_generation(turn: Turn, group: ClassicGroup) -> None:
+    group.generation_id += 1
+    group.protocol_name = group.select_protocol()
+    group.learn_subscribed_topics()
+    group.transition_to(GroupState.COMPLETING_REBALANCE, turn.now_ms)
+    group.new_member_added = False
+    group.pending_sync_members = dict.fromkeys(group.members)
+    for member in group.members.values():
+        answer_join(turn, member, joined(group, member.member_id, with_members=member.member_id == group.leader))
+        reschedule_heartbeat(turn, group, member)
+        member.is_new = False
+    turn.schedule(sync_key(group.group_id), group.rebalance_timeout_ms)
+
+
+def on_sync_deadline(turn: Turn, group: ClassicGroup) -> None:
+    """Expels members that joined and did not send SyncGroup within the rebalance timeout."""
+    if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync_members:
+        return
+    for member_id in tuple(group.pending_sync_members):
+        group.remove(member_id)
+        turn.cancel(heartbeat_key(group.group_id, member_id))
+    prepare(turn, group)
+
+
+def on_heartbeat_deadline(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+    """A session ended: the member is out, unless its answer is ours to give."""
+    if member_id in group.pending_members:
+        group.remove(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE and group.all_members_joined:
+            complete_join(turn, group)
+        return
+    member = group.members.get(member_id)
+    if member is not None and not member.satisfies_heartbeat:
+        expel(turn, group, member)
+        after_removal(turn, group)
+
+
+def expel(turn: Turn, group: ClassicGroup, member: Member) -> None:
+    """Removes a member; one that still waits to join is told to ask for a new id."""
+    turn.cancel(heartbeat_key(group.group_id, member.member_id))
+    answer_join(turn, member, join_refused(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
+    if member.awaiting_sync is not None:
+        turn.reply(member.awaiting_sync, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
+    group.remove(member.member_id)
+
+
+def after_removal(turn: Turn, group: ClassicGroup) -> None:
+    """What a group does that lost a member to its session's end."""
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        prepare(turn, group)
+    elif group.state is GroupState.PREPARING_REBALANCE and group.all_members_joined:
+        complete_join(turn, group)
+
+
+def forget_timers(turn: Turn, group: ClassicGroup) -> None:
+    """Cancels what a deleted group had scheduled."""
+    for member_id in (*group.members, *group.pending_members):
+        turn.cancel(heartbeat_key(group.group_id, member_id))
+    turn.cancel(join_key(group.group_id))
+    turn.cancel(sync_key(group.group_id))
+
+
+def fence(turn: Turn, member: Member) -> None:
+    """Answers the holder of a static member's old id (KIP-345) so that it knows at once."""
+    answer_join(turn, member, join_refused(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
+    if member.awaiting_sync is not None:
+        turn.reply(member.awaiting_sync, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
+        member.awaiting_sync = None

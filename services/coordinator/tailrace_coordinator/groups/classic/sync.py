@@ -1,0 +1,87 @@
+"""SyncGroup and Heartbeat on a classic group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.state import Token, size_bytes
+from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
+from tailrace_coordinator.groups.classic.rebalance import (
+    prepare,
+    refuse_syncs,
+    reschedule_heartbeat,
+    sync_refused,
+    synced,
+)
+from tailrace_coordinator.groups.records import encode
+from tailrace_coordinator.groups.turn import Turn, sync_key
+
+
+def sync(turn: Turn, groups: Mapping[str, ClassicGroup], token: Token, request: SyncGroupRequest) -> None:
+    """Parks followers until the leader's assignments are written; a stable group answers at once."""
+    try:
+        group, member = _validate_sync(groups, request)
+    except ApiError as refusal:
+        turn.reply(token, sync_refused(refusal.code))
+        return
+    if group.state is GroupState.PREPARING_REBALANCE:
+        turn.reply(token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        return
+    group.pending_sync_members.pop(member.member_id, None)
+    if not group.pending_sync_members:
+        turn.cancel(sync_key(group.group_id))
+    if group.state is GroupState.STABLE:
+        turn.reply(token, synced(group, member.assignment))
+        return
+    if member.awaiting_sync is not None:  # sent twice: only the newest is answered with an assignment
+        turn.reply(member.awaiting_sync, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+    member.awaiting_sync = token
+    if group.leader == member.member_id:
+        _assign(turn, group, {entry.member_id: bytes(entry.assignment) for entry in request.assignments})
+
+
+def _validate_sync(groups: Mapping[str, ClassicGroup], request: SyncGroupRequest) -> tuple[ClassicGroup, Member]:
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    group = groups.get(request.group_id)
+    if group is None or group.state is GroupState.EMPTY:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = group.validate_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation_id:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (
+        None,
+        group.protocol_name,
+    ):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return group, member
+
+
+def _assign(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+    record = group.record(assignments, turn.now_ms)
+    if size_bytes(encode(record)) > turn.config.max_record_bytes:  # what MESSAGE_TOO_LARGE becomes in Kafka
+        refuse_syncs(turn, group, ErrorCode.UNKNOWN_SERVER_ERROR)
+        prepare(turn, group)
+        return
+    turn.append(record)
+    for member in group.members.values():
+        if member.awaiting_sync is not None:
+            turn.reply(member.awaiting_sync, synced(group, assignments.get(member.member_id, b"")))
+            member.awaiting_sync = None
+            reschedule_heartbeat(turn, group, member)
+
+
+def heartbeat(turn: Turn, groups: Mapping[str, ClassicGroup], request: HeartbeatRequest) -> ErrorCode:
+    """Keeps the session alive and tells of a rebalance. Raises ApiError."""
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    group = groups.get(request.group_id)
+    if group is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = group.validate_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation_id:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    reschedule_heartbeat(turn, group, member)
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING_REBALANCE else ErrorCode.NONE

@@ -1,0 +1,26 @@
+"""What the group machine needs of the configuration, by Kafka's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Kafka's group.* and offset* keys with Kafka's defaults, and our own bounds below them.
+
+    A group's record must fit one batch of `__consumer_offsets`, so max_record_bytes also bounds what a member may say
+    of itself under one protocol.
+    """
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2_147_483_647
+    group_initial_rebalance_delay_ms: int = 3_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3600 * 1000
+    new_member_join_timeout_ms: int = 5 * 60 * 1000  # as in Kafka, where no key sets it either
+
+    max_record_bytes: int = 1_000_000
+    max_pending_members: int = 10_000
+    max_group_metadata_bytes: int = 16 * 1024 * 1024

@@ -1,0 +1,31 @@
+"""The one thing the coordinator reads in the clients' own bytes: the topics of a consumer subscription (version 0 is a
+prefix of every later version)."""
+
+from __future__ import annotations
+
+import struct
+
+PROTOCOL_TYPE = "consumer"
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+def subscribed_topics(subscription: bytes) -> frozenset[str] | None:
+    """Returns the topics of an embedded ConsumerProtocolSubscription, None when the bytes are something else."""
+    try:
+        count = _INT32.unpack_from(subscription, 2)[0]
+        at = 6
+        if not 0 <= count <= len(subscription):
+            return None
+        topics = set()
+        for _ in range(count):
+            size = _INT16.unpack_from(subscription, at)[0]
+            at += 2
+            if size < 0 or at + size > len(subscription):
+                return None
+            topics.add(subscription[at : at + size].decode())
+            at += size
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return frozenset(topics)

@@ -1,0 +1,80 @@
+"""What DescribeGroups, ListGroups and the controller's SQL views show of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
+
+GROUP_TYPE = "classic"
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """One member; metadata is empty while the group has no agreed protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One group; protocol is empty unless the group is stable."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[DescribedMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of ListGroups."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str = GROUP_TYPE
+
+
+def describe(group: ClassicGroup) -> Described:
+    """Returns the group as clients see it."""
+    stable = group.state is GroupState.STABLE
+    protocol = (group.protocol_name or "") if stable else ""
+    return Described(
+        group.group_id,
+        str(group.state),
+        group.protocol_type or "",
+        protocol,
+        tuple(_described(member, protocol if stable else None) for member in group.members.values()),
+    )
+
+
+def _described(member: Member, protocol: str | None) -> DescribedMember:
+    return DescribedMember(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        member.metadata(protocol),
+        member.assignment,
+    )
+
+
+def list_groups(
+    groups: Mapping[str, ClassicGroup], states: frozenset[str], types: frozenset[str]
+) -> tuple[Listed, ...]:
+    """Returns the groups in one of the states (KIP-518) and types (KIP-848), lower case; an empty filter takes all."""
+    if types and GROUP_TYPE not in types:
+        return ()
+    return tuple(
+        Listed(group.group_id, group.protocol_type or "", str(group.state))
+        for group in groups.values()
+        if not states or group.state.lower() in states
+    )

@@ -1,0 +1,173 @@
+"""The groups and offsets of one partition of `__consumer_offsets`: every decision, and the one `apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.state import Effects, Token
+from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
+from tailrace_coordinator.groups import describe, offsets
+from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
+from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
+from tailrace_coordinator.groups.records import (
+    GroupMetadata,
+    GroupRecord,
+    GroupRemoved,
+    OffsetCommitted,
+    OffsetRemoved,
+)
+from tailrace_coordinator.groups.turn import Turn
+
+GroupEffects = Effects[GroupRecord]
+
+
+class GroupMachine:
+    """Decisions return Effects and may change soft state (who waits to join); records change the rest through apply.
+
+    A refusal is a reply too (an ApiError), so that it waits behind whatever it was decided on.
+    """
+
+    __slots__ = ("config", "groups", "offsets")
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config = config
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = Offsets()
+
+    def apply(self, record: GroupRecord) -> None:
+        """Changes replicated state; live and in replay alike."""
+        match record:
+            case GroupMetadata():
+                self._group(record.group_id).apply(record)
+            case GroupRemoved():
+                self.groups.pop(record.group_id, None)
+            case OffsetCommitted():
+                self._group(record.group_id)  # a "simple consumer group" comes into being with its first offset
+                self.offsets.apply(record)
+            case OffsetRemoved():
+                self.offsets.apply(record)
+
+    def _group(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id)
+        return group
+
+    def join(self, now_ms: int, request: join.Join) -> GroupEffects:
+        """Replies a JoinGroupResponse when the join phase ends."""
+        turn = Turn(self.config, now_ms)
+        created = join.join(turn, self.groups, request)
+        if created is not None:
+            self.groups[created.group_id] = created
+        return turn.effects()
+
+    def sync(self, now_ms: int, token: Token, request: SyncGroupRequest) -> GroupEffects:
+        """Replies a SyncGroupResponse when the leader's assignments are committed."""
+        turn = Turn(self.config, now_ms)
+        sync.sync(turn, self.groups, token, request)
+        return turn.effects()
+
+    def heartbeat(self, now_ms: int, token: Token, request: HeartbeatRequest) -> GroupEffects:
+        """Replies an ErrorCode."""
+        return self._answer(now_ms, token, lambda turn: sync.heartbeat(turn, self.groups, request))
+
+    def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[leave.Leaver]) -> GroupEffects:
+        """Replies [(Leaver, ErrorCode)]."""
+        return self._answer(now_ms, token, lambda turn: leave.leave(turn, self.groups, group_id, leavers))
+
+    def commit(self, now_ms: int, token: Token, request: Commit, positions: Sequence[Position]) -> GroupEffects:
+        """Replies one ErrorCode per position."""
+        return self._answer(now_ms, token, lambda turn: offsets.commit(turn, self.groups, request, positions))
+
+    def fetch_offsets(
+        self, now_ms: int, token: Token, group_id: str, wanted: Sequence[TopicPartition] | None
+    ) -> GroupEffects:
+        """Replies {(topic, partition): OffsetCommitted}, all of the group's for None; unknown ones are absent."""
+        held = self.offsets.of_group(group_id)
+        found = dict(held) if wanted is None else {key: held[key] for key in wanted if key in held}
+        return self._answer(now_ms, token, lambda _: found)
+
+    def delete_offsets(
+        self, now_ms: int, token: Token, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> GroupEffects:
+        """Replies one ErrorCode per partition."""
+
+        def decide(turn: Turn) -> list[ErrorCode]:
+            group = offsets.validate_delete(self.groups.get(group_id))
+            return [offsets.delete(turn, group, self.offsets, topic, partition) for topic, partition in partitions]
+
+        return self._answer(now_ms, token, decide)
+
+    def delete_group(self, now_ms: int, token: Token, group_id: str) -> GroupEffects:
+        """Replies an ErrorCode; the group's offsets go with it."""
+
+        def decide(turn: Turn) -> ErrorCode:
+            group = self.groups.get(group_id)
+            if group is None:
+                return ErrorCode.GROUP_ID_NOT_FOUND
+            if group.state is not GroupState.EMPTY:
+                return ErrorCode.NON_EMPTY_GROUP
+            for offset in self.offsets.of_group(group_id).values():
+                turn.append(OffsetRemoved(group_id, offset.topic, offset.partition))
+            self._remove(turn, group)
+            return ErrorCode.NONE
+
+        return self._answer(now_ms, token, decide)
+
+    def describe(self, now_ms: int, token: Token, group_id: str) -> GroupEffects:
+        """Replies Described, None for a group that does not exist."""
+        group = self.groups.get(group_id)
+        described = None if group is None else describe.describe(group)
+        return self._answer(now_ms, token, lambda _: described)
+
+    def list_groups(self, now_ms: int, token: Token, states: frozenset[str], types: frozenset[str]) -> GroupEffects:
+        """Replies (Listed, ...)."""
+        listed = describe.list_groups(self.groups, states, types)
+        return self._answer(now_ms, token, lambda _: listed)
+
+    def expire_offsets(self, now_ms: int) -> GroupEffects:
+        """Removes expired offsets, and groups that have neither members nor offsets left."""
+        turn = Turn(self.config, now_ms)
+        for group in tuple(self.groups.values()):
+            no_offsets = offsets.expire(turn, group, self.offsets)
+            if no_offsets and group.state is GroupState.EMPTY and not group.pending_members:
+                self._remove(turn, group)
+        return turn.effects()
+
+    def on_timer(self, key: Hashable, now_ms: int) -> GroupEffects:
+        """A deadline of `turn.py` has passed."""
+        turn = Turn(self.config, now_ms)
+        match key:
+            case ("heartbeat", str(group_id), member_id) if group_id in self.groups:
+                rebalance.on_heartbeat_deadline(turn, self.groups[group_id], member_id)
+            case ("join", str(group_id)) if group_id in self.groups:
+                rebalance.on_join_deadline(turn, self.groups[group_id])
+            case ("sync", str(group_id)) if group_id in self.groups:
+                rebalance.on_sync_deadline(turn, self.groups[group_id])
+        return turn.effects()
+
+    def on_loaded(self, now_ms: int) -> GroupEffects:
+        """Starts every member's session anew; a group above group.max.size rebalances to lose the late ones."""
+        turn = Turn(self.config, now_ms)
+        for group in self.groups.values():
+            for member in group.members.values():
+                rebalance.reschedule_heartbeat(turn, group, member)
+            if len(group.members) > self.config.group_max_size:
+                rebalance.prepare(turn, group)
+        return turn.effects()
+
+    def _remove(self, turn: Turn, group: ClassicGroup) -> None:
+        rebalance.forget_timers(turn, group)
+        turn.append(GroupRemoved(group.group_id))
+
+    def _answer(self, now_ms: int, token: Token, decide: Callable[[Turn], object]) -> GroupEffects:
+        turn = Turn(self.config, now_ms)
+        try:
+            turn.reply(token, decide(turn))
+        except ApiError as refusal:
+            turn = Turn(self.config, now_ms)
+            turn.reply(token, refusal)
+        return turn.effects()

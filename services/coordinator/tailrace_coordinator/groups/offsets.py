@@ -1,0 +1,171 @@
+"""Committed offsets: commit, fetch, delete, expire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
+from tailrace_coordinator.groups.classic.rebalance import reschedule_heartbeat
+from tailrace_coordinator.groups.records import OffsetCommitted, OffsetRemoved
+from tailrace_coordinator.groups.turn import Turn
+
+TopicPartition = tuple[str, int]
+
+
+class Offsets:
+    """The committed offsets of one shard, by group."""
+
+    __slots__ = ("_by_group",)
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[TopicPartition, OffsetCommitted]] = {}
+
+    def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitted | None:
+        return self._by_group.get(group_id, {}).get((topic, partition))
+
+    def of_group(self, group_id: str) -> Mapping[TopicPartition, OffsetCommitted]:
+        return self._by_group.get(group_id, {})
+
+    def __iter__(self) -> Iterator[OffsetCommitted]:
+        return (offset for offsets in self._by_group.values() for offset in offsets.values())
+
+    def __len__(self) -> int:
+        return sum(len(offsets) for offsets in self._by_group.values())
+
+    def apply(self, record: OffsetCommitted | OffsetRemoved) -> None:
+        """Sets or forgets one offset."""
+        key = (record.topic, record.partition)
+        if isinstance(record, OffsetCommitted):
+            self._by_group.setdefault(record.group_id, {})[key] = record
+            return
+        offsets = self._by_group.get(record.group_id)
+        if offsets is not None:
+            offsets.pop(key, None)
+            if not offsets:
+                del self._by_group[record.group_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What OffsetCommit says beside its offsets; generation_id -1 with no member: a standalone consumer or an admin."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    api_version: int
+    retention_time_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One offset to commit."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+    topic_id: UUID | None = None
+
+
+def commit(
+    turn: Turn, groups: Mapping[str, ClassicGroup], request: Commit, positions: Iterable[Position]
+) -> list[ErrorCode]:
+    """Decides an OffsetCommit; returns one code per position. Raises ApiError when the whole request is refused.
+
+    A group that does not exist comes into being with the records (a "simple consumer group").
+    """
+    _validate_commit(turn, groups, request)
+    expire_timestamp_ms = -1 if request.retention_time_ms == -1 else turn.now_ms + request.retention_time_ms
+    codes = []
+    for position in positions:
+        metadata = position.metadata or ""
+        if len(metadata) > turn.config.offset_metadata_max_bytes:
+            codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        codes.append(ErrorCode.NONE)
+        turn.append(
+            OffsetCommitted(
+                request.group_id,
+                position.topic,
+                position.partition,
+                position.offset,
+                position.leader_epoch,
+                metadata,
+                turn.now_ms,
+                expire_timestamp_ms,
+                position.topic_id,
+            )
+        )
+    return codes
+
+
+def _validate_commit(turn: Turn, groups: Mapping[str, ClassicGroup], request: Commit) -> None:
+    group = groups.get(request.group_id)
+    if group is None:
+        if request.generation_id < 0:
+            return
+        unknown = ErrorCode.GROUP_ID_NOT_FOUND if request.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION
+        raise ApiError(unknown)
+    if request.generation_id < 0 and group.state is GroupState.EMPTY:
+        return
+    if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # somebody's group is at work: no commit from outside
+    member = group.validate_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation_id:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    reschedule_heartbeat(turn, group, member)  # a commit is a sign of life
+
+
+def validate_delete(group: ClassicGroup | None) -> ClassicGroup:
+    """Returns the group whose offsets may be deleted (KIP-496). Raises ApiError."""
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not GroupState.EMPTY and group.protocol_type != "consumer":
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+    return group
+
+
+def delete(turn: Turn, group: ClassicGroup, offsets: Offsets, topic: str, partition: int) -> ErrorCode:
+    """Deletes one offset unless a living consumer group reads its topic; deleting what is not there succeeds."""
+    if group.is_subscribed_to(topic):
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    if offsets.get(group.group_id, topic, partition) is not None:
+        turn.append(OffsetRemoved(group.group_id, topic, partition))
+    return ErrorCode.NONE
+
+
+def expire(turn: Turn, group: ClassicGroup, offsets: Offsets) -> bool:
+    """Removes what offsets.retention.minutes has outlived (KIP-211). True: the group has no offsets any more."""
+    held = offsets.of_group(group.group_id)
+    if not _may_expire(group):
+        return not held
+    expired = 0
+    for offset in held.values():
+        if _is_expired(turn, group, offset):
+            turn.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
+            expired += 1
+    return expired == len(held)
+
+
+def _may_expire(group: ClassicGroup) -> bool:
+    if group.protocol_type is None or group.state is GroupState.EMPTY:
+        return True
+    return group.state is GroupState.STABLE and group.subscribed_topics is not None
+
+
+def _is_expired(turn: Turn, group: ClassicGroup, offset: OffsetCommitted) -> bool:
+    if group.state is not GroupState.EMPTY and group.is_subscribed_to(offset.topic):
+        return False
+    if offset.expire_timestamp_ms != -1:
+        return turn.now_ms >= offset.expire_timestamp_ms
+    since_ms = offset.commit_timestamp_ms
+    if group.protocol_type is not None and group.state is GroupState.EMPTY:
+        since_ms = group.current_state_timestamp_ms or since_ms
+    return turn.now_ms - since_ms >= turn.config.offsets_retention_ms

@@ -1,0 +1,307 @@
+"""What `__consumer_offsets` holds: OffsetCommit and GroupMetadata records in Kafka's own key and value schemas.
+
+Keys are never flexible. Values are written as Kafka 4.3 writes them: OffsetCommitValue 3 (1 with an expire timestamp,
+from OffsetCommit v2-4 with a retention time), GroupMetadataValue 3; versions 0 to 4 are read (KIP-915: 4 is flexible).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+from uuid import UUID
+
+OFFSET_COMMIT_LEGACY_KEY = 0
+OFFSET_COMMIT_KEY = 1
+GROUP_METADATA_KEY = 2
+
+_FLEXIBLE_FROM = 4
+_ZERO_ID = UUID(int=0)
+_TOPIC_ID_TAG = 0
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+
+
+class BadRecord(ValueError):
+    """A key or value that does not follow its schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitted:
+    """One committed offset; leader_epoch -1: unknown; expire_timestamp_ms -1: the broker's retention counts."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp_ms: int = -1
+    expire_timestamp_ms: int = -1
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRemoved:
+    """The tombstone of a committed offset."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMetadata:
+    """One member as the log remembers it; rebalance_timeout_ms -1: its session timeout."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """One generation of a classic group; no members: the group is empty."""
+
+    group_id: str
+    protocol_type: str
+    generation_id: int
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp_ms: int
+    members: tuple[MemberMetadata, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRemoved:
+    """The tombstone of a group."""
+
+    group_id: str
+
+
+GroupRecord: TypeAlias = OffsetCommitted | OffsetRemoved | GroupMetadata | GroupRemoved
+
+
+def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    """Returns key and value, value None for tombstones."""
+    match record:
+        case OffsetCommitted():
+            return _offset_key(record), _offset_value(record)
+        case OffsetRemoved():
+            return _offset_key(record), None
+        case GroupMetadata():
+            return _group_key(record.group_id), _group_value(record)
+        case GroupRemoved():
+            return _group_key(record.group_id), None
+
+
+def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
+    """Returns the record, None for a key type we do not keep (KIP-915: those are passed over). Raises BadRecord."""
+    reader = _Reader(key)
+    kind = reader.int16()
+    if kind in (OFFSET_COMMIT_LEGACY_KEY, OFFSET_COMMIT_KEY):
+        group_id, topic, partition = reader.string(), reader.string(), reader.int32()
+        if value is None:
+            return OffsetRemoved(group_id, topic, partition)
+        return _read_offset(_Reader(value), group_id, topic, partition)
+    if kind == GROUP_METADATA_KEY:
+        group_id = reader.string()
+        if value is None:
+            return GroupRemoved(group_id)
+        return _read_group(_Reader(value), group_id)
+    return None
+
+
+def _offset_key(record: OffsetCommitted | OffsetRemoved) -> bytes:
+    return b"".join(
+        (
+            _INT16.pack(OFFSET_COMMIT_KEY),
+            _string(record.group_id),
+            _string(record.topic),
+            _INT32.pack(record.partition),
+        )
+    )
+
+
+def _offset_value(record: OffsetCommitted) -> bytes:
+    expires = record.expire_timestamp_ms != -1
+    parts = [_INT16.pack(1 if expires else 3), _INT64.pack(record.offset)]
+    if not expires:
+        parts.append(_INT32.pack(record.leader_epoch))
+    parts += (_string(record.metadata), _INT64.pack(record.commit_timestamp_ms))
+    if expires:
+        parts.append(_INT64.pack(record.expire_timestamp_ms))
+    return b"".join(parts)
+
+
+def _group_key(group_id: str) -> bytes:
+    return _INT16.pack(GROUP_METADATA_KEY) + _string(group_id)
+
+
+def _group_value(record: GroupMetadata) -> bytes:
+    parts = [
+        _INT16.pack(3),
+        _string(record.protocol_type),
+        _INT32.pack(record.generation_id),
+        _string(record.protocol),
+        _string(record.leader),
+        _INT64.pack(record.current_state_timestamp_ms),
+        _INT32.pack(len(record.members)),
+    ]
+    for member in record.members:
+        parts += (
+            _string(member.member_id),
+            _string(member.group_instance_id),
+            _string(member.client_id),
+            _string(member.client_host),
+            _INT32.pack(member.rebalance_timeout_ms),
+            _INT32.pack(member.session_timeout_ms),
+            _INT32.pack(len(member.subscription)),
+            member.subscription,
+            _INT32.pack(len(member.assignment)),
+            member.assignment,
+        )
+    return b"".join(parts)
+
+
+def _string(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    raw = text.encode()
+    return _INT16.pack(len(raw)) + raw
+
+
+def _read_offset(reader: _Reader, group_id: str, topic: str, partition: int) -> OffsetCommitted:
+    version = reader.version(4)
+    offset = reader.int64()
+    leader_epoch = reader.int32() if version >= 3 else -1
+    metadata = reader.string()
+    commit_timestamp_ms = reader.int64()
+    expire_timestamp_ms = reader.int64() if version == 1 else -1
+    raw_id = reader.tags().get(_TOPIC_ID_TAG) if version >= _FLEXIBLE_FROM else None
+    if raw_id is not None and len(raw_id) != 16:
+        raise BadRecord("topic id of other than 16 bytes")
+    topic_id = None if raw_id is None or raw_id == _ZERO_ID.bytes else UUID(bytes=raw_id)
+    return OffsetCommitted(
+        group_id, topic, partition, offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id
+    )
+
+
+def _read_group(reader: _Reader, group_id: str) -> GroupMetadata:
+    version = reader.version(4)
+    protocol_type = reader.string()
+    generation_id = reader.int32()
+    protocol = reader.nullable_string()
+    leader = reader.nullable_string()
+    timestamp_ms = reader.int64() if version >= 2 else -1
+    members = tuple(reader.array(lambda: _read_member(reader, version)))
+    reader.end_of_struct()
+    return GroupMetadata(group_id, protocol_type, generation_id, protocol, leader, timestamp_ms, members)
+
+
+def _read_member(reader: _Reader, version: int) -> MemberMetadata:
+    member_id = reader.string()
+    group_instance_id = reader.nullable_string() if version >= 3 else None
+    client_id, client_host = reader.string(), reader.string()
+    rebalance_timeout_ms = reader.int32() if version >= 1 else -1
+    session_timeout_ms = reader.int32()
+    subscription, assignment = reader.byte_string(), reader.byte_string()
+    reader.end_of_struct()
+    return MemberMetadata(
+        member_id,
+        group_instance_id,
+        client_id,
+        client_host,
+        rebalance_timeout_ms,
+        session_timeout_ms,
+        subscription,
+        assignment,
+    )
+
+
+class _Reader:
+    """Reads Kafka's primitive types, flexible (KIP-482) once the version said so."""
+
+    __slots__ = ("at", "flexible", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.at = 0
+        self.flexible = False
+
+    def version(self, highest: int) -> int:
+        version = self.int16()
+        if not 0 <= version <= highest:
+            raise BadRecord(f"value version {version}, highest known {highest}")
+        self.flexible = version >= _FLEXIBLE_FROM
+        return version
+
+    def take(self, size: int) -> bytes:
+        end = self.at + size
+        if size < 0 or end > len(self.raw):
+            raise BadRecord(f"{size} bytes wanted at {self.at} of {len(self.raw)}")
+        piece = self.raw[self.at : end]
+        self.at = end
+        return piece
+
+    def int16(self) -> int:
+        return int(_INT16.unpack(self.take(2))[0])
+
+    def int32(self) -> int:
+        return int(_INT32.unpack(self.take(4))[0])
+
+    def int64(self) -> int:
+        return int(_INT64.unpack(self.take(8))[0])
+
+    def varint(self) -> int:
+        number = shift = 0
+        while shift < 35:
+            byte = self.take(1)[0]
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+            shift += 7
+        raise BadRecord("varint of more than five bytes")
+
+    def nullable_string(self) -> str | None:
+        size = self.varint() - 1 if self.flexible else self.int16()
+        if size == -1:
+            return None
+        try:
+            return self.take(size).decode()
+        except UnicodeDecodeError as error:
+            raise BadRecord("string that is not UTF-8") from error
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise BadRecord("null where a string must be")
+        return text
+
+    def byte_string(self) -> bytes:
+        return self.take(self.varint() - 1 if self.flexible else self.int32())
+
+    def array(self, read: Callable[[], MemberMetadata]) -> list[MemberMetadata]:
+        count = self.varint() - 1 if self.flexible else self.int32()
+        if not 0 <= count <= len(self.raw):
+            raise BadRecord(f"array of {count}")
+        return [read() for _ in range(count)]
+
+    def tags(self) -> dict[int, bytes]:
+        found = {}
+        for _ in range(self.varint()):
+            tag = self.varint()
+            found[tag] = self.take(self.varint())
+        return found
+
+    def end_of_struct(self) -> None:
+        if self.flexible:
+            self.tags()

@@ -1,0 +1,35 @@
+"""One decision of the group machine under way: its effects, its time and its configuration."""
+
+from __future__ import annotations
+
+from tailrace.state import Decision
+from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.records import GroupRecord
+
+TimerKey = tuple[str, ...]
+
+
+def heartbeat_key(group_id: str, member_id: str) -> TimerKey:
+    """The deadline by which the member must be heard of again."""
+    return ("heartbeat", group_id, member_id)
+
+
+def join_key(group_id: str) -> TimerKey:
+    """The end of the join phase."""
+    return ("join", group_id)
+
+
+def sync_key(group_id: str) -> TimerKey:
+    """The end of the wait for SyncGroup of every member."""
+    return ("sync", group_id)
+
+
+class Turn(Decision[GroupRecord]):
+    """Collects the effects of one decision; now_ms is wall time."""
+
+    __slots__ = ("config", "now_ms")
+
+    def __init__(self, config: GroupConfig, now_ms: int) -> None:
+        super().__init__()
+        self.config = config
+        self.now_ms = now_ms
