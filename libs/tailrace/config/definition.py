@@ -53,7 +53,7 @@ class Dynamic(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers between two bounds, both allowed; None leaves a side open."""
+    """Numbers between two bounds, both allowed; None leaves a side open, `also` is one more allowed value."""
 
     low: float | None = None
     high: float | None = None
@@ -61,8 +61,9 @@ class Range:
 
     def refusal(self, value: Value) -> str | None:
         assert isinstance(value, int | float)
-        if self.also is not None and value == self.also:
-            return None
+        if self.also is not None:
+            fits = value == self.also or self.low is None or self.high is None or self.low <= value <= self.high
+            return None if fits else f"Value must be between {self.low} and {self.high} or equal to {self.also}"
         if self.low is not None and value < self.low:
             return f"Value must be at least {self.low}"
         if self.high is not None and value > self.high:
@@ -83,13 +84,13 @@ class OneOf:
 
     def refusal(self, value: Value) -> str | None:
         assert isinstance(value, str)
-        if self.any_case:
-            known = value.upper() in {word.upper() for word in self.words}
-            hint = "(case insensitive) "
-        else:
-            known = value in self.words
-            hint = ""
-        return None if known else f"String must be one of {hint}: {', '.join(self.words)}".replace(" :", ":")
+        if value in self.words:
+            return None
+        if not self.any_case:
+            return f"String must be one of: {', '.join(self.words)}"
+        if value.upper() in (word.upper() for word in self.words):
+            return None
+        return f"String must be one of (case insensitive): {', '.join(self.words)}"
 
     def __str__(self) -> str:
         return f"{'(case insensitive) ' if self.any_case else ''}[{', '.join(self.words)}]"
@@ -97,7 +98,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A list whose members come from a fixed set (or from anywhere, if that is empty), each at most once."""
+    """A list whose members come from a fixed set, or from anywhere if that is empty; a repeated one counts once."""
 
     words: tuple[str, ...] = ()
     may_be_empty: bool = True
@@ -105,15 +106,13 @@ class Words:
     def refusal(self, value: Value) -> str | None:
         assert isinstance(value, tuple)
         if not value and not self.may_be_empty:
-            return f"Configuration must not be empty. Valid values include: {list(self.words)}".replace("'", "")
-        if len(set(value)) != len(value):
-            return "Configuration values must not be duplicated."
+            return "Configuration must not be empty."
         if self.words and any(word not in self.words for word in value):
             return f"String must be one of: {', '.join(self.words)}"
         return None
 
     def __str__(self) -> str:
-        return f"[{', '.join(self.words)}]" if self.words else "each value at most once"
+        return f"[{', '.join(self.words)}]" if self.words else "each value once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class ThrottledReplicas:
             partition, colon, broker = pair.partition(":")
             if not (colon and partition.strip().isdigit() and broker.strip().isdigit()):
                 return (
-                    "Must be the literal '*' or a list of replicas in the following format: "
+                    "must be the literal '*' or a list of replicas in the following format: "
                     "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
                 )
         return None
@@ -150,7 +149,24 @@ class ThrottledReplicas:
         return "[partitionId]:[brokerId],[partitionId]:[brokerId],... or *"
 
 
-Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """host:port or unix:/path, with commas."""
+
+    def refusal(self, value: Value) -> str | None:
+        assert isinstance(value, tuple)
+        for address in value:
+            host, colon, port = address.rpartition(":")
+            if address.startswith("unix:/") or (host and colon and port.isdecimal() and 0 < int(port) <= 65_535):
+                continue
+            return f"{address} is not host:port or unix:/path"
+        return None
+
+    def __str__(self) -> str:
+        return "host:port or unix:/path"
+
+
+Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses
 
 _INTEGER_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 
@@ -197,9 +213,14 @@ class ConfigDef:
     def parse(self, text: str) -> Value:
         """Turns text into the typed value or raises ConfigError with Kafka's sentence for INVALID_CONFIG."""
         value = self._typed(text)
-        if self.validator is not None and (refusal := self.validator.refusal(value)) is not None:
-            raise ConfigError(f"Invalid value {text} for configuration {self.name}: {refusal}")
-        return value
+        if self.validator is None or (refusal := self.validator.refusal(value)) is None:
+            return value
+        if isinstance(self.validator, ThrottledReplicas):
+            refusal = f"{self.name} {refusal}"
+        shown = (
+            f"[{', '.join(value)}]" if isinstance(value, tuple) and refusal.startswith(self.name) else self.text(value)
+        )
+        raise ConfigError(f"Invalid value {shown} for configuration {self.name}: {refusal}")
 
     def text(self, value: Value) -> str | None:
         """The value as Kafka writes it in DescribeConfigs; None where there is none."""
@@ -209,6 +230,8 @@ class ConfigDef:
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
+        if isinstance(value, float):
+            return str(value).replace("e+", "E")  # as Java writes it
         return str(value)
 
     def _typed(self, text: str) -> Value:
@@ -226,7 +249,7 @@ class ConfigDef:
                 except ValueError:
                     raise self._wrong(text, "Not a number of type DOUBLE") from None
             case Type.LIST:
-                return tuple(word.strip() for word in text.split(",")) if text else ()
+                return self._list(text)
             case _:
                 return text
 
@@ -237,6 +260,14 @@ class ConfigDef:
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= 20 and -limit <= int(text) < limit):
             raise self._wrong(text, f"Not a number of type {self.type.name}")
         return int(text)
+
+    def _list(self, text: str) -> tuple[str, ...]:
+        if not text:
+            return ()
+        words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+        if "" in words:
+            raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
+        return words
 
     def _wrong(self, text: str, why: str) -> ConfigError:
         return ConfigError(f"Invalid value {text} for configuration {self.name}: {why}")

@@ -50,11 +50,17 @@ def validate(overrides: Mapping[str, str | None], broker: Config) -> None:
         if definition is None:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
         if text is None:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
         try:
             parsed[name] = definition.parse(text)
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    if parsed.get("remote.storage.enable"):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
     effective = TopicConfig.of({name: text for name, text in overrides.items() if text is not None}, broker)
     if effective.min_compaction_lag_ms > effective.max_compaction_lag_ms:
         raise ApiError(

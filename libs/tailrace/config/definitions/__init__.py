@@ -38,6 +38,9 @@ DEFINITIONS: dict[str, ConfigDef] = table(
 )
 """What a server may be configured with: Kafka's broker configs and ours."""
 
+DYNAMIC_DEFINITIONS: dict[str, ConfigDef] = table(replication.DYNAMIC_ROWS)
+"""Broker configs that exist only dynamically."""
+
 TOPIC_DEFINITIONS: dict[str, ConfigDef] = table(topic.ROWS)
 GROUP_DEFINITIONS: dict[str, ConfigDef] = table(group_resource.GROUP_ROWS)
 CLIENT_METRICS_DEFINITIONS: dict[str, ConfigDef] = table(group_resource.CLIENT_METRICS_ROWS)

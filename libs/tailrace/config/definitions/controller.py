@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.config.definition import Words
+from tailrace.config.definition import Addresses, Words
 from tailrace.config.definitions.row import (
     BOOLEAN,
     HIGH,
@@ -239,7 +239,7 @@ ROWS = (
         "controller.quorum.bootstrap.servers",
         LIST,
         (),
-        None,
+        Addresses(),
         HIGH,
         READ_ONLY,
         "Where services find the controllers: host:port or unix:/path, with commas.",

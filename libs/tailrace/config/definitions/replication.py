@@ -7,8 +7,10 @@ from tailrace.config.definitions.row import (
     HIGH,
     INT,
     LONG,
+    LONG_MAX,
     LOW,
     MEDIUM,
+    PER_BROKER,
     READ_ONLY,
     STRING,
     at_least,
@@ -197,5 +199,36 @@ ROWS = (
         LOW,
         READ_ONLY,
         "Length of one sample of moves between directories.",
+    ),
+)
+
+# Set dynamically only and described only where set, as in Apache Kafka (KIP-73, KIP-542).
+DYNAMIC_ROWS = (
+    broker(
+        "leader.replication.throttled.rate",
+        LONG,
+        LONG_MAX,
+        at_least(0),
+        MEDIUM,
+        PER_BROKER,
+        "Most bytes per second that followers with throttled replicas read from this broker.",
+    ),
+    broker(
+        "follower.replication.throttled.rate",
+        LONG,
+        LONG_MAX,
+        at_least(0),
+        MEDIUM,
+        PER_BROKER,
+        "Most bytes per second that this broker fetches for throttled replicas.",
+    ),
+    broker(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG,
+        LONG_MAX,
+        at_least(0),
+        MEDIUM,
+        PER_BROKER,
+        "Most bytes per second at which replicas move between log directories.",
     ),
 )

@@ -29,7 +29,7 @@ def between(low: float, high: float) -> Range:
     return Range(low, high)
 
 
-def broker(  # noqa: PLR0917 -- a row of a table, in the order of its columns
+def broker(
     name: str,
     type_: Type,
     default: Value,
@@ -45,7 +45,7 @@ def broker(  # noqa: PLR0917 -- a row of a table, in the order of its columns
     return ConfigDef(name, type_, default, validator, importance, dynamic, doc, honoured, internal=internal)
 
 
-def topic(  # noqa: PLR0917 -- a row of a table, in the order of its columns
+def topic(
     name: str,
     type_: Type,
     default: Value,
@@ -59,7 +59,7 @@ def topic(  # noqa: PLR0917 -- a row of a table, in the order of its columns
     return ConfigDef(name, type_, default, validator, MEDIUM, CLUSTER_WIDE, doc, honoured, Scope.TOPIC, synonyms)
 
 
-def group(  # noqa: PLR0917 -- a row of a table, in the order of its columns
+def group(
     name: str,
     type_: Type,
     default: Value,
