@@ -99,7 +99,7 @@ class Config(Values):
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """` Did you mean …?` with the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     return f" Did you mean {near[0]}?" if near else ""
 
 

@@ -1,0 +1,79 @@
+"""The table against what a real Apache Kafka 4.3.1 said of itself (testdata, recorded with DescribeConfigs v4)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tailrace.config import DEFINITIONS, TOPIC_DEFINITIONS, describe
+from tailrace.config.config import Config
+from tailrace.config.definition import Scope
+from tailrace.config.describe import Entry, Source
+
+TESTDATA = Path(__file__).parent / "testdata" / "kafka-4.3.1-configs.tsv"
+NO_DEFAULT_IN_KAFKA = {"node.id", "process.roles", "controller.listener.names"}
+
+
+def recorded(resource: str) -> dict[str, list[str]]:
+    rows = [line.split("\t") for line in TESTDATA.read_text().splitlines() if not line.startswith("#")]
+    return {row[1]: row[2:] for row in rows if row[0] == resource}
+
+
+def as_recorded(entry: Entry) -> list[str]:
+    return [
+        str(entry.type),
+        "null" if entry.value is None else entry.value,
+        "ro" if entry.read_only else "rw",
+        "secret" if entry.is_sensitive else "plain",
+        ",".join(synonym.name for synonym in entry.synonyms if synonym.name != entry.name),
+    ]
+
+
+def test_every_broker_config_of_kafka_is_described_with_kafkas_type_and_default() -> None:
+    described = {entry.name: as_recorded(entry) for entry in describe.broker(Config.load("broker"), {}, {})}
+    kafkas = recorded("broker")
+    del described["process.roles"]  # load fills in the role
+    assert {name: described.get(name) for name in kafkas if name not in NO_DEFAULT_IN_KAFKA} == {
+        name: row for name, row in kafkas.items() if name not in NO_DEFAULT_IN_KAFKA
+    }
+    ours = {name for name, definition in DEFINITIONS.items() if definition.scope is Scope.OURS}
+    assert described.keys() - kafkas.keys() == ours
+
+
+@pytest.mark.parametrize("resource", ["topic", "group", "client-metrics"])
+def test_every_other_config_of_kafka_is_described_with_kafkas_type_and_default(resource: str) -> None:
+    config = Config.load("broker")
+    describer = {"topic": describe.topic, "group": describe.group, "client-metrics": describe.client_metrics}
+    assert {entry.name: as_recorded(entry) for entry in describer[resource]({}, config)} == recorded(resource)
+
+
+def test_every_config_has_a_sentence_of_documentation() -> None:
+    for definition in (*DEFINITIONS.values(), *TOPIC_DEFINITIONS.values()):
+        assert definition.doc.endswith(".") and definition.doc[0].isalnum(), definition.name
+
+
+def test_every_default_is_a_value_that_may_be_set() -> None:
+    for definition in (*DEFINITIONS.values(), *TOPIC_DEFINITIONS.values()):
+        if definition.default is not None:
+            assert definition.parse(definition.text(definition.default) or "") == definition.default
+
+
+def test_attributes_and_environment_names_are_unambiguous() -> None:
+    assert len({definition.attribute for definition in DEFINITIONS.values()}) == len(DEFINITIONS)
+    assert not {definition.attribute for definition in DEFINITIONS.values()} & set(dir(Config))
+
+
+def test_the_generated_types_are_current() -> None:
+    check = [sys.executable, "-m", "tailrace.config.generate", "--check"]
+    assert subprocess.run(check, check=False, capture_output=True, text=True).stderr == ""
+
+
+def test_a_topics_honoured_key_names_broker_keys_that_exist() -> None:
+    for definition in TOPIC_DEFINITIONS.values():
+        for synonym in definition.synonyms:
+            assert synonym.name in DEFINITIONS
+
+
+def test_sources_have_the_numbers_of_the_protocol() -> None:
+    assert [source.value for source in Source] == [1, 2, 3, 4, 5, 6, 7, 8]
