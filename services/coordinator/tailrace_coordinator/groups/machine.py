@@ -141,7 +141,7 @@ class GroupMachine:
         """A deadline of `turn.py` has passed."""
         turn = Turn(self.config, now_ms)
         match key:
-            case ("heartbeat", str(group_id), member_id) if group_id in self.groups:
+            case ("heartbeat", str(group_id), str(member_id)) if group_id in self.groups:
                 rebalance.on_heartbeat_deadline(turn, self.groups[group_id], member_id)
             case ("join", str(group_id)) if group_id in self.groups:
                 rebalance.on_join_deadline(turn, self.groups[group_id])
