@@ -1,0 +1,196 @@
+"""Opens a broker: log dirs, metadata, listeners, registration; closed in reverse. Builds every object of the role."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from uuid import UUID
+
+from tailrace.log.logs import LogDir
+from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
+
+from tailrace.config import Config
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.metadata.records import Endpoint
+from tailrace.net.address import Address
+from tailrace.net.backoff import Backoff
+from tailrace.net.dispatch import Handler, Service
+from tailrace.net.server import Server, serve
+from tailrace.runtime.role import Environment, Role
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
+from tailrace_broker.fetch_sessions import FetchSessions
+from tailrace_broker.handlers import (
+    delete_records,
+    describe_configs,
+    describe_log_dirs,
+    fence_shard,
+    init_producer_id,
+    list_offsets,
+    offset_for_leader_epoch,
+)
+from tailrace_broker.handlers.fetch import FetchPath
+from tailrace_broker.handlers.produce import ProducePath
+from tailrace_broker.housekeeping import Housekeeping
+from tailrace_broker.lifecycle import Lifecycle, Registration
+from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.storage import Storage
+
+HANDLERS: dict[int, Handler] = {
+    ApiKey.LIST_OFFSETS: list_offsets.handle,
+    ApiKey.DELETE_RECORDS: delete_records.handle,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+    ApiKey.FENCE_SHARD: fence_shard.handle,
+}
+
+
+class OpenBroker:
+    """A broker that runs."""
+
+    def __init__(self, broker: Broker, lifecycle: Lifecycle, addresses: dict[str, str]) -> None:
+        self.broker = broker
+        self.addresses = addresses
+        self.ready = lifecycle.unfenced
+
+    def health(self) -> dict[str, bool]:
+        """Metadata stale means the controller is away; the data plane goes on."""
+        return {"log_dirs": bool(self.broker.storage.dirs)}
+
+
+@contextmanager
+def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> Iterator[list[LogDir]]:
+    """Locks and opens every log dir; without `log.dirs` there is one under the data directory."""
+    paths = config.log_dirs or (str(environment.data_dir / f"broker-{config.node_id}"),)
+    with ExitStack() as stack:
+        opened = []
+        for path in paths:
+            Path(path).mkdir(parents=True, exist_ok=True)
+            log_dir = LogDir.open(
+                RealFilesystem(),
+                path,
+                node_id=config.node_id,
+                cluster_id=cluster_id,
+                now_ms=environment.clock.wall_ms(),
+                producer_id_expiration_ms=config.producer_id_expiration_ms,
+            )
+            stack.callback(log_dir.release)
+            opened.append(log_dir)
+        yield opened
+
+
+@asynccontextmanager
+async def open_broker(config: Config, environment: Environment) -> AsyncIterator[OpenBroker]:
+    """Yields once the listeners are bound; `ready` follows when the controller has unfenced this broker."""
+    clock, log = environment.clock, environment.log
+    async with open_metadata_follower(config, environment, f"broker-{config.node_id}") as follower:
+        await follower.wait_for(lambda image: bool(image.cluster_id), timeout_ms=None)
+        with open_log_dirs(config, environment, follower.image.cluster_id) as dirs:
+            metrics = BrokerMetrics(environment.registry)
+            storage = Storage(dirs, config, clock.wall_ms)
+            broker = Broker(config, clock, environment.random, storage=storage, follower=follower, metrics=metrics)
+            async with open_listener(broker, config, environment) as (server, endpoints, addresses):
+                count(metrics, broker, server)
+                lifecycle = open_lifecycle(follower, config, environment, endpoints, dirs)
+                lifecycle.on_epoch = lambda epoch: setattr(broker.producer_ids, "broker_epoch", epoch)
+                async with background(
+                    lifecycle.run(min(log_dir.clean_shutdown_epoch for log_dir in dirs)),
+                    Housekeeping(broker, clock, log).run(),
+                ):
+                    yield OpenBroker(broker, lifecycle, addresses)
+                if config.controlled_shutdown_enable:
+                    await lifecycle.shut_down(timeout_ms=2000)
+            broker.producer_ids.close()
+            storage.close(lifecycle.broker_epoch)
+
+
+@asynccontextmanager
+async def open_listener(
+    broker: Broker, config: Config, environment: Environment
+) -> AsyncIterator[tuple[Server, list[Endpoint], dict[str, str]]]:
+    """Binds the internal listener: a Unix socket where there is a run directory, and TCP on the loopback."""
+    produce = ProducePath(broker)
+    fetch = FetchPath(broker, FetchSessions(config.max_incremental_fetch_session_cache_slots))
+    service = Service(
+        role=broker,
+        handlers=HANDLERS,
+        apis=INTERNAL_APIS,
+        log=environment.log,
+        hot={ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle},
+        end_of_read=produce.end_of_read,
+        max_frame_bytes=config.socket_request_max_bytes,
+    )
+    wanted = [Address("127.0.0.1", 0)]
+    if environment.run_dir is not None:
+        environment.run_dir.mkdir(parents=True, exist_ok=True)
+        wanted.append(Address(str(environment.run_dir / f"broker-{config.node_id}.sock"), -1))
+    server = await serve(wanted, service)
+    try:
+        tcp = server.addresses[0]
+        endpoints = [Endpoint("INTERNAL", tcp.host, tcp.port)]
+        addresses = {"internal": str(server.addresses[-1]), "tcp": str(tcp)}
+        if environment.run_dir is not None:
+            endpoints.append(Endpoint(f"UNIX-{environment.boot_id}", server.addresses[-1].host, 0))
+        yield server, endpoints, addresses
+    finally:
+        await server.close()
+
+
+def open_lifecycle(
+    follower: MetadataFollower,
+    config: Config,
+    environment: Environment,
+    endpoints: list[Endpoint],
+    dirs: list[LogDir],
+) -> Lifecycle:
+    """Builds what registers this life of the broker."""
+    incarnation_id = UUID(int=environment.random.getrandbits(128), version=4)
+    registration = Registration(
+        config.node_id, incarnation_id, endpoints, config.broker_rack, [log_dir.directory_id for log_dir in dirs]
+    )
+    backoff = Backoff(environment.clock, environment.random, first_ms=20, most_ms=1000)
+    lifecycle = Lifecycle(follower, environment.clock, backoff, registration, environment.log)
+    lifecycle.interval_ms = config.broker_heartbeat_interval_ms
+    return lifecycle
+
+
+@asynccontextmanager
+async def background(*work: object) -> AsyncIterator[None]:
+    """Runs coroutines beside the body and cancels them after it; one that fails ends the role."""
+    tasks = [asyncio.ensure_future(each) for each in work]  # type: ignore[call-overload]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
+    """The broker's gauges, read when scraped."""
+    topics = broker.topics
+    metrics.gauges.update(
+        {
+            "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
+            "leader_count": (
+                "Partitions led here",
+                lambda: sum(p.leader == broker.node_id for p in topics.partitions()),
+            ),
+            "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
+            "connection_count": ("Open connections", lambda: len(server.connections)),
+            "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
+            "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
+        }
+    )
+
+
+role = Role("broker", open_broker)
+
+__all__ = ["CLIENT_ENDPOINT", "HANDLERS", "open_broker", "role"]

@@ -1,0 +1,48 @@
+"""Shard barriers: control batches in an internal topic that carry the epoch of the coordinator that owns the shard.
+
+A new owner appends one before it reads, so that whatever an older owner still sends is refused, also after this
+broker restarted and forgot what it saw in requests. Consumers and Kafka's tools skip control records of types they do
+not know.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from tailrace.log.log import Log
+from tailrace.records.batch import read_header, split
+from tailrace.records.record import Record, build, iterate
+
+BARRIER_TYPE = 10_004
+_KEY = Struct(">hh")
+_VALUE = Struct(">hii")
+_CHUNK_BYTES = 1_048_576
+
+
+def barrier(shard_epoch: int, coordinator_id: int, now_ms: int) -> bytearray:
+    """The control batch of one barrier."""
+    value = _VALUE.pack(0, shard_epoch, coordinator_id)
+    return build([Record(timestamp=now_ms, key=_KEY.pack(0, BARRIER_TYPE), value=value)], control=True)
+
+
+def last_barrier_epoch(log: Log) -> int:
+    """The shard epoch of the log's last barrier, -1 without one. Decodes control batches only, in one pass."""
+    epoch, offset = -1, log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, _CHUNK_BYTES).read()
+        for batch in split(data):
+            header = read_header(batch)
+            offset = header.next_offset
+            if header.is_control:
+                epoch = max(epoch, _epoch_of(bytes(batch)))
+    return epoch
+
+
+def _epoch_of(batch: bytes) -> int:
+    epoch = -1
+    for record in iterate(batch):
+        if record.key is None or record.value is None or len(record.value) < _VALUE.size:
+            continue
+        if _KEY.unpack_from(record.key)[1] == BARRIER_TYPE:
+            epoch = max(epoch, _VALUE.unpack_from(record.value)[1])
+    return epoch

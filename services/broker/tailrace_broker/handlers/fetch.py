@@ -1,0 +1,175 @@
+"""Fetch v4-18. v7: sessions (KIP-227). v9: leader epochs (KIP-320). v12: flexible. v13: topic ids. v16: leader hints.
+
+Whole batches, from the one that holds the offset; at least one even above max_bytes; an empty success at the timeout.
+read_committed reads to the last stable offset, which equals the high watermark until transactions exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Identity
+from tailrace.wire.fetch import (
+    Fetch,
+    FetchPartition,
+    PartitionData,
+    decode_fetch,
+    encode_fetch_answer,
+    node_endpoints,
+)
+from tailrace.wire.header import RequestHeader
+from tailrace_broker.fetch_sessions import FetchSessions, Session, asked
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+
+_NOTHING = b""
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class FetchPath:
+    """Fetch for one broker: sessions, long poll and encoding."""
+
+    def __init__(self, broker: Broker, sessions: FetchSessions) -> None:
+        self.broker = broker
+        self.sessions = sessions
+
+    def handle(self, connection: Any, header: RequestHeader, body: memoryview) -> Any:
+        """The answer's buffers at once, or a future of them when it must wait."""
+        request = decode_fetch(header.api_version, body)
+        broker = self.broker
+        try:
+            session, full = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
+        except ApiError as refused:
+            return encode_fetch_answer(header.api_version, header.correlation_id, 0, refused.code, [])
+        wait = FetchWait(self, header, connection.identity, request, session, full)
+        rows, ready = wait.collect()
+        if ready or request.max_wait_ms <= 0:
+            return wait.encode(rows)
+        wait.future = asyncio.get_running_loop().create_future()
+        wait.future.add_done_callback(wait.forget)
+        broker.purgatory.park(wait, wait.partitions, request.max_wait_ms)
+        return wait.future
+
+
+class FetchWait:
+    """One fetch, parked until it has min_bytes, an error, or waited long enough."""
+
+    __slots__ = (
+        "_full",
+        "_header",
+        "_identity",
+        "_path",
+        "_request",
+        "_session",
+        "_wants",
+        "done",
+        "future",
+        "partitions",
+    )
+
+    def __init__(
+        self,
+        path: FetchPath,
+        header: RequestHeader,
+        identity: Identity,
+        request: Fetch,
+        session: Session | None,
+        full: bool,
+    ) -> None:
+        self._path = path
+        self._header = header
+        self._identity = identity
+        self._request = request
+        self._session = session
+        self._full = full
+        self._wants = list(asked(request, session))
+        self.partitions: list[Any] = []
+        self.future: asyncio.Future[list[Any]] | None = None
+        self.done = False
+
+    def collect(self) -> tuple[list[tuple[bytes, PartitionData]], bool]:
+        """What could be answered now, with slices in place of records, and whether that is enough."""
+        request = self._request
+        budget, total, rows, failed = request.max_bytes, 0, [], False
+        self.partitions = []
+        for key, want in self._wants:
+            row = self._one(key, want, max(0, budget), total == 0)
+            if row.error_code:
+                failed = True
+            elif row.records is not None:
+                size = row.records.length
+                budget -= size
+                total += size
+            rows.append((key, row))
+        return rows, failed or total >= request.min_bytes or not self._wants
+
+    def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
+        broker = self._path.broker
+        version = self._header.api_version
+        partition, code = broker.leading(key, want.partition, by_id=version >= 13)
+        if partition is None:
+            hint = broker.leader_hint(key, want.partition) if version >= 12 else None
+            return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None)
+        try:
+            partition.check_epoch(want.current_leader_epoch)
+            log = partition.log
+            limit = min(want.max_bytes, budget)
+            piece = partition.read(want.fetch_offset, limit, min_one=first) if budget or first else None
+        except ApiError as refused:
+            return PartitionData(want.partition, refused.code, -1, -1, -1, None)
+        except OSError:
+            return PartitionData(want.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None)
+        self.partitions.append(partition)
+        mark = partition.high_watermark
+        return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, piece)
+
+    def try_complete(self) -> None:
+        rows, ready = self.collect()
+        if ready:
+            self._finish(rows)
+
+    def expire(self) -> None:
+        self._finish(self.collect()[0])
+
+    def _finish(self, rows: list[tuple[bytes, PartitionData]]) -> None:
+        self.done = True
+        if self.future is not None and not self.future.done():
+            self.future.set_result(self.encode(rows))
+
+    def forget(self, _: object) -> None:
+        """After the answer, or when the client went away: no partition holds on to this wait."""
+        self.done = True
+        for partition in self.partitions:
+            partition.waiters.discard(self)
+
+    def encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
+        """The answer's buffers; an incremental one leaves out what has no news."""
+        session, topics, served, hinted = self._session, [], [], set()
+        last: bytes | None = None
+        for key, row in rows:
+            data = row
+            if row.records is not None:
+                data = row._replace(records=row.records.read() if row.records.length else _NOTHING)
+                if data.records:
+                    served.append((key, row.partition))
+            if row.leader is not None:
+                hinted.add(row.leader[0])
+            if session is not None and not session.news(key, data) and not self._full:
+                continue
+            if key != last:
+                topics.append((key, [data]))
+                last = key
+            else:
+                topics[-1][1].append(data)
+        session_id = 0
+        if session is not None:
+            session.rotate(served)
+            session_id = session.session_id
+        version = self._header.api_version
+        tags = b"\x00"
+        if hinted and version >= 16:
+            tags = node_endpoints(self._path.broker.endpoints(hinted, self._identity))
+        return encode_fetch_answer(version, self._header.correlation_id, session_id, 0, topics, tags)

@@ -1,0 +1,24 @@
+"""InitProducerId v0-5 without a transactional id (KIP-98, KIP-360): a fresh producer id with epoch 0.
+
+A known id that wants a new epoch (v3 and later, after an error) gets a fresh id too, as in Kafka without transactions.
+Transactional ids never come here: the gateway refuses them until transactions exist.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire.messages import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+
+
+async def handle(request: InitProducerIdRequest, context: Context, broker: Broker) -> InitProducerIdResponse:
+    """Answers a producer id out of this broker's block."""
+    if request.transactional_id is not None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    producer_id = await broker.producer_ids.next_id()
+    return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)

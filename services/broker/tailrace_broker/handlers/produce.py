@@ -1,0 +1,177 @@
+"""Produce v3-13. v7: zstd (KIP-110). v8: record errors (KIP-467). v10: leader hints (KIP-951). v13: topic ids.
+
+Batches stay opaque: the log checks header and CRC, stamps offset and epoch. All batches that one read of a socket
+brought for a partition go out with one write (`end_of_read`), in the order they came; a handler never awaits before
+the append.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ErrorCode
+from tailrace.net.dispatch import HotHandler
+from tailrace.wire import codec
+from tailrace.wire.header import RequestHeader
+from tailrace.wire.messages import ProduceResponse
+from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+    from tailrace_broker.partition import Partition
+
+_ZSTD = 4
+_COMPRESSION_MASK = 0x07
+_ATTRIBUTES_LOW_BYTE = 22
+_HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def _is_zstd(records: memoryview) -> bool:
+    """KIP-110: clients before Produce v7 may not use it."""
+    return len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _COMPRESSION_MASK == _ZSTD
+
+
+class Cell:
+    """One partition of one request, filled when its append is done."""
+
+    __slots__ = ("base_offset", "error_code", "message", "partition", "partition_id", "time_ms")
+
+    def __init__(self, partition_id: int, partition: Partition | None, error_code: int) -> None:
+        self.partition_id = partition_id
+        self.partition = partition
+        self.error_code = error_code
+        self.base_offset = -1
+        self.time_ms = -1
+        self.message: str | None = None
+
+
+class ProducePath:
+    """The state between the frames of one socket read and the appends they become."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._staged: dict[Partition, tuple[list[memoryview], list[Cell]]] = {}
+        self._open: list[tuple[list[bytes], Any, RequestHeader, int, list[tuple[bytes, list[Cell]]]]] = []
+
+    @property
+    def handle(self) -> HotHandler:
+        return self._handle
+
+    def _handle(self, connection: Any, header: RequestHeader, body: memoryview) -> list[bytes] | None:
+        request = decode_produce(header.api_version, body)
+        service = connection.identity.listener == "INTERNAL"
+        refusal = ErrorCode.NONE
+        if request.acks not in (-1, 0, 1):
+            refusal = ErrorCode.INVALID_REQUIRED_ACKS
+        elif request.transactional_id is not None:
+            # Until transactions exist; the code every client treats as final.
+            refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        topics = []
+        for key, partitions in request.topics:
+            cells = [self._stage(key, asked, header.api_version, refusal, service) for asked in partitions]
+            topics.append((key, cells))
+        slot: list[bytes] = []
+        self._open.append((slot, connection, header, request.acks, topics))
+        return None if request.acks == 0 else slot
+
+    def _stage(self, key: bytes, asked: ProducePartition, version: int, refusal: int, service: bool) -> Cell:
+        partition = None
+        if not refusal:
+            partition, refusal = self._broker.leading(key, asked.partition, by_id=version >= 13)
+        records = asked.records
+        if partition is not None:
+            if partition.internal:
+                refusal = self._fenced(partition, asked, service)
+            if version < 7 and records is not None and _is_zstd(records):
+                refusal = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        cell = Cell(asked.partition, partition, refusal)
+        if not records and not refusal:
+            cell.error_code, cell.message = ErrorCode.INVALID_RECORD, "the request holds no record batch"
+        elif partition is not None and not refusal and records is not None:
+            staged = self._staged.get(partition)
+            if staged is None:
+                self._staged[partition] = ([records], [cell])
+            else:
+                staged[0].append(records)
+                staged[1].append(cell)
+        return cell
+
+    def _fenced(self, partition: Partition, asked: ProducePartition, service: bool) -> int:
+        """Internal topics take appends from their shard's owner only, and never from an older shard epoch."""
+        if not service or asked.shard_epoch < 0:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        self._broker.learn_shard_epoch(partition)
+        if asked.shard_epoch < partition.shard_epoch:
+            return ErrorCode.NOT_COORDINATOR
+        partition.shard_epoch = asked.shard_epoch
+        return ErrorCode.NONE
+
+    def end_of_read(self) -> None:
+        """Appends what was staged, then fills every request's slot."""
+        if self._staged:
+            now_ms = self._broker.now_ms()
+            staged, self._staged = self._staged, {}
+            for partition, (batches, cells) in staged.items():
+                answers = partition.append(batches, now_ms, from_client=not partition.internal)
+                for cell, answer in zip(cells, answers, strict=True):
+                    cell.error_code, cell.base_offset, cell.time_ms, _, cell.message = answer
+                self._broker.appended(partition)
+        if self._open:
+            opened, self._open = self._open, []
+            for slot, connection, header, acks, topics in opened:
+                if acks == 0:
+                    if any(cell.error_code for _, cells in topics for cell in cells):
+                        connection.close()  # acks=0 expects no answer: the only way to tell of an error
+                else:
+                    slot.append(self._encode(connection, header, topics))
+
+    def _encode(self, connection: Any, header: RequestHeader, topics: list[tuple[bytes, list[Cell]]]) -> bytes:
+        plain = []
+        for key, cells in topics:
+            rows = []
+            for cell in cells:
+                if cell.error_code:
+                    return self._encode_refused(connection, header, topics)
+                partition = cell.partition
+                assert partition is not None
+                start = partition.log.log_start_offset
+                rows.append((cell.partition_id, 0, cell.base_offset, cell.time_ms, start))
+            plain.append((key, rows))
+        return encode_produce_answer(header.api_version, header.correlation_id, plain)
+
+    def _encode_refused(self, connection: Any, header: RequestHeader, topics: list[tuple[bytes, list[Cell]]]) -> bytes:
+        """With messages and leader hints: rare, so the schema-driven codec writes it."""
+        topic = ProduceResponse.TopicProduceResponse
+        row = topic.PartitionProduceResponse
+        by_id = header.api_version >= 13
+        answers, hinted = [], set()
+        for key, cells in topics:
+            rows = []
+            for cell in cells:
+                answer = row(
+                    index=cell.partition_id,
+                    error_code=int(cell.error_code),
+                    base_offset=cell.base_offset,
+                    log_append_time_ms=cell.time_ms,
+                    error_message=cell.message,
+                )
+                if cell.partition is not None and cell.partition.opened is not None:
+                    answer.log_start_offset = cell.partition.opened.log_start_offset
+                else:
+                    answer.log_start_offset = -1
+                if cell.error_code in _HINTED and header.api_version >= 10:
+                    hint = self._broker.leader_hint(key, cell.partition_id)
+                    if hint is not None:
+                        answer.current_leader = row.LeaderIdAndEpoch(leader_id=hint[0], leader_epoch=hint[1])
+                        hinted.add(hint[0])
+                rows.append(answer)
+            named = {"topic_id": self._broker.uuid(key)} if by_id else {"name": key.decode()}
+            answers.append(topic(partition_responses=rows, **named))
+        response = ProduceResponse(responses=answers)
+        if hinted and header.api_version >= 10:
+            endpoint = ProduceResponse.NodeEndpoint
+            response.node_endpoints = [
+                endpoint(node_id=node, host=host, port=port, rack=None)
+                for node, host, port in self._broker.endpoints(hinted, connection.identity)
+            ]
+        return codec.encode_response(response, header.api_version, header.correlation_id)

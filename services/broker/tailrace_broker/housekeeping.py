@@ -1,0 +1,80 @@
+"""What goes on behind requests: retention, compaction, checkpoints. Each on its own timer, heavy work in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tailrace.log.logs import LogDir
+
+from tailrace.clock import Clock
+from tailrace_broker.broker import Broker
+from tailrace_broker.partition import Partition
+
+_CHECKPOINT_MS = 5000
+
+
+class Housekeeping:
+    """The broker's background work."""
+
+    def __init__(self, broker: Broker, clock: Clock, log: Any) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._log = log
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        config = self._broker.config
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._every(_CHECKPOINT_MS, self.checkpoint))
+            group.create_task(self._every(config.log_retention_check_interval_ms, self.retain))
+            group.create_task(self._every(config.log_cleaner_backoff_ms, self.compact))
+
+    async def _every(self, interval_ms: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._clock.sleep(interval_ms)
+            try:
+                await work()
+            except OSError as failed:
+                self._log.error("housekeeping failed", work=work.__name__, why=str(failed))
+
+    async def checkpoint(self) -> None:
+        """Writes the high watermarks of logs that changed, then each dir's checkpoint files."""
+        changed: dict[LogDir, bool] = {}
+        for partition in self._broker.topics.partitions():
+            if partition.opened is not None:
+                log_dir = self._broker.storage.place_of(partition.topic, partition.index)
+                place = (partition.topic, partition.index)
+                if log_dir is not None and log_dir.high_watermarks.get(place) != partition.high_watermark:
+                    log_dir.high_watermarks[place] = partition.high_watermark
+                    changed[log_dir] = True
+        for log_dir in changed:
+            log_dir.checkpoint()
+
+    async def retain(self) -> None:
+        """retention.ms and retention.bytes. A log nobody used since the start is opened for it if it holds data."""
+        broker = self._broker
+        for partition in list(broker.topics.partitions()):
+            if partition.opened is None and broker.storage.holds_data(partition.topic, partition.index):
+                _ = partition.log
+                await self._clock.sleep(0)
+        now_ms = broker.now_ms()
+        for log_dir in broker.storage.dirs:
+            log_dir.retain(now_ms)
+
+    async def compact(self) -> None:
+        """One pass over what is dirty enough, log by log, in a thread."""
+        for partition in list(self._broker.topics.partitions()):
+            if partition.opened is not None:
+                await self._compact(partition)
+
+    async def _compact(self, partition: Partition) -> None:
+        log = partition.log
+        compaction = log.begin_compaction(self._broker.now_ms(), partition.high_watermark)
+        if compaction is None:
+            return
+        await asyncio.to_thread(compaction.run)
+        if partition.opened is log:  # it may have been deleted meanwhile
+            log.finish_compaction(compaction)
+            self._log.info("compacted", topic=partition.topic, partition=partition.index, size_bytes=log.size_bytes)

@@ -1,0 +1,85 @@
+"""What this broker knows of the cluster's topics: a table by name and by id, kept up with the metadata image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from tailrace.errors import ErrorCode
+from tailrace.log.log import Log
+from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace_broker.partition import Partition
+
+
+class TopicRow:
+    """One topic: the image's view and the partitions this broker has a replica of."""
+
+    __slots__ = ("image", "partitions")
+
+    def __init__(self, image: TopicImage) -> None:
+        self.image = image
+        self.partitions: dict[int, Partition] = {}
+
+
+class Topics:
+    """Keys are bytes as they come off the wire: a name, or the 16 bytes of a topic id."""
+
+    def __init__(self, node_id: int, open_log: Callable[[str, UUID, int], Log]) -> None:
+        self._node_id = node_id
+        self._open_log = open_log
+        self.by_name: dict[bytes, TopicRow] = {}
+        self.by_id: dict[bytes, TopicRow] = {}
+
+    def leading(self, key: bytes, index: int, *, by_id: bool) -> tuple[Partition | None, int]:
+        """The partition if this broker leads it, else None and Kafka's code."""
+        row = (self.by_id if by_id else self.by_name).get(key)
+        if row is None:
+            return None, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partition = row.partitions.get(index)
+        if partition is not None and partition.leader == self._node_id:
+            return partition, ErrorCode.NONE
+        if 0 <= index < len(row.image.partitions):
+            return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def partitions(self) -> Iterator[Partition]:
+        """Every partition with a replica here."""
+        for row in self.by_name.values():
+            yield from row.partitions.values()
+
+    def update(self, old: MetadataImage, new: MetadataImage) -> tuple[list[Partition], list[Partition]]:
+        """Follows the image. Returns the partitions that moved (their waiters must look again) and those deleted."""
+        moved: list[Partition] = []
+        deleted: list[Partition] = []
+        for name, topic in old.topics.items():
+            now = new.topics.get(name)
+            if now is None or now.topic_id != topic.topic_id:
+                row = self.by_name.pop(name.encode(), None)
+                self.by_id.pop(topic.topic_id.bytes, None)
+                if row is not None:
+                    deleted += row.partitions.values()
+        for name, topic in new.topics.items():
+            if old.topics.get(name) is not topic:
+                moved += self._update_topic(name, topic)
+        return moved, deleted
+
+    def _update_topic(self, name: str, topic: TopicImage) -> list[Partition]:
+        key = name.encode()
+        row = self.by_name.get(key)
+        if row is None:
+            row = self.by_name[key] = self.by_id[topic.topic_id.bytes] = TopicRow(topic)
+        row.image = topic
+        moved = []
+        for index, image in enumerate(topic.partitions):
+            if self._node_id not in image.replicas:
+                continue
+            partition = row.partitions.get(index)
+            if partition is None:
+                partition = row.partitions[index] = self._new(name, topic.topic_id, index)
+            if (partition.leader, partition.leader_epoch) != (image.leader, image.leader_epoch):
+                partition.leader, partition.leader_epoch = image.leader, image.leader_epoch
+                moved.append(partition)
+        return moved
+
+    def _new(self, name: str, topic_id: UUID, index: int) -> Partition:
+        return Partition(name, topic_id, index, lambda: self._open_log(name, topic_id, index))
