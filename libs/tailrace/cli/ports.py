@@ -21,8 +21,11 @@ _BLOCK_ATTEMPTS = 50
 
 
 class Holder(NamedTuple):
+    """A process; `is_tailrace` for a gateway of somebody's `up` (forking.py names it) or one started by hand."""
+
     pid: int
     command: str
+    is_tailrace: bool
 
 
 class Reservation:
@@ -82,7 +85,8 @@ def holder_of(port: int) -> Holder | None:
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and not inodes.isdisjoint(_open_files(process)):
             command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            return Holder(int(process.name), command)
+            name = (process / "comm").read_text().strip()
+            return Holder(int(process.name), command, name.startswith("gateway-") or "tailrace" in command)
     return None
 
 
@@ -121,7 +125,7 @@ def _sentence(host: str, port: int, option: str, error: OSError) -> str:
     holder = holder_of(port)
     if holder is None:
         return f"Port {port} on {host} is taken by a process that cannot be seen from here. {other}"
-    if "tailrace" in holder.command:
+    if holder.is_tailrace:
         return (
             f"Port {port} on {host} is taken by another Tailrace (pid {holder.pid}: {holder.command}). "
             f"Stop it, or choose other ports with --port and --admin-port."

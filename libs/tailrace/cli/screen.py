@@ -96,7 +96,7 @@ class Screen:
         """News about one child: among its log lines for people, an event for programs."""
         if self._as_json:
             self.event(f"{name} {sentence}", **fields)
-        elif fields.get("event") != "started":
+        elif fields.get("event") not in {"started", "opened"}:
             self.err.write(self._prefixes.get(name, b"") + f"({name} {sentence})\n".encode())
 
     def watch(self, register: Callable[[Outlet], None]) -> None:

@@ -203,6 +203,8 @@ class Supervisor:
             child.run_file.write(self._run_dir)
             if child.is_ready and not was_ready:
                 self._became_ready(child)
+            elif not child.is_ready:
+                self._event(child, "opened", "is open", addresses=child.addresses)
 
     def _became_ready(self, child: Child) -> None:
         child.restarts.ready(self._clock.monotonic_ms())

@@ -1,0 +1,183 @@
+"""A cluster of real processes, started by `tailrace up` on free ports, that tests may hurt."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tailrace.testing.events import ClusterDied, Event, Events
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 60.0
+_LAST_LOG_BYTES = 8_000
+UP_COMMAND = (sys.executable, "-m", "tailrace.cli", "up")
+
+
+class Cluster:
+    """Attributes once started: `bootstrap` and `admin` (addresses), `data_dir`, `pids` by (role, id)."""
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        gateways: int = 1,
+        data_dir: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        command: Sequence[str] = UP_COMMAND,
+    ) -> None:
+        """`settings` go to --set, `arguments` are further options of `up`; without data_dir it has a temporary one."""
+        self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="tailrace-")
+        self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
+        self._command = [*command, "--json", "--until-eof", "--data", str(self.data_dir), "--port", "0"]
+        self._command += ["--admin-port", "0", "--brokers", str(brokers), "--gateways", str(gateways), *arguments]
+        for key, value in (settings or {}).items():
+            self._command += ["--set", f"{key}={value}"]
+        self._environ = environ
+        self._process: subprocess.Popen[bytes] | None = None
+        self._events: Events | None = None
+        self.log_path = self.data_dir / "up.log"
+        self.bootstrap = ""
+        self.admin = ""
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, timeout_seconds: float = _START_SECONDS) -> None:
+        """Returns when all roles are ready. Raises ClusterDied with the last log lines, or TimeoutError."""
+        self.launch()
+        try:
+            ready = self.wait_for("all_ready", timeout_seconds=timeout_seconds)
+        except (TimeoutError, ClusterDied) as error:
+            self.stop()
+            raise type(error)(f"{error}\n{self.last_log()}") from None
+        self.bootstrap = ready["bootstrap"]
+        self.admin = ready["admin"]
+
+    def launch(self) -> None:
+        """Starts `up` and returns at once."""
+        assert self._process is None, "already started"
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=dict(self._environ) if self._environ is not None else None,
+                start_new_session=True,  # Ctrl-C at pytest ends the test, whose close() stops the cluster in order
+            )
+        assert self._process.stdout
+        self._events = Events(self._process.stdout)
+
+    def stop(self, timeout_seconds: float = _STOP_SECONDS) -> int:
+        """Ends the cluster as Ctrl-C would and returns the exit status of `up`; the data stays."""
+        process, events = self._process, self._events
+        if process is None or events is None:
+            return 0
+        assert process.stdin
+        process.stdin.close()
+        try:
+            status = process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        events.close()
+        self._process = self._events = None
+        return status
+
+    def close(self) -> None:
+        """Stops the cluster and removes its directory if that is a temporary one."""
+        self.stop()
+        if self._temporary:
+            self._temporary.cleanup()
+
+    # -- what runs ------------------------------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        """Of `up` itself."""
+        assert self._process
+        return self._process.pid
+
+    def process_id(self, role: str, service_id: int = 0) -> int:
+        """Of one running role."""
+        return int((self.data_dir / "run" / f"{role}-{service_id}.pid").read_text())
+
+    def addresses(self, role: str, service_id: int = 0) -> dict[str, str]:
+        """Where a ready role answers; "http" serves /healthz, /readyz and /metrics."""
+        ready = self.wait_for("ready", role, service_id, timeout_seconds=0)
+        found: dict[str, str] = ready["addresses"]
+        return found
+
+    def last_log(self) -> str:
+        """The end of what all roles logged."""
+        return self.log_path.read_bytes()[-_LAST_LOG_BYTES:].decode(errors="replace")
+
+    # -- events and faults ----------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """A mark: give it to wait_for as `since` to wait for what happens from here on."""
+        assert self._events is not None
+        return len(self._events)
+
+    def wait_for(
+        self,
+        event: str,
+        role: str | None = None,
+        service_id: int | None = None,
+        *,
+        since: int = 0,
+        timeout_seconds: float = _START_SECONDS,
+    ) -> Event:
+        """Events: started, opened, ready, died, gave_up, stopped, overdue (of a role), all_ready, stopping (of all)."""
+        assert self._events is not None
+        return self._events.wait(
+            lambda seen: (
+                seen.get("event") == event and role in {None, seen.get("role")} and service_id in {None, seen.get("id")}
+            ),
+            timeout_seconds,
+            since,
+        )
+
+    def kill(self, role: str, service_id: int = 0, number: signal.Signals = signal.SIGKILL) -> int:
+        """Sends the signal; SIGKILL waits for the death. Returns a mark for wait_for."""
+        mark = self.now
+        os.kill(self.process_id(role, service_id), number)
+        if number == signal.SIGKILL:
+            self.wait_for("died", role, service_id, since=mark)
+        return mark
+
+    def pause(self, role: str, service_id: int = 0) -> None:
+        os.kill(self.process_id(role, service_id), signal.SIGSTOP)
+
+    def resume(self, role: str, service_id: int = 0) -> None:
+        os.kill(self.process_id(role, service_id), signal.SIGCONT)
+
+    def kill_all(self) -> None:
+        """kill -9 of `up` and every role at once, as a power cut of the processes; start() works again afterwards."""
+        process, events = self._process, self._events
+        assert process is not None and events is not None
+        process.kill()  # the kernel takes the children with it (PR_SET_PDEATHSIG)
+        process.wait()
+        if process.stdin:
+            process.stdin.close()
+        events.close()
+        self._process = self._events = None

@@ -1,0 +1,198 @@
+"""`tailrace up` as a process tree, with tiny roles in place of the services."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tailrace.runtime.run_files import start_ticks
+from tailrace.testing import Cluster, ClusterDied
+
+FAKE = Path(__file__).parent.parent / "support" / "fake_up.py"
+COMMAND = (sys.executable, str(FAKE))
+
+
+def fake_cluster(data_dir: Path, *arguments: str, brokers: int = 1) -> Cluster:
+    return Cluster(data_dir=data_dir, brokers=brokers, command=COMMAND, arguments=arguments)
+
+
+@contextmanager
+def launched(data_dir: Path, *arguments: str) -> Iterator[Cluster]:
+    """A cluster that need not become ready."""
+    cluster = fake_cluster(data_dir, *arguments)
+    cluster.launch()
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def second_up(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *(arguments or ("--data", str(cluster.data_dir)))],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with fake_cluster(tmp_path) as started:
+        yield started
+
+
+def test_run_files_name_every_process_and_its_addresses(cluster: Cluster) -> None:
+    run = cluster.data_dir / "run"
+    for role in ("controller", "broker", "coordinator", "quota", "gateway"):
+        pid = int((run / f"{role}-0.pid").read_text())
+        described = json.loads((run / f"{role}-0.json").read_text())
+        os.kill(pid, 0)
+        assert described["pid"] == pid
+        assert described["ready"] is True
+        assert described["addresses"]["internal"].startswith("unix:")
+        assert Path(f"/proc/{pid}/comm").read_text().strip() == f"{role}-0"
+    assert json.loads((run / "up.json").read_text())["addresses"]["bootstrap"] == cluster.bootstrap
+
+
+def test_a_dead_child_is_restarted_at_once_and_the_rest_keeps_running(cluster: Cluster) -> None:
+    others = {role: cluster.process_id(role) for role in ("controller", "coordinator", "quota", "gateway")}
+    before = cluster.process_id("broker")
+    mark = cluster.kill("broker")
+    ready = cluster.wait_for("ready", "broker", 0, since=mark, timeout_seconds=20)
+    assert ready["pid"] == cluster.process_id("broker") != before
+    assert others == {role: cluster.process_id(role) for role in others}
+
+
+def test_roles_stop_in_reverse_order_and_leave_no_run_file(tmp_path: Path) -> None:
+    with fake_cluster(tmp_path, brokers=2) as cluster:
+        assert cluster.stop() == 0
+        log = cluster.last_log()
+    stopped = [line.split("|")[0].strip() for line in log.splitlines() if line.endswith("stopped)")] or [
+        line.split("|")[0].strip() for line in log.splitlines() if "event=closed" in line
+    ]
+    roles = list(dict.fromkeys(name.split("-")[0] for name in stopped))
+    assert roles == ["gateway", "quota", "coordinator", "broker", "controller"]
+    assert sorted(path.name for path in (tmp_path / "run").glob("*.[pj]*")) == []
+
+
+def test_a_child_that_never_becomes_ready_is_given_up_after_five_deaths(tmp_path: Path) -> None:
+    (tmp_path / "quota-0.fails").touch()
+    with launched(tmp_path) as cluster:
+        given_up = cluster.wait_for("gave_up", "quota", 0, timeout_seconds=30)
+        assert given_up["status"] == 7
+        assert cluster.stop() == 7
+        assert cluster.last_log().count("cannot open") == 5 + 1  # each death, and once more as the last lines
+
+
+def test_without_restart_a_dead_child_stays_dead(tmp_path: Path) -> None:
+    with fake_cluster(tmp_path, "--no-restart") as cluster:
+        mark = cluster.kill("quota")
+        assert "left dead" in cluster.wait_for("died", "quota", since=mark)["sentence"]
+        assert not (tmp_path / "run" / "quota-0.pid").exists()
+        os.kill(cluster.process_id("broker"), 0)
+
+
+def test_nothing_is_announced_before_all_roles_are_ready(tmp_path: Path) -> None:
+    (tmp_path / "coordinator-0.slow").touch()
+    with launched(tmp_path) as cluster:
+        for role in ("controller", "broker", "quota", "gateway"):
+            cluster.wait_for("ready", role, timeout_seconds=20)
+        with pytest.raises(TimeoutError):
+            cluster.wait_for("all_ready", timeout_seconds=0)
+
+
+def test_a_second_up_on_the_same_directory_names_the_first(cluster: Cluster) -> None:
+    second = second_up(cluster)
+    assert second.returncode == 1
+    assert f"pid {cluster.pid} since" in second.stderr
+    assert cluster.bootstrap in second.stderr
+
+
+def test_a_port_of_another_tailrace_is_refused_although_it_could_be_shared(cluster: Cluster, tmp_path: Path) -> None:
+    port = cluster.bootstrap.rpartition(":")[2]
+    second = second_up(cluster, "--data", str(tmp_path / "other"), "--port", port, "--admin-port", "0")
+    assert second.returncode == 1
+    assert f"Port {port} on 127.0.0.1 is taken by another Tailrace" in second.stderr
+    assert "--port" in second.stderr
+
+
+def test_a_port_of_a_stranger_is_refused_with_its_pid(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        refused = subprocess.run(
+            [*COMMAND, "--data", str(tmp_path), "--admin-port", str(port), "--port", "0"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert refused.returncode == 1
+    assert f"Port {port} on 127.0.0.1 is taken by pid {os.getpid()}" in refused.stderr
+    assert "--admin-port" in refused.stderr
+
+
+def test_after_kill_9_of_everything_the_next_up_just_works(tmp_path: Path) -> None:
+    with fake_cluster(tmp_path) as cluster:
+        children = [cluster.process_id(role) for role in ("broker", "gateway")]
+        cluster.pause("broker")  # a stopped process dies of SIGKILL only
+        cluster.kill_all()
+        cluster.start()
+        assert cluster.process_id("broker") not in children
+        for pid in children:
+            assert start_ticks(pid) == 0
+
+
+def test_ctrl_c_stops_the_cluster_with_status_0(tmp_path: Path) -> None:
+    with fake_cluster(tmp_path) as cluster:
+        os.kill(cluster.pid, signal.SIGINT)
+        cluster.wait_for("stopped", "controller", timeout_seconds=20)
+        assert cluster.stop() == 0
+
+
+def test_an_unknown_setting_is_refused_in_one_sentence(cluster: Cluster, tmp_path: Path) -> None:
+    refused = second_up(cluster, "--data", str(tmp_path / "other"), "--port", "0", "--set", "log.retention.hour=1")
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
+    assert "log.retention.hours" in refused.stderr
+
+
+def test_health_readiness_and_metrics_are_served_by_every_role(cluster: Cluster) -> None:
+    for role in ("controller", "broker", "coordinator", "quota", "gateway"):
+        base = f"http://{cluster.addresses(role)['http']}"
+        for path in ("/healthz", "/readyz", "/metrics"):
+            with urllib.request.urlopen(base + path, timeout=10) as answer:
+                assert answer.status == 200
+                body = answer.read()
+        assert b"process_resident_memory_bytes" in body
+
+
+def test_a_role_that_is_not_ready_says_so(tmp_path: Path) -> None:
+    (tmp_path / "quota-0.slow").touch()
+    with launched(tmp_path) as cluster:
+        http = cluster.wait_for("opened", "quota", timeout_seconds=20)["addresses"]["http"]
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+            urllib.request.urlopen(f"http://{http}/readyz", timeout=10)
+        refused.value.close()
+
+
+def test_inline_runs_all_roles_in_one_process(tmp_path: Path) -> None:
+    with fake_cluster(tmp_path, "--inline") as cluster:
+        assert cluster.process_id("broker") == cluster.process_id("gateway") == cluster.pid
+        os.kill(cluster.pid, signal.SIGTERM)
+        with pytest.raises(ClusterDied):
+            cluster.wait_for("stopped", timeout_seconds=20)
+        assert cluster.stop() == 0
