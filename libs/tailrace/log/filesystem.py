@@ -179,12 +179,16 @@ def read_file(filesystem: Filesystem, path: str) -> bytes:
     return file.pread(file.stat().size_bytes, 0)
 
 
-def write_file_atomically(filesystem: Filesystem, directory: str, name: str, content: bytes) -> None:
-    """Replaces a small file so that after a crash either the old or the new content is there (Kafka's .tmp and rename)."""
+def write_file_atomically(
+    filesystem: Filesystem, directory: str, name: str, content: bytes, *, sync: bool = True
+) -> None:
+    """Replaces a small file so that a crash leaves the old or the new content (.tmp and rename, as Kafka)."""
     path = join(directory, name)
     file = filesystem.open(path + ".tmp", create=True)
     file.truncate(0)
     file.pwritev([content], 0)
-    file.sync()
+    if sync:
+        file.sync()
     filesystem.rename(path + ".tmp", path)
-    filesystem.sync_directory(directory)
+    if sync:
+        filesystem.sync_directory(directory)

@@ -95,6 +95,11 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & DELETE_HORIZON)
 
 
+def checksum(data: Bytes) -> int:
+    """The CRC-32C of Kafka's batches and snapshots."""
+    return crc32c(data)
+
+
 def corrupt(message: str) -> ApiError:
     """What a damaged batch is answered with."""
     return ApiError(ErrorCode.CORRUPT_MESSAGE, message)

@@ -1,0 +1,168 @@
+"""Kafka's sparse indexes of one segment, held as arrays and written when a segment is flushed, rolled or closed.
+
+An offset index entry is (last offset of a batch - base offset, position of that batch), two big-endian int32: read as
+one int64 it sorts by offset and by position at once. A time index entry (int64 timestamp, int32 relative offset) says
+that no batch up to and including that offset has a later timestamp.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_right
+from struct import Struct
+from typing import Final
+
+from tailrace.log.filesystem import File, Filesystem, read_file
+
+OFFSET_ENTRY_SIZE: Final = 8
+TIME_ENTRY_SIZE: Final = 12
+_POSITION_MASK: Final = 0xFFFFFFFF
+_TIME_ENTRY: Final = Struct(">qi")
+
+
+def _position(entry: int) -> int:
+    return entry & _POSITION_MASK
+
+
+class OffsetIndex:
+    """From an offset to the position of a batch at or before it."""
+
+    __slots__ = ("_entries", "_saved", "base_offset")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self._entries = array("q")
+        self._saved = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def append(self, last_offset: int, position: int) -> None:
+        """Adds the batch at position; offsets and positions only grow."""
+        self._entries.append((last_offset - self.base_offset) << 32 | position)
+
+    def floor(self, offset: int) -> int:
+        """The position of the last indexed batch that ends at or before offset; 0 if there is none."""
+        index = bisect_right(self._entries, (offset - self.base_offset) << 32 | _POSITION_MASK)
+        return self._entries[index - 1] & _POSITION_MASK if index else 0
+
+    def floor_position(self, position: int) -> int:
+        """The greatest indexed batch position that is not above position; 0 if there is none."""
+        index = bisect_right(self._entries, position, key=_position)
+        return self._entries[index - 1] & _POSITION_MASK if index else 0
+
+    def last(self) -> tuple[int, int]:
+        """(last offset, position) of the last entry; the index must not be empty."""
+        entry = self._entries[-1]
+        return self.base_offset + (entry >> 32), entry & _POSITION_MASK
+
+    def truncate(self, position: int) -> None:
+        """Forgets the batches at and after position."""
+        while self._entries and self._entries[-1] & _POSITION_MASK >= position:
+            self._entries.pop()
+        self._saved = min(self._saved, len(self._entries))
+
+    def load(self, filesystem: Filesystem, path: str, size_bytes: int) -> bool:
+        """Reads the entries that can be true of a segment of size_bytes; False if the file is missing or damaged."""
+        try:
+            data = read_file(filesystem, path)
+        except FileNotFoundError:
+            return False
+        entries = array("q")
+        entries.frombytes(data[: len(data) - len(data) % OFFSET_ENTRY_SIZE])
+        if sys.byteorder == "little":
+            entries.byteswap()
+        valid = 0
+        offset = position = -1
+        for entry in entries:
+            if entry >> 32 <= offset or not position < entry & _POSITION_MASK < size_bytes:
+                break
+            offset, position = entry >> 32, entry & _POSITION_MASK
+            valid += 1
+        intact = len(data) == valid * OFFSET_ENTRY_SIZE
+        self._entries = entries[:valid]
+        self._saved = valid if intact else 0
+        return intact
+
+    def save(self, filesystem: Filesystem, path: str) -> File:
+        """Writes the entries that the file does not have yet; the returned file is not synced."""
+        file = filesystem.open(path, create=True)
+        rest = self._entries[self._saved :]
+        if sys.byteorder == "little":
+            rest.byteswap()
+        _append_from(file, self._saved * OFFSET_ENTRY_SIZE, rest.tobytes())
+        self._saved = len(self._entries)
+        return file
+
+
+class TimeIndex:
+    """From a timestamp to the offset up to which nothing is later."""
+
+    __slots__ = ("_offsets", "_saved", "_timestamps", "base_offset")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self._timestamps = array("q")
+        self._offsets = array("q")
+        self._saved = 0
+
+    def __len__(self) -> int:
+        return len(self._timestamps)
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Adds an entry if timestamp is later than the last one's."""
+        if not self._timestamps or timestamp > self._timestamps[-1]:
+            self._timestamps.append(timestamp)
+            self._offsets.append(offset)
+
+    def floor(self, timestamp: int) -> int:
+        """The offset of the last entry whose timestamp is not above timestamp; the base offset if there is none."""
+        index = bisect_right(self._timestamps, timestamp)
+        return self._offsets[index - 1] if index else self.base_offset
+
+    def last(self) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry, (-1, base offset) if there is none."""
+        return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else (-1, self.base_offset)
+
+    def truncate(self, offset: int) -> None:
+        """Forgets the entries at and after offset."""
+        while self._offsets and self._offsets[-1] >= offset:
+            self._offsets.pop()
+            self._timestamps.pop()
+        self._saved = min(self._saved, len(self._offsets))
+
+    def load(self, filesystem: Filesystem, path: str) -> bool:
+        """Reads the entries up to the first that cannot be true; False if the file is missing or damaged."""
+        try:
+            data = read_file(filesystem, path)
+        except FileNotFoundError:
+            return False
+        whole = len(data) - len(data) % TIME_ENTRY_SIZE
+        for timestamp, relative in _TIME_ENTRY.iter_unpack(memoryview(data)[:whole]):
+            offset = self.base_offset + relative
+            if self._timestamps and not (timestamp > self._timestamps[-1] and offset > self._offsets[-1]):
+                break
+            if timestamp < 0 or relative < 0:
+                break
+            self._timestamps.append(timestamp)
+            self._offsets.append(offset)
+        intact = len(data) == len(self._timestamps) * TIME_ENTRY_SIZE
+        self._saved = len(self._timestamps) if intact else 0
+        return intact
+
+    def save(self, filesystem: Filesystem, path: str) -> File:
+        """Writes the entries that the file does not have yet; the returned file is not synced."""
+        file = filesystem.open(path, create=True)
+        rest = zip(self._timestamps[self._saved :], self._offsets[self._saved :], strict=True)
+        data = b"".join([_TIME_ENTRY.pack(timestamp, offset - self.base_offset) for timestamp, offset in rest])
+        _append_from(file, self._saved * TIME_ENTRY_SIZE, data)
+        self._saved = len(self._timestamps)
+        return file
+
+
+def _append_from(file: File, position: int, data: bytes) -> None:
+    if file.stat().size_bytes > position:
+        file.truncate(position)
+    if data:
+        file.pwritev([data], position)

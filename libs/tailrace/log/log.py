@@ -1,0 +1,575 @@
+"""One partition's log on disk: append, read, look up, truncate, roll, retain, flush.
+
+All methods are called from one thread; what may run in another (fsync, compaction) is handed out as an object whose
+run() touches nothing of the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.log import lookup, producer_state
+from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
+from tailrace.log.config import LogSettings
+from tailrace.log.deletion import Doomed
+from tailrace.log.filesystem import File, Filesystem, write_file_atomically
+from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from tailrace.log.leader_epochs import LeaderEpochs
+from tailrace.log.producer_state import ProducerEntry, ProducerState
+from tailrace.log.reading import Slice, TimestampOffset
+from tailrace.log.recovery import recover
+from tailrace.log.retention import SegmentFacts, expendable
+from tailrace.log.segment import Segment
+from tailrace.log.snapshots import load_producers, remove_snapshots, save_producers
+from tailrace.records.batch import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    BatchHeader,
+    Bytes,
+    WritableBytes,
+    corrupt,
+    read_header,
+    split,
+    stamp,
+    stamp_log_append_time,
+    validate,
+    validate_produced,
+)
+
+_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+_MAX_PLACES: Final = 64
+_PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
+
+
+class Appended(NamedTuple):
+    """The answer to one batch. error_code 0: its offsets are in the log, also for a duplicate (the first append's)."""
+
+    error_code: int
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    error_message: str | None
+
+
+class Flush:
+    """An fsync on its way; run() may be called in another thread."""
+
+    __slots__ = ("_directory", "_files", "_filesystem", "now_ms", "offset")
+
+    def __init__(self, filesystem: Filesystem, directory: str, files: list[File], offset: int, now_ms: int) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._files = files
+        self.offset = offset
+        self.now_ms = now_ms
+
+    def run(self) -> None:
+        """Returns when everything below offset is on the disk; after an OSError nothing is known of it."""
+        for file in self._files:
+            file.sync()
+        self._filesystem.sync_directory(self._directory)
+
+
+class Log:
+    """Open with Log.open. Offsets are absolute, times are milliseconds, sizes bytes."""
+
+    def __init__(
+        self, filesystem: Filesystem, directory: str, config: LogSettings, segments: list[Segment], epochs: LeaderEpochs
+    ) -> None:
+        self.directory = directory
+        self.epochs = epochs
+        self.producers = ProducerState()
+        self.producer_id_expiration_ms = _PRODUCER_ID_EXPIRATION_MS
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.recovery_point = 0
+        self.cut_bytes = 0  # what recovery took off the tail when the log was opened
+        self.storage_error: OSError | None = None  # of the last failed write
+        self._filesystem = filesystem
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self._places: dict[int, tuple[Segment, int]] = {}  # where the batch after a finished read begins
+        self._doomed = Doomed()
+        self._flushed_ms = 0
+        self._snapshot_offset = -1
+        self.config = config
+
+    @classmethod
+    def open(
+        cls,
+        filesystem: Filesystem,
+        directory: str,
+        config: LogSettings,
+        *,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean: bool = False,
+        now_ms: int = 0,
+        producer_id_expiration_ms: int = _PRODUCER_ID_EXPIRATION_MS,
+    ) -> Log:
+        """Opens or makes the log in directory; unless it was shut down cleanly, checks it from recovery_point on."""
+        filesystem.make_directory(directory)
+        recovered = recover(
+            filesystem,
+            directory,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            index_interval_bytes=config.index_interval_bytes,
+            clean=clean,
+        )
+        log = cls(filesystem, directory, config, recovered.segments, recovered.epochs)
+        log.producer_id_expiration_ms = producer_id_expiration_ms
+        log.log_end_offset = recovered.log_end_offset
+        log.recovery_point = min(recovery_point, recovered.log_end_offset)
+        log.log_start_offset = max(log_start_offset, log._bases[0])
+        log.cut_bytes = recovered.cut_bytes
+        log._flushed_ms = now_ms
+        if log.log_start_offset > log.log_end_offset:
+            log.reset_to(log_start_offset)
+        log.epochs.truncate_from_start(log.log_start_offset)
+        log.producers = load_producers(filesystem, directory, log._segments, log.log_end_offset)
+        log.producers.expire(now_ms, producer_id_expiration_ms)
+        return log
+
+    # -- settings and sizes ------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> LogSettings:
+        """The topic's settings; assign when they change."""
+        return self._config
+
+    @config.setter
+    def config(self, config: LogSettings) -> None:
+        self._config = config
+        self._segment_bytes = config.segment_bytes
+        self._segment_ms = config.segment_ms
+        self._max_message_bytes = config.max_message_bytes
+        self._max_index_entries = config.segment_index_bytes // OFFSET_ENTRY_SIZE
+        self._max_time_index_entries = config.segment_index_bytes // TIME_ENTRY_SIZE
+        self._log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self._timestamp_after_max_ms = config.message_timestamp_after_max_ms
+        self._timestamp_before_max_ms = config.message_timestamp_before_max_ms
+        for segment in self._segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all .log files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The last epoch that wrote records, -1 if none did."""
+        return self.epochs.latest
+
+    @property
+    def segment_base_offsets(self) -> list[int]:
+        return list(self._bases)
+
+    # -- append ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self, batches: Sequence[WritableBytes], leader_epoch: int, now_ms: int, *, from_client: bool = True
+    ) -> list[Appended]:
+        """Appends produced batches, one an item, with one write, and answers each; they are stamped in place.
+
+        A refused batch does not stop the others. from_client=False (a coordinator's batches, markers, barriers) allows
+        control batches and any size and time. What cannot be written is answered KAFKA_STORAGE_ERROR (see
+        storage_error) and leaves the log as it was.
+        """
+        run = _Run(self)
+        active = self._active
+        offset = self.log_end_offset
+        for buffer in batches:
+            try:
+                if len(buffer) < HEADER_SIZE:
+                    raise corrupt("fewer bytes than a record batch header")
+                stamp(buffer, 0, offset, leader_epoch)
+                header = validate_produced(buffer) if from_client else validate(buffer)
+                if from_client:
+                    self._refuse_by_config(header, now_ms)
+                if self._log_append_time:
+                    stamp_log_append_time(buffer, 0, now_ms)
+                    header = read_header(buffer)
+                size = header[1] + LOG_OVERHEAD
+                if run.size_bytes + active.size_bytes + size > self._segment_bytes or self._must_roll(header):
+                    run.write(leader_epoch)
+                    self.roll()
+                    active = self._active
+                    if offset != self.log_end_offset:  # the write failed, so its offsets are free again
+                        offset = self.log_end_offset
+                        stamp(buffer, 0, offset, leader_epoch)
+                        header = read_header(buffer)
+                if header[9] >= 0 and header[11] >= 0 and run.repeats(header, now_ms):
+                    continue
+            except ApiError as refused:
+                run.results.append(Appended(refused.code, -1, -1, -1, refused.message))
+                continue
+            except OSError as error:
+                run.results.append(self._storage_refusal(error))
+                continue
+            run.add(buffer, header, size, now_ms if self._log_append_time else -1)
+            offset += header[6] + 1
+        run.write(leader_epoch)
+        return run.results
+
+    def _storage_refusal(self, error: OSError) -> Appended:
+        self.storage_error = error
+        return Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))
+
+    def append_replicated(self, records: Bytes, now_ms: int) -> int:
+        """Appends what a leader's log holds, offsets and epochs kept; the new log end offset. May raise OSError."""
+        for view in split(records):
+            header = validate(view)
+            if header.base_offset < self.log_end_offset:
+                raise corrupt(f"replicated offset {header.base_offset} is below the log end {self.log_end_offset}")
+            if self._active.size_bytes + len(view) > self._segment_bytes or self._must_roll(header):
+                self.roll()
+            self._active.append([view], [header])
+            self._note_epoch(header.partition_leader_epoch, header.base_offset)
+            self.producers.apply(header)
+            self.log_end_offset = header.next_offset
+        return self.log_end_offset
+
+    def _refuse_by_config(self, header: BatchHeader, now_ms: int) -> None:
+        if header[1] + LOG_OVERHEAD > self._max_message_bytes:
+            message = f"the batch is larger than max.message.bytes ({self._max_message_bytes})"
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, message)
+        if header[1] + LOG_OVERHEAD > self._segment_bytes:
+            message = f"the batch is larger than segment.bytes ({self._segment_bytes})"
+            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, message)
+        if self._log_append_time:
+            return
+        if header[5] & LOG_APPEND_TIME:
+            raise ApiError(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
+        if header[8] - now_ms > self._timestamp_after_max_ms:
+            message = f"timestamp {header[8]} is later than message.timestamp.after.max.ms allows"
+            raise ApiError(ErrorCode.INVALID_TIMESTAMP, message)
+        if now_ms - header[7] > self._timestamp_before_max_ms and header[7] >= 0:
+            message = f"timestamp {header[7]} is earlier than message.timestamp.before.max.ms allows"
+            raise ApiError(ErrorCode.INVALID_TIMESTAMP, message)
+
+    def _must_roll(self, header: BatchHeader) -> bool:
+        """Whether header's batch cannot go into the active segment for another reason than its size."""
+        active = self._active
+        if not active.size_bytes:
+            return False
+        return (
+            header[8] - active.first_timestamp > self._segment_ms
+            or len(active.offset_index) >= self._max_index_entries
+            or len(active.time_index) >= self._max_time_index_entries
+            or header[0] + header[6] - active.base_offset > _MAX_RELATIVE_OFFSET
+        )
+
+    def _note_epoch(self, epoch: int, start_offset: int) -> None:
+        if self.epochs.assign(epoch, start_offset):
+            self._save_epochs()
+
+    def _save_epochs(self) -> None:
+        # Not synced: recovery finds the epochs after the recovery point in the batches, and a flush writes it again.
+        content = format_epochs(self.epochs.entries())
+        write_file_atomically(self._filesystem, self.directory, LEADER_EPOCH, content, sync=False)
+
+    # -- read --------------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, max_offset: int | None = None, min_one: bool = True) -> Slice:
+        """Whole batches from the one that holds offset, out of one segment, below max_offset (the high watermark).
+
+        At most max_bytes, but at least one batch if min_one; empty at the end. OFFSET_OUT_OF_RANGE outside the log.
+        """
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            message = f"offset {offset} is outside [{self.log_start_offset}, {end_offset}]"
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        limit = end_offset if max_offset is None or max_offset > end_offset else max_offset
+        if offset >= limit:
+            return Slice(self._active.file, 0, 0)
+        place = self._places.get(offset)
+        if place is None or place[1] >= place[0].size_bytes:
+            place = self._locate(offset)
+        segment, start = place
+        end, next_offset = self._end_in(segment, limit)
+        if end - start > max_bytes:
+            end, next_offset = segment.end_within(start, start + max_bytes)
+            if end == start and min_one:
+                header = next(segment.headers(start))[1]
+                end, next_offset = start + header.size_bytes, header.next_offset
+        self._remember(next_offset, segment, end)
+        return Slice(segment.file, start, max(0, end - start))
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        """The segment and position of the batch that holds offset or, where compaction left a gap, of the next."""
+        for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+            position = segment.position_of(offset)
+            if position < segment.size_bytes:
+                return segment, position
+        return self._active, self._active.size_bytes
+
+    def _end_in(self, segment: Segment, limit: int) -> tuple[int, int]:
+        """(end position, offset there) of the part of segment that lies below limit."""
+        if segment is self._active:
+            segment_end = self.log_end_offset
+        else:
+            segment_end = self._bases[bisect_right(self._bases, segment.base_offset)]
+        if limit >= segment_end:
+            return segment.size_bytes, segment_end
+        place = self._places.get(limit)
+        if place is not None and place[0] is segment:
+            return place[1], limit
+        position = segment.position_of(limit)
+        self._remember(limit, segment, position)
+        return position, limit
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        if len(self._places) >= _MAX_PLACES:
+            self._places.clear()
+        self._places[offset] = (segment, position)
+
+    # -- look up -----------------------------------------------------------------------------------------------------
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of any batch, -1 for an empty log."""
+        return max(segment.max_timestamp for segment in self._segments)
+
+    def offset_for_timestamp(self, timestamp_ms: int, max_offset: int | None = None) -> TimestampOffset | None:
+        """The first record below max_offset whose timestamp is timestamp_ms or later."""
+        end_offset = self.log_end_offset if max_offset is None else min(max_offset, self.log_end_offset)
+        return lookup.first_at_or_after(self._segments, timestamp_ms, self.log_start_offset, end_offset)
+
+    def offset_of_max_timestamp(self, max_offset: int | None = None) -> TimestampOffset | None:
+        """The first record below max_offset with the largest timestamp (KIP-734)."""
+        end_offset = self.log_end_offset if max_offset is None else min(max_offset, self.log_end_offset)
+        return lookup.of_max_timestamp(self._segments, self.log_start_offset, end_offset, self.log_end_offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(largest epoch not above leader_epoch, its end offset), (-1, -1) if unknown (KIP-320)."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that wrote offset, -1 if unknown."""
+        return self.epochs.epoch_at(offset)
+
+    # -- cut ---------------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Cuts everything from the batch that holds offset on (replication)."""
+        if offset >= self.log_end_offset:
+            return
+        keep = bisect_right(self._bases, offset)
+        if keep == 0:
+            self.reset_to(offset)
+            return
+        for segment in self._segments[keep:]:
+            self._doomed.add(segment, due_ms=0)
+        del self._segments[keep:], self._bases[keep:]
+        active = self._active = self._segments[-1]
+        position = active.position_of(offset)
+        end_offset = offset
+        if position < active.size_bytes:
+            end_offset = min(offset, next(active.headers(position))[1].base_offset)
+        active.truncate(position)
+        self._after_cut(end_offset)
+
+    def reset_to(self, offset: int) -> None:
+        """Drops everything and begins again at offset."""
+        for segment in self._segments:
+            self._doomed.add(segment, due_ms=0)
+        self._segments, self._bases = [], []
+        self.log_start_offset = offset
+        self._start_segment(offset)
+        self._after_cut(offset)
+
+    def _after_cut(self, end_offset: int) -> None:
+        self.log_end_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self._places.clear()
+        if self.epochs.truncate_from_end(end_offset):
+            self._save_epochs()
+        self.producers = load_producers(self._filesystem, self.directory, self._segments, end_offset)
+
+    def advance_log_start_offset(self, offset: int) -> None:
+        """DeleteRecords: nothing below offset is served any more; whole segments go with the next delete_retention.
+
+        The caller has checked that offset is not above the high watermark.
+        """
+        assert offset <= self.log_end_offset
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            if self.epochs.truncate_from_start(offset):
+                self._save_epochs()
+
+    def roll(self) -> None:
+        """Closes the active segment and begins one at the log end; nothing happens if it is empty."""
+        old = self._active
+        if not old.size_bytes:
+            return
+        old.seal()
+        old.save_indexes()
+        self._save_snapshot()
+        self._start_segment(self.log_end_offset)
+
+    def _start_segment(self, base_offset: int) -> None:
+        segment = Segment(self._filesystem, self.directory, base_offset, self._config.index_interval_bytes)
+        segment.create()
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        self._active = segment
+
+    def _save_snapshot(self) -> None:
+        if self._snapshot_offset != self.log_end_offset:
+            save_producers(self._filesystem, self.directory, self.producers, self.log_end_offset)
+            self._snapshot_offset = self.log_end_offset
+
+    # -- retention ---------------------------------------------------------------------------------------------------
+
+    def delete_retention(self, now_ms: int, high_watermark: int) -> int:
+        """Gives up segments by retention.ms, retention.bytes and the log start offset; how many.
+
+        Their files are renamed to .deleted and come out of removable_files() after file.delete.delay.ms.
+        """
+        self.producers.expire(now_ms, self.producer_id_expiration_ms)
+        by_policy = "delete" in self._config.cleanup_policy
+        ends = [*self._bases[1:], self.log_end_offset]
+        facts = [
+            SegmentFacts(end, segment.size_bytes, self._largest_timestamp(segment) if by_policy else 0)
+            for segment, end in zip(self._segments, ends, strict=True)
+            if segment.size_bytes
+        ]
+        count = expendable(
+            facts,
+            now_ms=now_ms,
+            log_start_offset=self.log_start_offset,
+            high_watermark=high_watermark,
+            retention_ms=self._config.retention_ms if by_policy else -1,
+            retention_bytes=self._config.retention_bytes if by_policy else -1,
+        )
+        if count:
+            self._give_up(count, now_ms + self._config.file_delete_delay_ms)
+        return count
+
+    def _largest_timestamp(self, segment: Segment) -> int:
+        return segment.max_timestamp if segment.max_timestamp >= 0 else segment.modified_ms
+
+    def _give_up(self, count: int, due_ms: int) -> None:
+        if count == len(self._segments):
+            self.roll()
+        self.advance_log_start_offset(max(self.log_start_offset, self._bases[count]))
+        for segment in self._segments[:count]:
+            self._doomed.add(segment, due_ms)
+        del self._segments[:count], self._bases[:count]
+        self._places.clear()
+        remove_snapshots(self._filesystem, self.directory, self._bases)
+
+    def removable_files(self, now_ms: int) -> list[str]:
+        """Deleted files whose delay is over; the caller removes them (a large one takes a while: in a thread)."""
+        return self._doomed.due(now_ms)
+
+    # -- flush -------------------------------------------------------------------------------------------------------
+
+    def begin_flush(self, now_ms: int, *, everything: bool = False) -> Flush | None:
+        """What flush.messages, flush.ms and rolled segments ask to be synced now; None if nothing.
+
+        Run it, in a thread if you like, then give it to finish_flush.
+        """
+        unflushed = self.log_end_offset - self.recovery_point
+        if not unflushed:
+            self._flushed_ms = now_ms
+            return None
+        due = unflushed >= self._config.flush_messages or now_ms - self._flushed_ms >= self._config.flush_ms
+        if not everything and not due and self.recovery_point >= self._active.base_offset:
+            return None
+        files: list[File] = []
+        for segment in self._segments[max(0, bisect_right(self._bases, self.recovery_point) - 1) :]:
+            if segment is not self._active:
+                files += (segment.file, *segment.save_indexes())
+            elif everything or due:
+                files.append(segment.file)
+        offset = self.log_end_offset if everything or due else self._active.base_offset
+        return Flush(self._filesystem, self.directory, files, offset, now_ms)
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Moves the recovery point up to what the flush has synced."""
+        self.recovery_point = max(self.recovery_point, min(flush.offset, self.log_end_offset))
+        self._flushed_ms = flush.now_ms
+
+    def flush(self, now_ms: int = 0) -> None:
+        """Returns when the whole log is on the disk."""
+        flush = self.begin_flush(now_ms, everything=True)
+        if flush is not None:
+            flush.run()
+            self.finish_flush(flush)
+
+    def close(self) -> None:
+        """Flushes and leaves all files as a clean start needs them."""
+        self.flush()
+        self._active.seal()
+        for file in self._active.save_indexes():
+            file.sync()
+        if self.log_end_offset:
+            self._save_snapshot()
+        write_file_atomically(self._filesystem, self.directory, LEADER_EPOCH, format_epochs(self.epochs.entries()))
+        remove_snapshots(self._filesystem, self.directory, self._bases)
+
+
+class _Run:
+    """The batches of one append that go out with the next write; nothing of them is known to the log before."""
+
+    __slots__ = ("_buffers", "_headers", "_indices", "_log", "_staged", "results", "size_bytes")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._buffers: list[WritableBytes] = []
+        self._headers: list[BatchHeader] = []
+        self._indices: list[int] = []
+        self._staged: dict[int, ProducerEntry] = {}
+        self.results: list[Appended] = []
+        self.size_bytes = 0
+
+    def repeats(self, header: BatchHeader, now_ms: int) -> bool:
+        """Whether the batch was appended before, and is answered with that; refusals as producer_state.check."""
+        producer_id = header[9]
+        entry = self._staged.get(producer_id) or self._log.producers.entries.get(producer_id)
+        repeated = producer_state.check(entry, header)
+        if repeated is not None:
+            # A twin in this very run may yet fail to be written, and then takes its duplicate along.
+            if producer_id in self._staged:
+                self._indices.append(len(self.results))
+            time_ms = repeated.timestamp if self._log._log_append_time else -1
+            self.results.append(Appended(0, repeated.first_offset, repeated.last_offset, time_ms, None))
+            return True
+        self._staged[producer_id] = producer_state.extended(entry, header, header[0], now_ms)
+        return False
+
+    def add(self, buffer: WritableBytes, header: BatchHeader, size_bytes: int, append_time_ms: int) -> None:
+        self._buffers.append(buffer)
+        self._headers.append(header)
+        self._indices.append(len(self.results))
+        self.size_bytes += size_bytes
+        base_offset = header[0]
+        self.results.append(Appended(0, base_offset, base_offset + header[6], append_time_ms, None))
+
+    def write(self, leader_epoch: int) -> None:
+        """Writes what was added with one call and lets the log know of it."""
+        if not self._buffers:
+            return
+        log = self._log
+        try:
+            log._active.append(self._buffers, self._headers)
+        except OSError as error:
+            refusal = log._storage_refusal(error)
+            for index in self._indices:
+                self.results[index] = refusal
+        else:
+            log.producers.entries.update(self._staged)
+            last = self._headers[-1]
+            log.log_end_offset = last[0] + last[6] + 1
+            if leader_epoch > log.epochs.latest:
+                log._note_epoch(leader_epoch, self._headers[0][0])
+        self._buffers, self._headers, self._indices, self._staged, self.size_bytes = [], [], [], {}, 0

@@ -1,0 +1,268 @@
+"""One log directory (an entry of log.dirs): all its partitions, opened when first asked for, and its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from uuid import UUID, uuid4
+
+from tailrace.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    LOG_START_OFFSET,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT,
+    REPLICATION_OFFSET,
+    DamagedCheckpoint,
+    TopicPartition,
+    format_clean_shutdown,
+    format_meta_properties,
+    format_offsets,
+    format_partition_metadata,
+    parse_clean_shutdown,
+    parse_offsets,
+    parse_partition_metadata,
+    parse_properties,
+    parse_uuid,
+)
+from tailrace.log.config import LogConfig, LogSettings
+from tailrace.log.filesystem import File, Filesystem, join, read_file, write_file_atomically
+from tailrace.log.log import Log
+from tailrace.log.segment import LOG_SUFFIX
+
+_DELETE_SUFFIX = "-delete"
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+class LogDirRefused(Exception):
+    """The directory cannot be used; the message is a sentence for the operator."""
+
+
+class LogDir:
+    """Open with LogDir.open; nothing is read of a partition before it is asked for."""
+
+    def __init__(self, filesystem: Filesystem, path: str, lock: File, new_id: Callable[[], UUID]) -> None:
+        self.path = path
+        self.directory_id = UUID(int=0)
+        self.clean = False
+        self.clean_shutdown_epoch = -1
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.producer_id_expiration_ms = _DAY_MS
+        self._filesystem = filesystem
+        self._lock = lock
+        self._new_id = new_id
+        self._logs: dict[TopicPartition, Log] = {}
+        self._unopened: set[TopicPartition] = set()
+        self._configs: dict[str, LogSettings] = {}
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_start_offsets: dict[TopicPartition, int] = {}
+        self._doomed: list[tuple[int, str]] = []
+
+    @classmethod
+    def open(
+        cls,
+        filesystem: Filesystem,
+        path: str,
+        *,
+        node_id: int,
+        cluster_id: str,
+        now_ms: int,
+        producer_id_expiration_ms: int = _DAY_MS,
+        new_id: Callable[[], UUID] = uuid4,
+    ) -> LogDir:
+        """Locks the directory and reads its checkpoints; LogDirRefused if it is another's or in use."""
+        filesystem.make_directory(path)
+        try:
+            lock = filesystem.lock(join(path, LOCK))
+        except BlockingIOError:
+            raise LogDirRefused(f"the log directory {path} is in use by another process") from None
+        log_dir = cls(filesystem, path, lock, new_id)
+        log_dir.producer_id_expiration_ms = producer_id_expiration_ms
+        log_dir._read_meta_properties(node_id, cluster_id)
+        log_dir._read_clean_shutdown()
+        log_dir._recovery_points = log_dir._read_offsets(RECOVERY_POINT)
+        log_dir._log_start_offsets = log_dir._read_offsets(LOG_START_OFFSET)
+        log_dir.high_watermarks = log_dir._read_offsets(REPLICATION_OFFSET)
+        for name in filesystem.list(path):
+            topic, _, partition = name.rpartition("-")
+            if name.endswith(_DELETE_SUFFIX):
+                log_dir._doomed.append((now_ms, join(path, name)))
+            elif topic and partition.isdigit():
+                log_dir._unopened.add((topic, int(partition)))
+        return log_dir
+
+    def _read_meta_properties(self, node_id: int, cluster_id: str) -> None:
+        content = self._read(META_PROPERTIES)
+        if content is None:
+            self.directory_id = self._new_id()
+            content = format_meta_properties(cluster_id, node_id, self.directory_id)
+            write_file_atomically(self._filesystem, self.path, META_PROPERTIES, content)
+            return
+        properties = parse_properties(content)
+        for key, ours in (("cluster.id", cluster_id), ("node.id", str(node_id))):
+            if properties.get(key, ours) != ours:
+                found = properties[key]
+                raise LogDirRefused(f"the log directory {self.path} belongs to {key} {found}, not to {ours}")
+        if "directory.id" in properties:
+            self.directory_id = parse_uuid(properties["directory.id"])
+
+    def _read_clean_shutdown(self) -> None:
+        content = self._read(CLEAN_SHUTDOWN)
+        if content is not None:
+            self.clean = True
+            self.clean_shutdown_epoch = parse_clean_shutdown(content)
+            # From here on a crash may leave anything, so the marker must be gone before the first append.
+            self._filesystem.remove(join(self.path, CLEAN_SHUTDOWN))
+            self._filesystem.sync_directory(self.path)
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        content = self._read(name)
+        try:
+            return parse_offsets(content) if content is not None else {}
+        except (DamagedCheckpoint, ValueError):
+            self.clean = False  # no recovery point is believed: every log is checked from its beginning
+            return {}
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return read_file(self._filesystem, join(self.path, name))
+        except FileNotFoundError:
+            return None
+
+    # -- partitions --------------------------------------------------------------------------------------------------
+
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition that has a directory here."""
+        return sorted(self._unopened | self._logs.keys())
+
+    def unopened(self) -> list[TopicPartition]:
+        """Those not opened yet; after an unclean shutdown they are still to be recovered."""
+        return sorted(self._unopened)
+
+    def open_logs(self) -> dict[TopicPartition, Log]:
+        """The opened logs; do not change it."""
+        return self._logs
+
+    def topic_id(self, topic: str, partition: int) -> UUID | None:
+        """What partition.metadata says, None without that file."""
+        content = self._read(f"{topic}-{partition}/{PARTITION_METADATA}")
+        return None if content is None else parse_partition_metadata(content)
+
+    def log(self, topic: str, partition: int) -> Log | None:
+        """The partition's log, opened (and recovered) now if need be; None if there is none here."""
+        log = self._logs.get((topic, partition))
+        if log is None and (topic, partition) in self._unopened:
+            log = self._open_log((topic, partition))
+        return log
+
+    def _open_log(self, key: TopicPartition) -> Log:
+        log = Log.open(
+            self._filesystem,
+            self._directory(key),
+            self._configs.get(key[0]) or LogConfig(),
+            recovery_point=self._recovery_points.get(key, 0),
+            log_start_offset=self._log_start_offsets.get(key, 0),
+            clean=self.clean and key in self._recovery_points,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+        )
+        self._unopened.discard(key)
+        self._logs[key] = log
+        return log
+
+    def _directory(self, key: TopicPartition) -> str:
+        return f"{self.path}/{key[0]}-{key[1]}"
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogSettings) -> Log:
+        """The partition's log, made if there is none; what is there of another topic id must be deleted first."""
+        self.set_config(topic, config)
+        log = self.log(topic, partition)
+        if log is None:
+            key = (topic, partition)
+            log = self._open_log(key)
+            content = format_partition_metadata(topic_id)
+            write_file_atomically(self._filesystem, log.directory, PARTITION_METADATA, content, sync=False)
+        return log
+
+    def set_config(self, topic: str, config: LogSettings) -> None:
+        """Gives a topic's open and later logs their settings."""
+        self._configs[topic] = config
+        for (name, _), log in self._logs.items():
+            if name == topic:
+                log.config = config
+
+    def delete(self, topic: str, partition: int, now_ms: int) -> None:
+        """Takes the partition's directory away; its files go after file.delete.delay.ms."""
+        key = (topic, partition)
+        self._logs.pop(key, None)
+        self._unopened.discard(key)
+        for offsets in (self._recovery_points, self._log_start_offsets, self.high_watermarks):
+            offsets.pop(key, None)
+        stem = f"{topic[:200]}-{partition}.{self._new_id().hex}"  # a file name has at most 255 bytes
+        target = join(self.path, stem + _DELETE_SUFFIX)
+        self._filesystem.rename(self._directory(key), target)
+        self._filesystem.sync_directory(self.path)
+        config = self._configs.get(topic) or LogConfig()
+        self._doomed.append((now_ms + config.file_delete_delay_ms, target))
+
+    def size_bytes(self, topic: str, partition: int) -> int:
+        """Of the partition's .log files, without opening the log; 0 if there is none."""
+        log = self._logs.get((topic, partition))
+        if log is not None:
+            return log.size_bytes
+        if (topic, partition) not in self._unopened:
+            return 0
+        directory = self._directory((topic, partition))
+        names = (name for name in self._filesystem.list(directory) if name.endswith(LOG_SUFFIX))
+        return sum(self._filesystem.open(join(directory, name)).stat().size_bytes for name in names)
+
+    # -- upkeep ------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Writes the recovery points, log start offsets and high watermarks."""
+        for key, log in self._logs.items():
+            self._recovery_points[key] = log.recovery_point
+            if log.log_start_offset > log.segment_base_offsets[0]:
+                self._log_start_offsets[key] = log.log_start_offset
+            else:
+                self._log_start_offsets.pop(key, None)
+        for name, offsets in (
+            (RECOVERY_POINT, self._recovery_points),
+            (LOG_START_OFFSET, self._log_start_offsets),
+            (REPLICATION_OFFSET, self.high_watermarks),
+        ):
+            write_file_atomically(self._filesystem, self.path, name, format_offsets(offsets))
+
+    def retain(self, now_ms: int) -> list[str]:
+        """Applies retention to the open logs; the paths whose delay is over, to be given to remove()."""
+        paths = []
+        for key, log in self._logs.items():
+            log.delete_retention(now_ms, self.high_watermarks.get(key, 0))
+            paths += log.removable_files(now_ms)
+        paths += [path for due_ms, path in self._doomed if due_ms <= now_ms]
+        self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
+        return paths
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Removes files and -delete directories; may be called in another thread."""
+        for path in paths:
+            if path.endswith(_DELETE_SUFFIX):
+                for name in self._filesystem.list(path):
+                    self._filesystem.remove(join(path, name))
+            self._filesystem.remove(path)
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock."""
+        if not self.clean:
+            # The marker vouches for every log, so those nobody asked for are checked now.
+            for key in self.unopened():
+                self._open_log(key)
+        for log in self._logs.values():
+            log.close()
+        self.checkpoint()
+        write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, format_clean_shutdown(broker_epoch))
+        self.release()
+
+    def release(self) -> None:
+        """Gives up the lock and leaves everything as it is, as after a failed start."""
+        self._logs.clear()
+        del self._lock

@@ -1,0 +1,49 @@
+"""Finding records by timestamp, exact also inside compressed batches and with timestamps out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailrace.log.reading import TimestampOffset
+from tailrace.log.segment import Segment
+from tailrace.records.record import iterate
+
+
+def first_at_or_after(
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, end_offset: int
+) -> TimestampOffset | None:
+    """The first record in [start_offset, end_offset) whose timestamp is timestamp_ms or later."""
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            return None
+        if segment.max_timestamp < timestamp_ms:
+            continue
+        from_offset = max(segment.time_index.floor(timestamp_ms), start_offset)
+        for position, header in segment.headers(segment.position_of(from_offset)):
+            if header.base_offset >= end_offset:
+                return None
+            if header.max_timestamp < timestamp_ms:
+                continue
+            for record in iterate(segment.read_batch(position, header)):
+                if record.timestamp >= timestamp_ms and start_offset <= record.offset < end_offset:
+                    return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return None
+
+
+def of_max_timestamp(
+    segments: Sequence[Segment], start_offset: int, end_offset: int, log_end_offset: int
+) -> TimestampOffset | None:
+    """The first record in [start_offset, end_offset) with the largest timestamp (KIP-734)."""
+    newest = -1
+    ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
+    for segment, segment_end in zip(segments, ends, strict=True):
+        if segment.max_timestamp <= newest or segment.base_offset >= end_offset:
+            continue
+        if start_offset <= segment.base_offset and segment_end <= end_offset:
+            newest = segment.max_timestamp
+            continue
+        for _, header in segment.headers(segment.position_of(start_offset)):
+            if header.base_offset >= end_offset:
+                break
+            newest = max(newest, header.max_timestamp)
+    return None if newest < 0 else first_at_or_after(segments, newest, start_offset, end_offset)

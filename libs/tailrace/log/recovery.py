@@ -1,0 +1,161 @@
+"""Opening a log's directory: finish what a crash interrupted, check what may be torn, rebuild what is derived."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final, NamedTuple
+
+from tailrace.errors import ApiError
+from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, parse_epochs
+from tailrace.log.filesystem import Filesystem, join, read_file
+from tailrace.log.leader_epochs import LeaderEpochs
+from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, SUFFIXES, TIME_INDEX_SUFFIX, Segment
+from tailrace.records.batch import validate
+
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+
+class Recovered(NamedTuple):
+    """A log's parts, ready for appends at log_end_offset; cut_bytes is what recovery took off the tail."""
+
+    segments: list[Segment]
+    epochs: LeaderEpochs
+    log_end_offset: int
+    cut_bytes: int
+
+
+def recover(
+    filesystem: Filesystem,
+    directory: str,
+    *,
+    recovery_point: int,
+    log_start_offset: int,
+    index_interval_bytes: int,
+    clean: bool,
+) -> Recovered:
+    """Loads the log; without a clean shutdown everything from the recovery point on is checked, batch by batch."""
+    names = finish_swaps(filesystem, directory, tidy(filesystem, directory))
+    epochs = load_epochs(filesystem, directory, names)
+    segments = []
+    for base_offset in sorted(int(name[:20]) for name in names if name.endswith(LOG_SUFFIX)):
+        segment = Segment(filesystem, directory, base_offset, index_interval_bytes)
+        segment.size_bytes = filesystem.open(segment.path(LOG_SUFFIX)).stat().size_bytes
+        segments.append(segment)
+    if not segments:
+        segments.append(Segment(filesystem, directory, log_start_offset, index_interval_bytes))
+        segments[0].create()
+    if clean:
+        log_end_offset, cut = segments[-1].resume(), 0
+    else:
+        log_end_offset, cut = check_tail(segments, recovery_point, epochs)
+    epochs.truncate_from_end(log_end_offset)
+    return Recovered(segments, epochs, log_end_offset, cut)
+
+
+def tidy(filesystem: Filesystem, directory: str) -> set[str]:
+    """Removes what was being deleted or written when the process ended; returns the names that are left."""
+    names = set(filesystem.list(directory))
+    for name in sorted(names):
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+            filesystem.remove(join(directory, name))
+            names.discard(name)
+    return names
+
+
+def finish_swaps(filesystem: Filesystem, directory: str, names: set[str]) -> set[str]:
+    """Completes a compaction whose .swap file is there: it replaces the segments that its offsets cover."""
+    for name in sorted(name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
+        base_offset = int(name[:20])
+        swap = Segment(filesystem, directory, base_offset, 0)
+        file = filesystem.open(join(directory, name))
+        end_offset = _end_offset(swap, file.stat().size_bytes, join(directory, name))
+        for stem in sorted({old[:20] for old in names if old.endswith(LOG_SUFFIX)}):
+            if base_offset <= int(stem) < max(end_offset, base_offset + 1):
+                # Oldest first: a tombstone must not go before the values that it hides.
+                for suffix in reversed(SUFFIXES):
+                    if stem + suffix in names:
+                        filesystem.remove(join(directory, stem + suffix))
+                        names.discard(stem + suffix)
+        filesystem.rename(join(directory, name), join(directory, name.removesuffix(SWAP_SUFFIX)))
+        names.discard(name)
+        names.add(name.removesuffix(SWAP_SUFFIX))
+    for name in sorted(name for name in names if name.endswith(SWAP_SUFFIX)):
+        filesystem.remove(join(directory, name))  # an index: rebuilt from its log
+        names.discard(name)
+    return names
+
+
+def _end_offset(segment: Segment, size_bytes: int, path: str) -> int:
+    segment.open_as(path, size_bytes)
+    end_offset = segment.base_offset
+    for _, header in segment.headers(0):
+        end_offset = header.next_offset
+    return end_offset
+
+
+def load_epochs(filesystem: Filesystem, directory: str, names: set[str]) -> LeaderEpochs:
+    """The leader epochs as last written; what is missing comes back from the batches that recovery reads."""
+    if LEADER_EPOCH not in names:
+        return LeaderEpochs()
+    try:
+        return LeaderEpochs(parse_epochs(read_file(filesystem, join(directory, LEADER_EPOCH))))
+    except (DamagedCheckpoint, ValueError):
+        return LeaderEpochs()
+
+
+def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs) -> tuple[int, int]:
+    """Cuts at the first bad batch from recovery_point on and drops what lies behind it; (log end offset, bytes cut)."""
+    first = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
+    log_end_offset = segments[first].base_offset
+    cut = 0
+    for index in range(first, len(segments)):
+        segment = segments[index]
+        log_end_offset, sound = check_segment(segment, recovery_point, epochs)
+        if sound < segment.size_bytes:
+            cut = segment.size_bytes - sound
+            segment.file.truncate(sound)
+            segment.size_bytes = sound
+            for later in segments[index + 1 :]:
+                cut += later.size_bytes
+                remove_segment(later)
+            del segments[index + 1 :]
+            break
+        if index + 1 < len(segments):
+            segment.seal()
+            segment.save_indexes()
+    return log_end_offset, cut
+
+
+def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> tuple[int, int]:
+    """(next offset, position behind the last good batch) of a segment, whose indexes are rebuilt on the way."""
+    segment.forget_indexes()
+    next_offset, sound = segment.base_offset, 0
+    for position, header in segment.headers(0):
+        if header.next_offset > recovery_point or header.base_offset < next_offset:
+            break
+        epochs.assign(header.partition_leader_epoch, header.base_offset)
+        segment.note(header, position)
+        next_offset, sound = header.next_offset, position + header.size_bytes
+    for position, data in segment.scan(sound):
+        try:
+            header = validate(data)
+        except ApiError:
+            break
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            break
+        epochs.assign(header.partition_leader_epoch, header.base_offset)
+        segment.note(header, position)
+        next_offset, sound = header.next_offset, position + len(data)
+    return next_offset, sound
+
+
+def remove_segment(segment: Segment) -> None:
+    """Removes its files at once."""
+    for suffix in (TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX):
+        try:
+            segment.filesystem.remove(segment.path(suffix))
+        except FileNotFoundError:
+            continue

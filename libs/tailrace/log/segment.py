@@ -1,0 +1,249 @@
+"""One segment: a .log file of batches with its sparse indexes, named by its base offset as Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Final
+
+from tailrace.log.filesystem import File, Filesystem, join
+from tailrace.log.index import OffsetIndex, TimeIndex
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Bytes, corrupt, read_header
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+_PLACE: Final = Struct(">qi11xi")  # base offset, batch length, last offset delta
+_WALK_BYTES: Final = 8 * 1024
+_SCAN_BYTES: Final = 1024 * 1024
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """Kafka's name: the offset in twenty digits."""
+    return f"{offset:020d}{suffix}"
+
+
+class Segment:
+    """Opened lazily: a closed segment costs nothing until it is read."""
+
+    __slots__ = (
+        "_file",
+        "_indexes",
+        "base_offset",
+        "bytes_since_index_entry",
+        "directory",
+        "filesystem",
+        "first_timestamp",
+        "index_interval_bytes",
+        "latest_offset",
+        "latest_timestamp",
+        "size_bytes",
+    )
+
+    def __init__(self, filesystem: Filesystem, directory: str, base_offset: int, index_interval_bytes: int) -> None:
+        self.filesystem = filesystem
+        self.directory = directory
+        self.base_offset = base_offset
+        self.index_interval_bytes = index_interval_bytes
+        self.size_bytes = 0
+        self.bytes_since_index_entry = 0
+        self.first_timestamp = -1  # of the first batch: segment.ms counts from it
+        self.latest_timestamp = -1  # the largest so far, and the last offset of the batch that brought it
+        self.latest_offset = base_offset
+        self._file: File | None = None
+        self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
+
+    def path(self, suffix: str) -> str:
+        return join(self.directory, file_name(self.base_offset, suffix))
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self.filesystem.open(self.path(LOG_SUFFIX))
+        return self._file
+
+    @property
+    def modified_ms(self) -> int:
+        return self.file.stat().modified_ms
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return (self._indexes or self.load_indexes())[0]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return (self._indexes or self.load_indexes())[1]
+
+    def open_as(self, path: str, size_bytes: int) -> None:
+        """Reads from a file that does not have the segment's name (yet)."""
+        self._file = self.filesystem.open(path)
+        self.size_bytes = size_bytes
+
+    def create(self) -> None:
+        """Makes an empty segment, whatever was there under its name."""
+        self._file = self.filesystem.open(self.path(LOG_SUFFIX), create=True)
+        self._file.truncate(0)
+        self.size_bytes = 0
+        self.forget_indexes()
+
+    def forget_indexes(self) -> None:
+        """Begins anew with empty indexes, to be rebuilt or filled by appends."""
+        self._indexes = (OffsetIndex(self.base_offset), TimeIndex(self.base_offset))
+        self.bytes_since_index_entry = 0
+        self.first_timestamp = self.latest_timestamp = -1
+        self.latest_offset = self.base_offset
+
+    def load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """The indexes of a closed segment from their files; rebuilt from the batches if they are missing or damaged."""
+        self.forget_indexes()
+        assert self._indexes is not None
+        offset_index, time_index = self._indexes
+        intact = offset_index.load(self.filesystem, self.path(INDEX_SUFFIX), self.size_bytes)
+        intact = time_index.load(self.filesystem, self.path(TIME_INDEX_SUFFIX)) and intact
+        if not intact or (self.size_bytes and not len(time_index)):
+            self.forget_indexes()
+            for position, header in self.headers(0):
+                self.note(header, position)
+            self.seal()
+        else:
+            self.latest_timestamp, self.latest_offset = time_index.last()
+        return self._indexes
+
+    def append(self, buffers: Sequence[Bytes], headers: Sequence[BatchHeader]) -> None:
+        """Writes the batches with one call; OSError leaves the segment as it was."""
+        position = self.size_bytes
+        self.file.pwritev(buffers, position)
+        for header in headers:
+            self.note(header, position)
+            position += header[1] + LOG_OVERHEAD
+        self.size_bytes = position
+
+    def note(self, header: BatchHeader, position: int) -> None:
+        """Takes the batch at position into the indexes (Kafka: an entry after more than index.interval.bytes)."""
+        last_offset = header[0] + header[6]
+        if header[8] > self.latest_timestamp:
+            self.latest_timestamp = header[8]
+            self.latest_offset = last_offset
+        if position == 0:
+            self.first_timestamp = header[8]
+        if self.bytes_since_index_entry > self.index_interval_bytes:
+            offset_index, time_index = self._indexes or self.load_indexes()
+            offset_index.append(last_offset, position)
+            time_index.maybe_append(self.latest_timestamp, self.latest_offset)
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += header[1] + LOG_OVERHEAD
+
+    def seal(self) -> None:
+        """Notes the largest timestamp in the time index: nothing will be appended any more."""
+        if self.latest_timestamp >= 0:
+            self.time_index.maybe_append(self.latest_timestamp, self.latest_offset)
+
+    def save_indexes(self) -> tuple[File, File]:
+        """Writes what the index files lack; unsynced."""
+        index = self.offset_index.save(self.filesystem, self.path(INDEX_SUFFIX))
+        return index, self.time_index.save(self.filesystem, self.path(TIME_INDEX_SUFFIX))
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of its batches, -1 if there is none."""
+        if self._indexes is None:
+            self.load_indexes()
+        return self.latest_timestamp
+
+    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of every batch from the one at position on, without reading the records."""
+        size, chunk, start = self.size_bytes, b"", position
+        while position + HEADER_SIZE <= size:
+            if position - start + HEADER_SIZE > len(chunk):
+                start = position
+                chunk = self.file.pread(min(_WALK_BYTES, size - position), position)
+                if len(chunk) < HEADER_SIZE:
+                    return
+            header = read_header(chunk, position - start)
+            if header[1] < HEADER_SIZE - LOG_OVERHEAD:
+                return
+            yield position, header
+            position += header[1] + LOG_OVERHEAD
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch begins that holds offset or a later one; size_bytes if there is none."""
+        position, size, chunk = self.offset_index.floor(offset), self.size_bytes, b""
+        start = position
+        while position + HEADER_SIZE <= size:
+            if position - start + HEADER_SIZE > len(chunk):
+                start = position
+                chunk = self.file.pread(min(_WALK_BYTES, size - position), position)
+            base_offset, length, delta = _PLACE.unpack_from(chunk, position - start)
+            if base_offset + delta >= offset:
+                return position
+            if length < HEADER_SIZE - LOG_OVERHEAD:
+                raise corrupt(f"no record batch at {position} of {self.path(LOG_SUFFIX)}")
+            position += length + LOG_OVERHEAD
+        return size
+
+    def end_within(self, position: int, limit: int) -> tuple[int, int]:
+        """(end, next offset) of the longest run of whole batches from position that ends at or below limit.
+
+        The end is position itself, with offset -1, if the first batch is too long.
+        """
+        found, next_offset = position, -1
+        for at, header in self.headers(max(position, self.offset_index.floor_position(limit))):
+            if at + header.size_bytes > limit:
+                if at > position:
+                    found = at
+                break
+            found, next_offset = at + header.size_bytes, header.next_offset
+        return found, next_offset
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """The whole batch that header describes."""
+        return self.file.pread(header.size_bytes, position)
+
+    def truncate(self, position: int) -> None:
+        """Cuts the segment at a batch's beginning and takes the rest's marks back."""
+        offset_index = self.offset_index
+        self.file.truncate(position)
+        self.size_bytes = position
+        offset_index.truncate(position)
+        self.resume()
+
+    def resume(self) -> int:
+        """Makes the segment ready for appends, from true index entries and the batches after them; its next offset."""
+        offset_index, time_index = self._indexes or self.load_indexes()
+        start = offset_index.last()[1] if len(offset_index) else 0
+        # The indexed batch itself is noted again by the walk below.
+        offset_index.truncate(start)
+        first = next(self.headers(0), None)
+        self.first_timestamp = first[1].max_timestamp if first else -1
+        start_offset = next((header.base_offset for _, header in self.headers(start)), self.base_offset)
+        time_index.truncate(start_offset)
+        self.latest_timestamp, self.latest_offset = time_index.last()
+        self.bytes_since_index_entry = self.index_interval_bytes + 1 if start else 0
+        next_offset = self.base_offset
+        for position, header in self.headers(start):
+            self.note(header, position)
+            next_offset = header.next_offset
+        return next_offset
+
+    def scan(self, position: int) -> Iterator[tuple[int, memoryview]]:
+        """(position, whole batch) from position on, read in large pieces; a cut last batch comes as no bytes."""
+        size, chunk, start = self.size_bytes, memoryview(b""), position
+        while position < size:
+            if size - position < HEADER_SIZE:
+                yield position, chunk[:0]
+                return
+            if position - start + HEADER_SIZE > len(chunk):
+                start = position
+                chunk = memoryview(self.file.pread(min(_SCAN_BYTES, size - position), position))
+            length = _PLACE.unpack_from(chunk, position - start)[1] + LOG_OVERHEAD
+            if length < HEADER_SIZE or position + length > size:
+                yield position, chunk[:0]
+                return
+            if position - start + length > len(chunk):
+                start = position
+                chunk = memoryview(self.file.pread(min(max(_SCAN_BYTES, length), size - position), position))
+            yield position, chunk[position - start : position - start + length]
+            position += length
