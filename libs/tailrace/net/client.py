@@ -14,6 +14,7 @@ from tailrace.wire.apis import INTERNAL_APIS
 from tailrace.wire.messages import ApiMessage, PreambleRequest
 
 _SIZE = Struct(">i")
+_CORRELATION_ID = Struct(">i")
 _MAX_ANSWER_BYTES = 1 << 30
 
 
@@ -100,6 +101,20 @@ class Client:
             future = self._send(wire, message, version)
             frame = await future
         return codec.decode_response(key, version, codec.response_body(key, version, frame))
+
+    async def ask_frame(self, frame: bytes, *, timeout_ms: float) -> bytes:
+        """Sends somebody's whole request frame (without its size) and returns the answer's, with its size.
+
+        The answer carries the frame's own correlation id. Raises Disconnected or TimeoutError.
+        """
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
+        async with asyncio.timeout(timeout_ms / 1000):
+            wire = await self._connected()
+            future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            wire.waiting.append((correlation_id, future))
+            wire.transport.write(_SIZE.pack(len(frame)) + frame)
+            answer = await future
+        return _SIZE.pack(len(answer)) + answer
 
     async def close(self) -> None:
         """Closes the connection; requests without an answer fail with Disconnected."""

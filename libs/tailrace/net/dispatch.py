@@ -46,6 +46,8 @@ class Service:
     max_connections: int = 10_000
     idle_ms: float = 600_000
     on_close: Callable[[Any], None] | None = None
+    # Takes whole frames of APIs that are not served here and answers whole frames (a broker's own client listener).
+    relay: Callable[[Any, bytes], Awaitable[bytes]] | None = None
 
     def serves(self, key: int, version: int) -> bool:
         """Whether this listener takes the API in this version."""

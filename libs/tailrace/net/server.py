@@ -12,7 +12,7 @@ import contextlib
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -159,6 +159,21 @@ class Connection(asyncio.BufferedProtocol):
             request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
             self._start(header, request)
 
+    def _relay(self, frame: bytes) -> None:
+        relay = self._service.relay
+        assert relay is not None
+        self._task = asyncio.get_running_loop().create_task(self._run_relay(relay(self, frame)))
+
+    async def _run_relay(self, asked: Awaitable[bytes]) -> None:
+        try:
+            answer = await asked
+        except (ConnectionError, TimeoutError) as gone:
+            self._refuse(str(gone) or "the gateway did not answer in time")
+            return
+        self._slots.append(answer)
+        self._task = None
+        self._parse()
+
     def _start(self, header: RequestHeader, request: Any) -> None:
         context = Context(
             header.api_key, header.api_version, header.correlation_id, header.client_id, self, self._service.internal
@@ -174,6 +189,8 @@ class Connection(asyncio.BufferedProtocol):
     def _unserved(self, header: RequestHeader, frame: memoryview) -> None:
         if header.api_key == ApiKey.PREAMBLE and self._service.internal:
             self._preamble(header, frame)
+        elif self._service.relay is not None:
+            self._relay(bytes(frame))
         elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
             # KIP-511: an unknown version is answered with a v0 body that lists ApiVersions itself.
             api = self._service.apis[ApiKey.API_VERSIONS]

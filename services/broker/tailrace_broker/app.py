@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-from tailrace.log.logs import LogDir
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 
 from tailrace.config import Config
 from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.logs import LogDir
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
-from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
+from tailrace_broker.client_listener import GatewayRelay
 from tailrace_broker.fetch_sessions import FetchSessions
 from tailrace_broker.handlers import (
     delete_records,
@@ -48,6 +50,13 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.FENCE_SHARD: fence_shard.handle,
 }
+# What a client may ask a broker directly; DescribeConfigs and the like go to the gateway, which knows whom to ask.
+CLIENT_APIS = (
+    ApiKey.LIST_OFFSETS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_LOG_DIRS,
+)
 
 
 class OpenBroker:
@@ -129,16 +138,41 @@ async def open_listener(
     if environment.run_dir is not None:
         environment.run_dir.mkdir(parents=True, exist_ok=True)
         wanted.append(Address(str(environment.run_dir / f"broker-{config.node_id}.sock"), -1))
-    server = await serve(wanted, service)
-    try:
+    async with AsyncExitStack() as stack:
+        server = await serve(wanted, service)
+        stack.push_async_callback(server.close)
         tcp = server.addresses[0]
         endpoints = [Endpoint("INTERNAL", tcp.host, tcp.port)]
         addresses = {"internal": str(server.addresses[-1]), "tcp": str(tcp)}
         if environment.run_dir is not None:
             endpoints.append(Endpoint(f"UNIX-{environment.boot_id}", server.addresses[-1].host, 0))
+        if config.gateway_advertise == "brokers":
+            client = await serve_clients(service, broker, config, environment)
+            stack.push_async_callback(client.close)
+            endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port))
+            addresses["client"] = ",".join(str(address) for address in client.addresses)
         yield server, endpoints, addresses
-    finally:
-        await server.close()
+
+
+async def serve_clients(service: Service, broker: Broker, config: Config, environment: Environment) -> Server:
+    """gateway.advertise=brokers: clients come here; what is not the broker's to answer goes on to a gateway."""
+    relay = GatewayRelay(broker.follower, environment.boot_id)
+    public = replace(
+        service,
+        handlers={key: handler for key, handler in HANDLERS.items() if key in CLIENT_APIS},
+        apis=APIS,
+        internal=False,
+        listener=CLIENT_ENDPOINT,
+        relay=relay.ask,
+        on_close=relay.forget,
+        idle_ms=config.connections_max_idle_ms,
+    )
+    port = 0
+    first, *others = config.gateway_listen
+    server = await serve([Address(first, port)], public)
+    for host in others:
+        await server.listen(Address(host, server.addresses[0].port))
+    return server
 
 
 def open_lifecycle(
