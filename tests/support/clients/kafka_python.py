@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import kafka.errors
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -207,7 +208,9 @@ class KafkaPythonClient(Client):
     def delete_group(self, group: str) -> None:
         """Deletes a group; raises Refused."""
         with refusals():
-            self.admin.delete_groups([group])
+            outcome = self.admin.delete_groups([group])[group]
+        if outcome != "OK":  # the library answers the name of its error
+            raise Refused(getattr(kafka.errors, outcome).errno, outcome)
 
     def delete_group_offsets(self, group: str, topic: str) -> None:
         """Forgets a committed offset (OffsetDelete)."""

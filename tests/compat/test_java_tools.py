@@ -1,0 +1,174 @@
+"""Apache Kafka's own tools, as an administrator runs them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support import java_tools as tools
+from support import kafka_peer
+from support.java_tools import JavaTools, Outcome
+from support.plugin import leave_out
+from support.stage import coordinator, create_topic, unique, wait_for_topic
+from support.targets import Target
+from support.waiting import until
+
+
+@pytest.fixture(scope="session")
+def jvm() -> Iterator[JavaTools]:
+    if absent := kafka_peer.missing():
+        leave_out(absent)
+    started = JavaTools()
+    yield started
+    started.close()
+
+
+class Shell:
+    """The tools against one target."""
+
+    def __init__(self, jvm: JavaTools, target: Target) -> None:
+        self.jvm = jvm
+        self.target = target
+
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
+        return self.jvm.run(tool, "--bootstrap-server", self.target.bootstrap, *arguments, stdin=stdin)
+
+    def out(self, tool: str, *arguments: str, stdin: str = "") -> str:
+        done = self.run(tool, *arguments, stdin=stdin)
+        assert done.code == 0, done
+        return done.out
+
+
+@pytest.fixture
+def shell(target: Target, jvm: JavaTools) -> Shell:
+    return Shell(jvm, target)
+
+
+@pytest.mark.capability("create, list, describe, delete topics")
+def test_topic_command_creates_describes_alters_and_deletes(target: Target, shell: Shell, topic_name: str) -> None:
+    named = ("--topic", topic_name)
+    created = ("--partitions", "3", "--replication-factor", "1", "--config", "retention.ms=60000")
+    assert f"Created topic {topic_name}" in shell.out(tools.TOPICS, "--create", *named, *created)
+    wait_for_topic(target, topic_name)
+    assert topic_name in shell.out(tools.TOPICS, "--list").split()
+    described = shell.out(tools.TOPICS, "--describe", *named)
+    assert "PartitionCount: 3\tReplicationFactor: 1" in described
+    assert "retention.ms=60000" in described
+    again = shell.run(tools.TOPICS, "--create", *named)
+    assert (again.code, "already exists" in again.out) == (1, True)
+    shell.out(tools.TOPICS, "--alter", *named, "--partitions", "4")
+    wait_for_topic(target, topic_name)
+    assert "PartitionCount: 4" in shell.out(tools.TOPICS, "--describe", *named)
+    shell.out(tools.TOPICS, "--delete", *named)
+    assert shell.run(tools.TOPICS, "--describe", *named).code == 1
+
+
+@pytest.mark.capability("idempotent producer")
+def test_console_producer_with_its_default_idempotence_and_console_consumer(target: Target, shell: Shell) -> None:
+    topic = create_topic(target)
+    properties = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+    lines = [f"key-{n}:value-{n}" for n in range(100)]
+    shell.out(tools.PRODUCER, "--topic", topic.name, *properties, stdin="\n".join(lines) + "\n")
+    limits = ("--from-beginning", "--max-messages", "100", "--timeout-ms", "15000")
+    shown = ("--formatter-property", "print.key=true", "--formatter-property", "key.separator=:")
+    read = shell.out(tools.CONSUMER, "--topic", topic.name, *limits, *shown)
+    assert [line for line in read.splitlines() if line.startswith("key-")] == lines
+
+
+@pytest.mark.capability("list and describe groups")
+def test_consumer_group_command_sees_resets_and_deletes_a_group(target: Target, shell: Shell, group: str) -> None:
+    topic = create_topic(target)
+    coordinator(target, group)
+    shell.out(tools.PRODUCER, "--topic", topic.name, stdin="a\nb\nc\n")
+    limits = ("--from-beginning", "--max-messages", "3", "--timeout-ms", "15000")
+    shell.out(tools.CONSUMER, "--topic", topic.name, "--group", group, *limits)
+    assert group in shell.out(tools.GROUPS, "--list").split()
+    assert lag(shell, group) == [topic.name, "0", "3", "3", "0"]
+    named = ("--group", group, "--topic", topic.name)
+    shell.out(tools.GROUPS, "--reset-offsets", *named, "--to-offset", "1", "--execute")
+    assert lag(shell, group) == [topic.name, "0", "1", "3", "2"]
+    assert "Successful" in shell.out(tools.GROUPS, "--delete-offsets", *named)
+    assert "was successful" in shell.out(tools.GROUPS, "--delete", "--group", group)
+    assert "not found" in shell.run(tools.GROUPS, "--describe", "--group", group).out
+
+
+def lag(shell: Shell, group: str) -> list[str]:
+    rows = shell.out(tools.GROUPS, "--describe", "--group", group).splitlines()
+    (row,) = [row.split() for row in rows if row.startswith(group)]
+    return row[1:6]
+
+
+@pytest.mark.capability("configs of a topic: described in full, altered, with their source")
+def test_config_command_alters_and_describes_a_topic(target: Target, shell: Shell) -> None:
+    topic = create_topic(target)
+    named = ("--entity-type", "topics", "--entity-name", topic.name)
+    shell.out(tools.CONFIGS, "--alter", *named, "--add-config", "retention.ms=1234,max.message.bytes=5000")
+    described = shell.out(tools.CONFIGS, "--describe", *named)
+    assert "retention.ms=1234 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=1234}" in described
+    shell.out(tools.CONFIGS, "--alter", *named, "--delete-config", "retention.ms")
+    everything = shell.out(tools.CONFIGS, "--describe", "--all", *named)
+    assert "retention.ms=604800000 sensitive=false synonyms={}" in everything
+    sources = "{DYNAMIC_TOPIC_CONFIG:max.message.bytes=5000, DEFAULT_CONFIG:message.max.bytes=1048588}"
+    assert f"max.message.bytes=5000 sensitive=false synonyms={sources}" in everything
+
+
+@pytest.mark.capability("configs of a broker: described in full, with their source")
+def test_config_command_describes_and_alters_every_broker(target: Target, shell: Shell) -> None:
+    for node in range(target.brokers):
+        named = ("--entity-type", "brokers", "--entity-name", str(node))
+        described = shell.out(tools.CONFIGS, "--describe", "--all", *named)
+        assert "log.retention.hours=168 sensitive=false synonyms={DEFAULT_CONFIG:log.retention.hours=168}" in described
+        shell.out(tools.CONFIGS, "--alter", *named, "--add-config", "log.cleaner.threads=2")
+        row = "log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2"
+        until(lambda n=named, row=row: row in shell.out(tools.CONFIGS, "--describe", *n), f"log.cleaner.threads of {node}")
+        shell.out(tools.CONFIGS, "--alter", *named, "--delete-config", "log.cleaner.threads")
+
+
+@pytest.mark.capability("client quotas are set and described")
+def test_config_command_sets_a_client_quota(target: Target, shell: Shell) -> None:
+    client_id = unique("client")
+    named = ("--entity-type", "clients", "--entity-name", client_id)
+    shell.out(tools.CONFIGS, "--alter", *named, "--add-config", "producer_byte_rate=1000000")
+    described = f"Quota configs for client-id '{client_id}' are producer_byte_rate=1000000.0"
+    assert described in shell.out(tools.CONFIGS, "--describe", *named)
+    shell.out(tools.CONFIGS, "--alter", *named, "--delete-config", "producer_byte_rate")
+    assert "producer_byte_rate" not in shell.out(tools.CONFIGS, "--describe", *named)
+
+
+@pytest.mark.capability("offsets of many partitions on all nodes")
+def test_get_offset_shell_names_every_partition(target: Target, shell: Shell) -> None:
+    topic = create_topic(target, partitions=6)
+    shell.out(tools.PRODUCER, "--topic", topic.name, stdin="a\nb\nc\n")
+    rows = [row.split(":") for row in shell.out(tools.OFFSETS, "--topic", topic.name).split()]
+    assert [(row[0], int(row[1])) for row in rows] == [(topic.name, n) for n in range(6)]
+    assert sum(int(row[2]) for row in rows) == 3
+
+
+@pytest.mark.capability("DescribeLogDirs per broker")
+def test_log_dirs_command_names_every_broker(target: Target, shell: Shell) -> None:
+    topic = create_topic(target, partitions=3)
+    out = shell.out(tools.LOG_DIRS, "--describe", "--topic-list", topic.name)
+    described: Any = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
+    assert sorted(broker["broker"] for broker in described["brokers"]) == list(range(target.brokers))
+    held = [p["partition"] for b in described["brokers"] for d in b["logDirs"] for p in d["partitions"]]
+    assert sorted(held) == [f"{topic.name}-{n}" for n in range(3)]
+
+
+@pytest.mark.capability("load: ProducerPerformance, ConsumerPerformance")
+def test_the_performance_tools_move_ten_thousand_records(target: Target, shell: Shell) -> None:
+    topic = create_topic(target, partitions=3)
+    load = ("--topic", topic.name, "--num-records", "10000", "--record-size", "500", "--throughput", "-1")
+    assert "10000 records sent" in shell.out(tools.PRODUCER_PERFORMANCE, *load)
+    limits = ("--num-records", "10000", "--timeout", "20000")
+    report = shell.out(tools.CONSUMER_PERFORMANCE, "--topic", topic.name, *limits)
+    assert report.splitlines()[-1].split(",")[4].strip() == "10000"
+
+
+@pytest.mark.capability("transactional ids get one named non-retriable error at once")
+@pytest.mark.only("tailrace1", "tailrace3")
+def test_a_transactional_java_producer_is_refused_at_once(target: Target, shell: Shell) -> None:
+    topic = create_topic(target)
+    load = ("--topic", topic.name, "--num-records", "1", "--record-size", "10", "--throughput", "-1")
+    refused = shell.run(tools.PRODUCER_PERFORMANCE, *load, "--transactional-id", unique("transaction"))
+    assert refused.code != 0
+    assert "TimeoutException" not in refused.err

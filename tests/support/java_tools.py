@@ -1,0 +1,78 @@
+"""Apache Kafka's own command line tools, run one after the other in one JVM (ToolServer.java)."""
+
+import base64
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from support import kafka_peer
+
+TOOLS = "org.apache.kafka.tools."
+TOPICS = TOOLS + "TopicCommand"
+PRODUCER = TOOLS + "ConsoleProducer"
+CONSUMER = TOOLS + "consumer.ConsoleConsumer"
+GROUPS = TOOLS + "consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+OFFSETS = TOOLS + "GetOffsetShell"
+PRODUCER_PERFORMANCE = TOOLS + "ProducerPerformance"
+CONSUMER_PERFORMANCE = TOOLS + "ConsumerPerformance"
+LOG_DIRS = TOOLS + "LogDirsCommand"
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a tool answered."""
+
+    code: int
+    out: str
+    err: str
+
+
+def _word(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+class JavaTools:
+    """The JVM; started at the first use."""
+
+    def __init__(self) -> None:
+        source = Path(__file__).with_name("ToolServer.java")
+        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        self.process = subprocess.Popen(
+            [*command, "-cp", kafka_peer.classpath(), str(source)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._line() == "ready"
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        watchdog = threading.Timer(TIMEOUT_S, self.process.kill)
+        watchdog.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            watchdog.cancel()
+        if not line:
+            raise TimeoutError(f"the tool did not answer within {TIMEOUT_S} s, or its JVM died")
+        return line.strip("\n")
+
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
+        """Runs one tool's main to its end."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(_word(text) for text in (tool, stdin, *arguments)) + "\n")
+        self.process.stdin.flush()
+        code, out, err = self._line().split(" ")
+        return Outcome(int(code), base64.b64decode(out).decode(), base64.b64decode(err).decode())
+
+    def close(self) -> None:
+        """Ends the JVM."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(20)
+        self.process.stdout.close()
