@@ -58,20 +58,23 @@ class Appended(NamedTuple):
 class Flush:
     """An fsync on its way; run() may be called in another thread."""
 
-    __slots__ = ("_directory", "_files", "_filesystem", "now_ms", "offset")
+    __slots__ = ("_directories", "_files", "_filesystem", "now_ms", "offset")
 
-    def __init__(self, filesystem: Filesystem, directory: str, files: list[File], offset: int, now_ms: int) -> None:
+    def __init__(
+        self, filesystem: Filesystem, directories: list[str], files: list[File], offset: int, now_ms: int
+    ) -> None:
         self._filesystem = filesystem
-        self._directory = directory
+        self._directories = directories
         self._files = files
         self.offset = offset
         self.now_ms = now_ms
 
     def run(self) -> None:
-        """Returns when everything below offset is on the disk; after an OSError nothing is known of it."""
+        """Returns when everything below offset is on the disk; after an OSError the log must be opened anew (KIP-858)."""
         for file in self._files:
             file.sync()
-        self._filesystem.sync_directory(self._directory)
+        for directory in self._directories:
+            self._filesystem.sync_directory(directory)
 
 
 class Log:
@@ -97,6 +100,8 @@ class Log:
         self._doomed = Doomed()
         self._flushed_ms = 0
         self._snapshot_offset = -1
+        # Names that a crash could still take back; the partition's own is in the parent.
+        self._unsynced_directories = [directory, directory.rpartition("/")[0]]
         self.config = config
 
     @classmethod
@@ -421,6 +426,7 @@ class Log:
         self._segments.append(segment)
         self._bases.append(base_offset)
         self._active = segment
+        self._unsynced_directories = [self.directory, self.directory.rpartition("/")[0]]
 
     def _save_snapshot(self) -> None:
         if self._snapshot_offset != self.log_end_offset:
@@ -492,7 +498,9 @@ class Log:
             elif everything or due:
                 files.append(segment.file)
         offset = self.log_end_offset if everything or due else self._active.base_offset
-        return Flush(self._filesystem, self.directory, files, offset, now_ms)
+        flush = Flush(self._filesystem, self._unsynced_directories, files, offset, now_ms)
+        self._unsynced_directories = []
+        return flush
 
     def finish_flush(self, flush: Flush) -> None:
         """Moves the recovery point up to what the flush has synced."""
