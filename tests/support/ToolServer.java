@@ -5,7 +5,9 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Base64;
+import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
@@ -29,6 +31,8 @@ public class ToolServer {
 
     static Integer exitCode; // the first that a tool asks for: some catch what ends them and ask again
 
+    static final List<Runnable> hooks = new ArrayList<>(); // the console producer flushes in one
+
     static void exit(int code, String message) {
         if (exitCode == null) exitCode = code;
         throw new Exited(code, message);
@@ -36,6 +40,7 @@ public class ToolServer {
 
     static int run(String tool, String[] arguments) throws Exception {
         exitCode = null;
+        hooks.clear();
         try {
             Class.forName(tool).getMethod("main", String[].class).invoke(null, (Object) arguments);
         } catch (InvocationTargetException wrapped) {
@@ -43,6 +48,8 @@ public class ToolServer {
                 wrapped.getCause().printStackTrace();
                 return 1;
             }
+        } finally {
+            for (Runnable hook : hooks) hook.run();
         }
         return exitCode == null ? 0 : exitCode;
     }
@@ -50,6 +57,7 @@ public class ToolServer {
     public static void main(String[] ignored) throws Exception {
         Exit.setExitProcedure(ToolServer::exit);
         Exit.setHaltProcedure(ToolServer::exit);
+        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         PrintStream answers = System.out;
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         answers.println("ready");
