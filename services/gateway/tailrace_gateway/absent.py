@@ -1,0 +1,143 @@
+"""Requests for a node that cannot be reached, and requests that no node takes yet.
+
+They wait, within their timeout and a short limit, for the node to come back or for the image to name another leader.
+Then they are answered per partition with NOT_LEADER_OR_FOLLOWER, so that clients ask for fresh metadata at once instead
+of backing off against a dead port. Nothing here was sent to any broker before.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import NO_LEADER
+from tailrace.net.backoff import Backoff
+from tailrace.wire import codec
+from tailrace.wire import messages as m
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.refuse import refuse
+from tailrace_gateway.forward import decoded, refusal
+from tailrace_gateway.relay import Frame
+from tailrace_gateway.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE
+
+if TYPE_CHECKING:
+    from tailrace_gateway.connection import ClientLink
+    from tailrace_gateway.gateway import Gateway
+
+_CODES = {
+    # Java takes any other error of a first InitProducerId for fatal.
+    ApiKey.INIT_PRODUCER_ID: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ApiKey.DESCRIBE_LOG_DIRS: ErrorCode.BROKER_NOT_AVAILABLE,
+}
+# Once a node has been away for the whole limit, each further request waits only this long for it.
+_GRACE_MS = 100.0
+
+
+def no_transactions(frame: Frame) -> bytes:
+    """Transactions are not built: the one error that Java and librdkafka both take for final at once."""
+    return refusal(frame, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:
+    """The refusal's frame, or None: the node took the request, or (acks=0) the connection was closed."""
+    request: Any = decoded(frame)
+    node_id = connection.node_id
+    now_ms = gateway.clock.monotonic_ms()
+    limit_ms = gateway.away_since_ms.get(node_id, now_ms) + gateway.limits.node_wait_ms - now_ms
+    limit_ms = max(limit_ms, _GRACE_MS)
+    if frame.key == ApiKey.PRODUCE:
+        limit_ms = min(limit_ms, max(request.timeout_ms, 0))
+    until_ms = now_ms + limit_ms
+    partitions = list(asked(request, frame.key, gateway.image))
+    backoff = Backoff(gateway.clock, gateway.random, 20, 200)
+    while not moved(gateway.image, partitions, node_id):
+        node = await gateway.open_node(connection)
+        if node is not None:
+            _hand_over(connection, frame, request)
+            connection.adopt_node(node)
+            node.write(frame.data)
+            return None
+        left_ms = until_ms - gateway.clock.monotonic_ms()
+        if left_ms <= 0:
+            break
+        try:
+            await gateway.follower.wait_for(
+                functools.partial(operator.is_not, gateway.image), min(left_ms, backoff.next_ms())
+            )
+        except TimeoutError:
+            continue
+    if frame.key == ApiKey.PRODUCE and request.acks == 0:
+        connection.refuse(f"node {node_id} is away and a Produce with acks=0 cannot be answered")
+        return None
+    return codec.encode_response(_refused(request, frame), frame.version, frame.correlation_id)
+
+
+def _hand_over(connection: ClientLink, frame: Frame, request: Any) -> None:
+    """The collected request becomes the node's: its slot, the newest, turns into the mark of a relayed one."""
+    slots = connection.slots
+    assert slots[-1] is frame.slot
+    slots.pop()
+    row = connection.requests.table[frame.key]
+    mark = frame.correlation_id & CORRELATION_MASK
+    if frame.key == ApiKey.FETCH:
+        mark |= FETCH_FLEXIBLE if frame.version >= row.flexible_from else FETCH
+    if frame.key != ApiKey.PRODUCE or request.acks:
+        slots.append(mark)
+
+
+def asked(request: Any, key: int, image: MetadataImage) -> Iterator[tuple[str, int]]:
+    """The partitions a data request names; those of unknown topics are left out."""
+    for topic in (request.topic_data if key == ApiKey.PRODUCE else getattr(request, "topics", None)) or ():
+        name = getattr(topic, "name", "") or getattr(topic, "topic", "") or image.topic_names.get(topic.topic_id, "")
+        for partition in getattr(topic, "partition_data", None) or getattr(topic, "partitions", None) or ():
+            number = getattr(partition, "partition_index", None)
+            if number is None:
+                number = getattr(partition, "index", None)
+            if number is None:
+                number = getattr(partition, "partition", partition)
+            yield name, number
+
+
+def moved(image: MetadataImage, partitions: list[tuple[str, int]], node_id: int) -> bool:
+    """Whether every partition asked for is led by another node by now."""
+    if not partitions:
+        return False
+    return all(image.leader(name, number) not in {NO_LEADER, node_id} for name, number in partitions)
+
+
+def _refused(request: Any, frame: Frame) -> Any:
+    code = _CODES.get(ApiKey(frame.key), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if frame.key == ApiKey.FETCH:
+        return _refused_fetch(request, frame.version)
+    return refuse(request, frame.key, frame.version, code)
+
+
+def _refused_fetch(request: Any, version: int) -> Any:
+    """KIP-227: a session that lives at the dead broker is gone; the client then names all its partitions again."""
+    if version >= 7 and request.session_id and request.session_epoch > 0:
+        return m.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+    topic = m.FetchResponse.FetchableTopicResponse
+    partition = topic.PartitionData
+    return m.FetchResponse(
+        responses=[
+            topic(
+                topic=asked_topic.topic,
+                topic_id=asked_topic.topic_id,
+                partitions=[
+                    partition(
+                        partition_index=p.partition,
+                        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                        high_watermark=-1,
+                        aborted_transactions=None,
+                        records=b"",
+                    )
+                    for p in asked_topic.partitions
+                ],
+            )
+            for asked_topic in request.topics
+        ]
+    )

@@ -1,0 +1,214 @@
+"""A client's connection: its relay, its place among the answers, and the ways it can end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+from tailrace.clock import Cancellable
+from tailrace.net.address import Address
+from tailrace.net.context import Identity
+from tailrace.wire.codec import Malformed
+from tailrace_gateway.buffers import Buffer
+from tailrace_gateway.link import ENDED, HELD, MUTED, PEER, Link
+from tailrace_gateway.relay import Frame, Requests
+from tailrace_gateway.slots import Slots
+from tailrace_gateway.upstream import Exchange, NodeLink
+
+if TYPE_CHECKING:
+    from tailrace_gateway.gateway import Gateway
+
+# Kept behind a request that is being answered elsewhere; until then reading goes on, to notice a client that left.
+_BEHIND_BYTES = 65_536
+
+
+class ClientLink(Link):
+    """One accepted socket on the port of one node."""
+
+    def __init__(self, sock: socket.socket, gateway: Gateway, identity: Identity) -> None:
+        super().__init__(sock, gateway.pool)
+        self.gateway = gateway
+        self.identity = identity
+        self.node_id = identity.node_id
+        self.slots = Slots()
+        self.requests = Requests(gateway.table, self.slots, gateway.meter_of, gateway.limits.max_frame_bytes)
+        self.node: NodeLink | None = None
+        self.exchanges: dict[Address, Exchange] = {}
+        self.owner: tuple[int, int] | None = None  # (shard, shard epoch) whose owner is answering
+        self.owner_address: Address | None = None
+        self.swept_bytes = (0, 0)  # what the last sweep saw
+        self.quiet_ms = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._unmute: Cancellable | None = None
+
+    # -- from the client ------------------------------------------------------------------------------------------
+
+    def received(self, buffer: Buffer, end: int) -> int:
+        consumed = 0
+        if self._task is None:
+            try:
+                consumed, out = self.requests.scan(buffer.view, end)
+            except Malformed as wrong:
+                self.refuse(str(wrong))
+                return end
+            for item in out:
+                if type(item) is tuple:
+                    if self.node is not None:
+                        self.node.write(buffer.view[item[0] : item[1]], buffer)
+                elif type(item) is Frame:
+                    self._start(self._answer(item))
+            if self.closed:
+                return end
+            if self.node is not None and self.node.outbox:
+                self.pause(PEER)
+            if self.requests.throttle_time_ms:
+                self._mute()
+            if self.requests.node_wanted:
+                self.requests.node_wanted = False
+                self._start(self._open_node())
+        if end - consumed > _BEHIND_BYTES:
+            self.pause(HELD)
+        return consumed
+
+    def ended(self) -> None:
+        """The client sends no more: what it asked is answered, then the connection is closed."""
+        torn = not self.requests.between_frames or self.tail
+        if torn and self._task is None and not self.pauses & MUTED:
+            self.refuse("the connection ended in the middle of a frame")
+            return
+        self.pause(ENDED)
+        self.close_if_done()
+
+    def failed(self, error: OSError) -> None:
+        self.close()
+
+    def drained(self) -> None:
+        if self.node is not None:
+            self.node.resume(PEER)
+        self.close_if_done()
+
+    def close_if_done(self) -> None:
+        """After the client's end: closes once nothing is owed, or once what is owed can never be asked in full."""
+        if not self.pauses & ENDED or self._task is not None or self.pauses & MUTED:
+            return
+        if self.requests.between_frames and (self.slots or self.outbox or (self.node and self.node.outbox)):
+            return
+        self.close()
+
+    def _mute(self) -> None:
+        if self._unmute is None and self.requests.between_frames:
+            self.pause(MUTED)
+            self._unmute = self.gateway.clock.call_later(self.requests.throttle_time_ms, self._unmuted)
+
+    def _unmuted(self) -> None:
+        self._unmute = None
+        self.requests.throttle_time_ms = 0
+        self.resume(MUTED)
+        self.rescan()
+        self.close_if_done()
+
+    # -- from the node --------------------------------------------------------------------------------------------
+
+    def answers_passed(self) -> None:
+        """Called after every read from the node."""
+        if self.closed:
+            return
+        if self.outbox and self.node is not None:
+            self.node.pause(PEER)
+        if self.requests.throttle_time_ms:
+            self._mute()
+        self.close_if_done()
+
+    def node_lost(self, why: str) -> None:
+        """The node's connection is gone: what it owed cannot be known any more, so this connection ends with it.
+
+        Without anything owed only the upstream connection goes; the next request opens another.
+        """
+        node = self.node
+        if node is None:
+            return
+        owed = self.slots.marks() or not self.requests.between_frames or not node.answers.between_frames
+        if owed or self.requests.unanswered_sent:
+            self.refuse(f"{why} and owed {self.slots.marks()} answers")
+            return
+        node.close()
+        self.node = None
+        self.requests.node_open = False
+        self.resume(PEER)
+
+    def adopt_node(self, node: NodeLink) -> None:
+        """From now on the node's requests are relayed."""
+        self.node = node
+        self.requests.node_open = True
+        self.requests.node_refused = False
+        self.requests.unanswered_sent = False
+        node.start()
+
+    async def _open_node(self) -> None:
+        node = await self.gateway.open_node(self)
+        if node is None:
+            self.requests.node_refused = True
+        else:
+            self.adopt_node(node)
+
+    # -- from elsewhere -------------------------------------------------------------------------------------------
+
+    async def _answer(self, frame: Frame) -> None:
+        answer = await self.gateway.answer(frame, self)
+        if answer is not None:
+            frame.slot.answer = answer
+        self.requests.answered()
+
+    def _start(self, work: object) -> None:
+        assert self._task is None
+        self._task = self.loop.create_task(work)  # type: ignore[arg-type]
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if self.closed or task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, Malformed):
+            self.refuse(str(error))
+        elif error is not None:
+            self.gateway.log.error("request failed", exc_info=error, client_id=self.requests.client_id)
+            self.close()
+        else:
+            for answer in self.slots.release():
+                self.write(answer)
+            if self.outbox and self.node is not None:
+                self.node.pause(PEER)
+            self.resume(HELD)
+            self.rescan()
+            self.close_if_done()
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def refuse(self, why: str) -> None:
+        """Closes with one line that says who and why."""
+        if not self.closed:
+            identity = self.identity
+            self.gateway.log.warning(
+                "connection closed",
+                why=why,
+                client=f"{identity.client_host}:{identity.client_port}",
+                client_id=self.requests.client_id.decode("utf-8", "replace"),
+                node=self.node_id,
+            )
+            self.close()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        if self._unmute is not None:
+            self._unmute.cancel()
+        if self._task is not None and self._task is not asyncio.current_task(self.loop):
+            self._task.cancel()
+        if self.node is not None:
+            self.node.close()
+        for exchange in self.exchanges.values():
+            exchange.close()
+        self.gateway.closed(self)

@@ -1,0 +1,227 @@
+"""The gateway role: what its connections and handlers share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from tailrace.clock import Clock
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import BrokerImage, MetadataImage
+from tailrace.net.address import Address
+from tailrace.net.context import Context, Identity
+from tailrace.net.dispatch import Handler, Service, answer_frame
+from tailrace.wire import codec
+from tailrace.wire.apis import APIS, ApiKey
+from tailrace.wire.header import parse_request_header
+from tailrace.wire.messages import CreateTopicsRequest
+from tailrace_gateway import absent, forward, groups
+from tailrace_gateway.buffers import Pool
+from tailrace_gateway.connection import ClientLink
+from tailrace_gateway.handlers import HANDLERS, api_versions
+from tailrace_gateway.meter import MeterOf
+from tailrace_gateway.relay import Frame
+from tailrace_gateway.routes import Route, Versions, table
+from tailrace_gateway.shards import GROUP_METADATA_TOPIC
+from tailrace_gateway.upstream import NodeLink, address_of, connect, preamble
+
+
+class Follower(Protocol):
+    """What the gateway needs of tailrace.net.metadata_follower."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool], timeout_ms: float) -> Any: ...
+
+    async def ask_controller(self, message: Any, timeout_ms: float) -> Any: ...
+
+    @property
+    def controller(self) -> Address | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of one gateway; times in milliseconds."""
+
+    max_frame_bytes: int = 104_857_600
+    max_connections: int = 10_000
+    idle_ms: float = 600_000
+    head_ms: float = 10_000  # a frame's first bytes to its routing
+    dribble_ms: float = 30_000  # a frame in passage must bring dribble_bytes in this time
+    dribble_bytes: int = 4096
+    node_wait_ms: float = 2_000  # how long requests wait for a node that is away
+    controller_wait_ms: float = 15_000
+    coordinator_wait_ms: float = 1_000
+    connect_ms: float = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """What clients are told: the gateway's own node ports, or the brokers' CLIENT listeners."""
+
+    brokers: bool = False
+    host: str | None = None
+    port: int | None = None
+    auto_create_topics: bool = True
+
+
+class Gateway:
+    """Stateless but for its open connections; everything it knows of the cluster is in the follower's image."""
+
+    def __init__(
+        self,
+        follower: Follower,
+        clock: Clock,
+        random: Random,
+        log: Any,
+        meter_of: MeterOf,
+        limits: Limits,
+        advertised: Advertised,
+        boot_id: str,
+        handlers: Mapping[int, Handler] = HANDLERS,
+    ) -> None:
+        self.follower = follower
+        self.clock = clock
+        self.random = random
+        self.log = log
+        self.meter_of = meter_of
+        self.limits = limits
+        self.advertised = advertised
+        self.boot_id = boot_id
+        self.pool = Pool()
+        self.table = table()
+        self.connections: set[ClientLink] = set()
+        self.away_since_ms: dict[int, float] = {}
+        self.creating: set[str] = set()
+        self.background: set[asyncio.Task[None]] = set()
+        self.closed_connections = 0
+        self.answered_requests = [0] * 128
+        self.relayed_bytes = [0, 0]  # from clients, to clients
+        self._service = Service(self, handlers, APIS, log, internal=False, listener="CLIENT")
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.follower.image
+
+    def serve_versions(self, served: Mapping[str, Versions]) -> None:
+        """Clamps what is served to what the roles behind serve; connections already open keep what they were told."""
+        self.table = table(served)
+
+    # -- addresses ------------------------------------------------------------------------------------------------
+
+    def endpoint_of(self, broker: BrokerImage, identity: Identity) -> tuple[str, int] | None:
+        """The host and port this client is told for a broker; None if it has none for clients."""
+        if not self.advertised.brokers:
+            return identity.advertised_host, identity.base_port + broker.broker_id
+        endpoint = broker.endpoint("CLIENT")
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    def controller_id(self, identity: Identity) -> int:
+        """A live broker, since clients send what is the controller's to it: this connection's node if it lives."""
+        live = [broker.broker_id for broker in self.image.live_brokers()]
+        return identity.node_id if identity.node_id in live else live[0] if live else -1
+
+    # -- topics created on need -----------------------------------------------------------------------------------
+
+    def auto_create(self, names: Sequence[str]) -> None:
+        """Asks the controller for topics that Metadata named (auto.create.topics.enable), once at a time for each."""
+        if self.advertised.auto_create_topics:
+            self._create(names)
+
+    def create_group_metadata_topic(self) -> None:
+        """Asks the controller for __consumer_offsets, whose partitions and replicas it knows."""
+        self._create([GROUP_METADATA_TOPIC])
+
+    def _create(self, names: Sequence[str]) -> None:
+        wanted = [name for name in names if name not in self.creating]
+        if wanted:
+            self.creating.update(wanted)
+            task = asyncio.get_running_loop().create_task(self._ask_to_create(wanted))
+            self.background.add(task)
+            task.add_done_callback(self.background.discard)
+
+    async def _ask_to_create(self, names: list[str]) -> None:
+        topic = CreateTopicsRequest.CreatableTopic
+        request = CreateTopicsRequest(
+            topics=[topic(name=name, num_partitions=-1, replication_factor=-1) for name in names],
+            timeout_ms=int(self.limits.controller_wait_ms),
+        )
+        try:
+            response = await self.follower.ask_controller(request, self.limits.controller_wait_ms)
+            for result in response.topics:
+                if result.error_code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                    self.log.warning("topic not created", topic=result.name, error=ErrorCode(result.error_code).name)
+        except (OSError, ApiError) as away:  # the client asks again
+            self.log.warning("topic not created", topics=names, error=str(away))
+        finally:
+            self.creating.difference_update(names)
+
+    # -- connections ----------------------------------------------------------------------------------------------
+
+    def closed(self, connection: ClientLink) -> None:
+        """A connection counts itself out."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self.closed_connections += 1
+            self.relayed_bytes[0] += connection.received_bytes
+            self.relayed_bytes[1] += connection.sent_bytes
+            for key, count in enumerate(connection.requests.requests):
+                self.answered_requests[key] += count
+
+    def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Ends what waits for a broker or a shard owner that is no longer that (its death, or its new life)."""
+        if old.brokers is not new.brokers:
+            for connection in list(self.connections):
+                node = connection.node
+                if node is not None:
+                    broker = new.brokers.get(connection.node_id)
+                    if broker is None or broker.fenced or broker.broker_epoch != node.broker_epoch:
+                        connection.node_lost(f"broker {connection.node_id} was fenced")
+        if old.shards is not new.shards:
+            for connection in list(self.connections):
+                if connection.owner is not None:
+                    groups.owner_changed(connection, new)
+
+    async def open_node(self, connection: ClientLink) -> NodeLink | None:
+        """One try to reach the connection's node; None when it is not there."""
+        broker = self.image.brokers.get(connection.node_id)
+        address = None if broker is None or broker.fenced else address_of(broker.endpoints, self.boot_id)
+        if broker is None or address is None:
+            self.away_since_ms.setdefault(connection.node_id, self.clock.monotonic_ms())
+            return None
+        try:
+            sock = await connect(address, self.limits.connect_ms)
+        except OSError:
+            self.away_since_ms.setdefault(connection.node_id, self.clock.monotonic_ms())
+            return None
+        self.away_since_ms.pop(connection.node_id, None)
+        node = NodeLink(sock, self.pool, connection, broker.broker_epoch)
+        node.write(preamble(connection.identity))
+        return node
+
+    # -- requests that are not relayed ----------------------------------------------------------------------------
+
+    async def answer(self, frame: Frame, connection: ClientLink) -> bytes | None:
+        """The whole answer frame; None when the node has taken the request over after all or none is due."""
+        if frame.route == Route.HERE:
+            return await self._here(frame, connection)
+        if frame.route == Route.CONTROLLER:
+            return await forward.to_controller(self, connection, frame)
+        if frame.route == Route.COORDINATOR:
+            return await groups.to_coordinator(self, connection, frame)
+        if frame.key == ApiKey.INIT_PRODUCER_ID and not connection.requests.node_refused:
+            return absent.no_transactions(frame)
+        return await absent.wait_for_node(self, connection, frame)
+
+    async def _here(self, frame: Frame, connection: ClientLink) -> bytes:
+        if frame.key == ApiKey.API_VERSIONS and frame.version > APIS[frame.key].max_version:
+            return codec.encode_response(api_versions.unsupported(), 0, frame.correlation_id)
+        data = memoryview(frame.data)[4:]
+        header = parse_request_header(data)
+        request = codec.decode_request(frame.key, frame.version, data[header.body_offset :])
+        context = Context(frame.key, frame.version, frame.correlation_id, header.client_id, connection)
+        return await answer_frame(self._service, request, context)

@@ -1,0 +1,58 @@
+"""ApiVersions v0-4. An unknown version gets a v0 body with UNSUPPORTED_VERSION that lists ApiVersions (KIP-511).
+
+v3: client software name and version, refused if they are not words (KIP-511); finalized features (KIP-584). v4:
+features with minimum 0. Produce is listed from 0, as Apache Kafka 4 does, because librdkafka infers features from
+minimum versions; versions 0-2 close the connection when used.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire.apis import APIS, ApiKey
+from tailrace.wire.messages import ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from tailrace_gateway.gateway import Gateway
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
+
+
+async def handle(request: Any, context: Context, gateway: Gateway) -> ApiVersionsResponse:
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    image = gateway.image
+    row, finalized = ApiVersionsResponse.ApiVersion, ApiVersionsResponse.FinalizedFeatureKey
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE,
+        api_keys=[
+            row(api_key=key, min_version=ADVERTISED_FROM.get(key, api.min_version), max_version=api.max_version)
+            for key, api in sorted(gateway.table.items())
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            finalized(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(image.features.items())
+            if level > 0
+        ],
+        supported_features=[
+            ApiVersionsResponse.SupportedFeatureKey(
+                name=name, min_version=1 if context.api_version < 4 else 0, max_version=level
+            )
+            for name, level in sorted(image.features.items())
+            if level > 0
+        ],
+    )
+
+
+def unsupported() -> ApiVersionsResponse:
+    """The answer to a version that is not served; its encoding is v0 whatever was asked."""
+    api = APIS[ApiKey.API_VERSIONS]
+    row = ApiVersionsResponse.ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[row])

@@ -1,0 +1,83 @@
+"""DescribeTopicPartitions v0 (KIP-966): all topics or those named, in order of name, in pages.
+
+At most response_partition_limit partitions (and never more than 2,000) come in one answer; next_cursor then names where
+to go on. An empty list means all topics. A cursor before the first topic starts in the middle of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.context import Context
+from tailrace.wire.messages import DescribeTopicPartitionsResponse
+from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
+from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, error_of, legal, offline
+
+if TYPE_CHECKING:
+    from tailrace_gateway.gateway import Gateway
+
+PARTITIONS_MAX = 2000
+_Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+_Partition = _Topic.DescribeTopicPartitionsResponsePartition
+
+
+async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTopicPartitionsResponse:
+    image, cursor = gateway.image, request.cursor
+    names = sorted({topic.name for topic in request.topics} or image.topics)
+    first = 0
+    if cursor is not None:
+        if cursor.partition_index < 0:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor's partition must not be negative")
+        names = [name for name in names if name >= cursor.topic_name]
+        first = cursor.partition_index if names and names[0] == cursor.topic_name else 0
+    left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
+    topics: list[_Topic] = []
+    next_cursor = None
+    for name in names:
+        topic = image.topic(name)
+        if topic is None:
+            if request.topics:  # a topic deleted between two pages of "all" is simply gone
+                topics.append(_missing(name))
+            continue
+        if not left:
+            next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
+            break
+        last = min(len(topic.partitions), first + left)
+        topics.append(_described(image, topic, first, last))
+        left -= last - first
+        if last < len(topic.partitions):
+            next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=last)
+            break
+        first = 0
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
+
+
+def _missing(name: str) -> _Topic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return _Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS, partitions=[])
+
+
+def _described(image: MetadataImage, topic: TopicImage, first: int, last: int) -> _Topic:
+    return _Topic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS_BITS,
+        partitions=[
+            _Partition(
+                error_code=error_of(image, partition),
+                partition_index=number,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=list(partition.eligible_leader_replicas),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=offline(image, partition),
+            )
+            for number, partition in zip(range(first, last), topic.partitions[first:last], strict=True)
+        ],
+    )

@@ -1,0 +1,61 @@
+"""FindCoordinator v0-6. v1: key types. v4: many keys in one request (KIP-699). v6: share groups (KIP-932), not served.
+
+The node named is the leader of the group's partition of __consumer_offsets, as in Apache Kafka; the gateway takes the
+group's requests from any port. The topic is created on the first need. A transactional id gets the one error that Java
+and librdkafka both take for final at once: there are no transactions yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire.messages import FindCoordinatorResponse
+from tailrace_gateway import groups
+from tailrace_gateway.shards import GROUP_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from tailrace_gateway.gateway import Gateway
+
+_GROUP, _TRANSACTION = 0, 1
+_Found = tuple[ErrorCode, str, int, str, int]  # error code, message, node id, host, port
+
+
+async def handle(request: Any, context: Context, gateway: Gateway) -> FindCoordinatorResponse:
+    key_type = request.key_type if context.api_version >= 1 else _GROUP
+    if context.api_version < 4:
+        code, message, node_id, host, port = _find(request.key, key_type, context, gateway)
+        return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node_id, host=host, port=port)
+    coordinators = []
+    for key in request.coordinator_keys:
+        code, message, node_id, host, port = _find(key, key_type, context, gateway)
+        coordinators.append(
+            FindCoordinatorResponse.Coordinator(
+                key=key, node_id=node_id, host=host, port=port, error_code=code, error_message=message
+            )
+        )
+    return FindCoordinatorResponse(coordinators=coordinators)
+
+
+def _find(key: str, key_type: int, context: Context, gateway: Gateway) -> _Found:
+    if key_type == _TRANSACTION:
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Tailrace does not serve transactions yet.")
+    if key_type != _GROUP:
+        return _refused(ErrorCode.INVALID_REQUEST, f"Key type {key_type} is not served.")
+    image = gateway.image
+    shard = groups.shard_of(image, key)
+    if shard < 0:
+        gateway.create_group_metadata_topic()
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_METADATA_TOPIC} is being created.")
+    broker = image.brokers.get(image.leader(GROUP_METADATA_TOPIC, shard))
+    if broker is None or broker.fenced or groups.owner_address(image, shard, gateway.boot_id) is None:
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
+    endpoint = gateway.endpoint_of(broker, context.connection.identity)
+    if endpoint is None:
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator has no listener for clients.")
+    return ErrorCode.NONE, "", broker.broker_id, *endpoint
+
+
+def _refused(code: ErrorCode, message: str) -> _Found:
+    return code, message, -1, "", -1

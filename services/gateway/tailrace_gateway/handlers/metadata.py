@@ -1,0 +1,105 @@
+"""Metadata v0-13, from the image.
+
+v0: no topics named means all of them; from v1 on null does, and an empty list means none. v4: auto-creation may be
+declined. v8-10: authorized operations (KIP-430). v10: topic ids; v12: a null name asks by id (KIP-516). v13: top-level
+error.
+A topic that is being created is UNKNOWN_TOPIC_OR_PARTITION until the image has it, as in Apache Kafka 4, never
+LEADER_NOT_AVAILABLE; the client asks again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.context import Context
+from tailrace.wire.messages import MetadataResponse
+from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, error_of, legal, offline
+
+if TYPE_CHECKING:
+    from tailrace_gateway.gateway import Gateway
+
+_Topic = MetadataResponse.MetadataResponseTopic
+_Partition = _Topic.MetadataResponsePartition
+
+
+async def handle(request: Any, context: Context, gateway: Gateway) -> MetadataResponse:
+    image, identity = gateway.image, context.connection.identity
+    brokers = []
+    for broker in image.live_brokers():
+        endpoint = gateway.endpoint_of(broker, identity)
+        if endpoint is not None:
+            host, port = endpoint
+            brokers.append(
+                MetadataResponse.MetadataResponseBroker(
+                    node_id=broker.broker_id, host=host, port=port, rack=broker.rack
+                )
+            )
+    topics = [
+        described(image, topic) if isinstance(topic, TopicImage) else topic
+        for topic in _asked(request, context, gateway)
+    ]
+    if context.api_version >= 8 and request.include_topic_authorized_operations:
+        for topic in topics:
+            if not topic.error_code:
+                topic.authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
+        brokers=brokers,
+        cluster_id=image.cluster_id,
+        controller_id=gateway.controller_id(identity),
+        topics=topics,
+    )
+    if 8 <= context.api_version <= 10 and request.include_cluster_authorized_operations:
+        response.authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _asked(request: Any, context: Context, gateway: Gateway) -> list[Any]:
+    """The topics asked for: images, and refusals where there is none."""
+    image = gateway.image
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        return [topic for _, topic in sorted(image.topics.items())]
+    found: list[Any] = []
+    missing: list[str] = []
+    for asked in request.topics:
+        if context.api_version >= 10 and asked.topic_id is not None:
+            topic = image.topic_by_id(asked.topic_id)
+            found.append(topic or _refused(None, ErrorCode.UNKNOWN_TOPIC_ID, asked.topic_id))
+        elif (topic := image.topic(asked.name)) is not None:
+            found.append(topic)
+        elif not legal(asked.name):
+            found.append(_refused(asked.name, ErrorCode.INVALID_TOPIC_EXCEPTION))
+        else:
+            found.append(_refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            missing.append(asked.name)
+    if missing and (context.api_version < 4 or request.allow_auto_topic_creation):
+        gateway.auto_create(missing)
+    return found
+
+
+def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> _Topic:
+    return _Topic(error_code=code, name=name, topic_id=topic_id, is_internal=name in INTERNAL_TOPICS, partitions=[])
+
+
+def described(image: MetadataImage, topic: TopicImage) -> _Topic:
+    """One topic with all its partitions."""
+    return _Topic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _Partition(
+                error_code=error_of(image, partition),
+                partition_index=number,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=offline(image, partition),
+            )
+            for number, partition in enumerate(topic.partitions)
+        ],
+    )

@@ -1,0 +1,144 @@
+"""The public ports: node n at the base port + n, on every listen host, kept open for a broker that is dead.
+
+SO_REUSEPORT lets several gateways of one host share the ports, so that losing one of them strands nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.context import Identity
+from tailrace_gateway.connection import ClientLink
+from tailrace_gateway.gateway import Gateway
+
+_BACKLOG = 1024
+_ACCEPTS = 64  # connections taken per wake-up, so that a storm of them does not starve the relays
+
+
+class PortTakenError(OSError):
+    """A port could not be had; the sentence says which."""
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortTakenError(error.errno, f"port {port} of {host} is taken by another program") from error
+        raise
+    return sock
+
+
+class Listener:
+    """Listens for a gateway; `base_port` is known after `open_node(0)` when it was given as 0."""
+
+    def __init__(self, gateway: Gateway, hosts: Sequence[str], base_port: int) -> None:
+        self.gateway = gateway
+        self.hosts = list(hosts)
+        self.base_port = base_port
+        self.nodes: dict[int, list[socket.socket]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    def open_node(self, node_id: int) -> None:
+        """Opens the node's port on every host; a host this machine does not have (no IPv6) is left out, but not all."""
+        if node_id in self.nodes:
+            return
+        opened: list[socket.socket] = []
+        for host in self.hosts:
+            try:
+                sock = _bind(host, self.base_port + node_id if self.base_port else 0)
+            except PortTakenError:
+                self._close(opened)
+                raise
+            except OSError as error:
+                if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+                    self._close(opened)
+                    raise
+                self.gateway.log.warning("listen address left out", host=host, why=str(error))
+                continue
+            if not self.base_port:
+                self.base_port = int(sock.getsockname()[1]) - node_id
+            opened.append(sock)
+        if not opened:
+            raise OSError(
+                errno.EADDRNOTAVAIL, f"none of the listen addresses {', '.join(self.hosts)} is of this machine"
+            )
+        self.nodes[node_id] = opened
+        for sock in opened:
+            self._loop.add_reader(sock.fileno(), self._accept, sock, node_id)
+
+    def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """A port for each new broker; a dead one's stays."""
+        if old.brokers is new.brokers:
+            return
+        for node_id in new.brokers:
+            try:
+                self.open_node(node_id)
+            except OSError as error:
+                self.gateway.log.error("node port not open", node=node_id, why=str(error))
+
+    @property
+    def addresses(self) -> list[str]:
+        """host:port of node 0 on every host."""
+        named = [sock.getsockname()[:2] for sock in self.nodes.get(0, [])]
+        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in named]
+
+    def _accept(self, listening: socket.socket, node_id: int) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                sock, peer = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # out of file descriptors: those waiting stay in the backlog
+                self.gateway.log.error("cannot accept", node=node_id, why=os.strerror(error.errno or 0))
+                return
+            self._accepted(sock, peer, node_id)
+
+    def _accepted(self, sock: socket.socket, peer: Any, node_id: int) -> None:
+        gateway = self.gateway
+        if len(gateway.connections) >= gateway.limits.max_connections:
+            gateway.log.warning("connection closed", why="max.connections are open", client=f"{peer[0]}:{peer[1]}")
+            sock.close()
+            return
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        advertised = gateway.advertised
+        identity = Identity(
+            client_host=peer[0],
+            client_port=peer[1],
+            listener="CLIENT",
+            advertised_host=advertised.host or sock.getsockname()[0],
+            base_port=advertised.port or self.base_port,
+            node_id=node_id,
+        )
+        connection = ClientLink(sock, gateway, identity)
+        gateway.connections.add(connection)
+        connection.start()
+
+    def _close(self, sockets: Sequence[socket.socket]) -> None:
+        for sock in sockets:
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+
+    def close(self) -> None:
+        """Closes the ports; connections stay."""
+        for sockets in self.nodes.values():
+            self._close(sockets)
+        self.nodes.clear()

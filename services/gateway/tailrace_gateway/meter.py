@@ -1,0 +1,52 @@
+"""What the relay asks of quotas: one meter per client id, charged with bytes (KIP-124, KIP-219)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+
+class Meter(Protocol):
+    """A client id's bytes. The flags let the relay skip the calls where no quota is set."""
+
+    produce_limited: bool
+    fetch_limited: bool
+
+    def produced(self, size_bytes: int) -> int:
+        """Charges a Produce request; returns throttle_time_ms."""
+        ...
+
+    def fetched(self, size_bytes: int) -> int:
+        """Charges a Fetch answer; returns throttle_time_ms."""
+        ...
+
+    def fetch_max_bytes(self) -> int:
+        """The most one Fetch may bring without stalling its consumer: what the quota window holds."""
+        ...
+
+
+class Unmetered:
+    """No quota at all."""
+
+    produce_limited = False
+    fetch_limited = False
+
+    def produced(self, size_bytes: int) -> int:
+        return 0
+
+    def fetched(self, size_bytes: int) -> int:
+        return 0
+
+    def fetch_max_bytes(self) -> int:
+        return 2**31 - 1
+
+
+# From the client id's bytes as they stand in the header (empty for none) to its meter.
+MeterOf: TypeAlias = Callable[[bytes], Meter]
+
+_UNMETERED = Unmetered()
+
+
+def unmetered(client_id: bytes) -> Meter:
+    """Every client without a quota."""
+    return _UNMETERED

@@ -1,0 +1,102 @@
+"""The few fields the gateway looks into, read where they lie; positions count from the start of the view.
+
+A view that ends before the field raises IndexError or struct.error: the caller waits for more bytes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_INT16_INT32 = Struct(">hi")
+
+
+def uvarint(view: memoryview, at: int) -> tuple[int, int]:
+    """An unsigned varint (KIP-482) of at most five bytes and the position after it; ValueError if it is longer."""
+    value = shift = 0
+    while True:
+        byte = view[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 28:
+            raise ValueError("a varint of more than five bytes")
+
+
+def skip_tags(view: memoryview, at: int) -> int:
+    """The position after a tag section."""
+    if view[at] == 0:
+        return at + 1
+    count, at = uvarint(view, at)
+    for _ in range(count):
+        _, at = uvarint(view, at)
+        size, at = uvarint(view, at)
+        at += size
+        if at > len(view):
+            raise IndexError
+    return at
+
+
+def skip_string(view: memoryview, at: int, flexible: bool) -> tuple[bool, int]:
+    """Whether a (compact) nullable string is there at all, and the position after it."""
+    if flexible:
+        size, at = uvarint(view, at)
+        return size > 0, at + max(size - 1, 0)
+    (size,) = _INT16.unpack_from(view, at)
+    return size >= 0, at + 2 + max(size, 0)
+
+
+def string(view: memoryview, at: int, flexible: bool) -> str:
+    """A (compact) string; ValueError if it is not UTF-8."""
+    if flexible:
+        size, at = uvarint(view, at)
+        size -= 1
+    else:
+        (size,) = _INT16.unpack_from(view, at)
+        at += 2
+    if size > len(view) - at:
+        raise IndexError
+    return str(view[at : at + max(size, 0)], "utf-8")
+
+
+def produce_acks(view: memoryview, body: int, flexible: bool) -> tuple[int, int, int]:
+    """Produce v3+: (acks, timeout_ms, the position after them); `body` is where the header's client id ends."""
+    if flexible:
+        body = skip_tags(view, body)
+    _, at = skip_string(view, body, flexible)
+    acks, timeout_ms = _INT16_INT32.unpack_from(view, at)
+    return acks, timeout_ms, at + 6
+
+
+def fetch_max_bytes_at(view: memoryview, body: int, version: int, flexible: bool) -> int:
+    """Fetch v4+: where max_bytes lies. v15 moved replica_id into a tagged field (KIP-903)."""
+    if flexible:
+        body = skip_tags(view, body)
+    at = body + (8 if version >= 15 else 12)
+    if at + 4 > len(view):
+        raise IndexError
+    return at
+
+
+def cap_int32(view: memoryview, at: int, most: int) -> None:
+    """Lowers a big-endian int32 to `most` in place."""
+    (value,) = _INT32.unpack_from(view, at)
+    if value > most:
+        _INT32.pack_into(view, at, most)
+
+
+def transactional_id(view: memoryview, body: int, flexible: bool) -> bool:
+    """InitProducerId: whether it names a transactional id; an empty one counts as named."""
+    if flexible:
+        body = skip_tags(view, body)
+    return skip_string(view, body, flexible)[0]
+
+
+def group_id(view: memoryview, body: int, flexible: bool) -> str:
+    """The group id that begins the body of a group API (JoinGroup, OffsetCommit, OffsetFetch below v8 …)."""
+    if flexible:
+        body = skip_tags(view, body)
+    return string(view, body, flexible)

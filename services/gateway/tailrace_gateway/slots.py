@@ -1,0 +1,57 @@
+"""The order of answers on one connection: a queue of what is owed to the client, oldest first.
+
+A request that went to the node leaves a mark; its answer is relayed as it arrives. Any other request leaves a Later
+that somebody fills. Marks of the usual kinds are plain ints (kind and correlation id), because one is made per request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeAlias
+
+PASS = 0
+FETCH = 1 << 32  # response header v0: throttle_time_ms follows the correlation id
+FETCH_FLEXIBLE = 2 << 32  # response header v1: one empty tag section between
+CORRELATION_MASK = 0xFFFFFFFF
+
+
+class Throttled:
+    """The mark of a Produce request over quota: its answer must carry throttle_time_ms (KIP-219)."""
+
+    __slots__ = ("correlation_id", "throttle_time_ms", "version")
+
+    def __init__(self, version: int, correlation_id: int, throttle_time_ms: int) -> None:
+        self.version = version
+        self.correlation_id = correlation_id
+        self.throttle_time_ms = throttle_time_ms
+
+
+class Later:
+    """An answer that is not the node's; `answer` is the whole response frame once it is known."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self) -> None:
+        self.answer: bytes | None = None
+
+
+Slot: TypeAlias = "int | Throttled | Later"
+
+
+class Slots(deque[Slot]):
+    """What is owed; the relay appends at the right, answers leave from the left."""
+
+    def release(self) -> list[bytes]:
+        """Takes the answers that are ready and have nothing before them."""
+        ready: list[bytes] = []
+        while self:
+            first = self[0]
+            if type(first) is not Later or first.answer is None:
+                break
+            self.popleft()
+            ready.append(first.answer)
+        return ready
+
+    def marks(self) -> int:
+        """How many answers the node still owes."""
+        return sum(type(slot) is not Later for slot in self)
