@@ -1,0 +1,252 @@
+"""The I/O shell over a real Unix socket: order, bounds, refusals, and what a client sees when its peer goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.address import Address
+from tailrace.net.client import Client, Disconnected
+from tailrace.net.context import Context, Identity
+from tailrace.net.dispatch import Handler, Service
+from tailrace.net.server import Server, serve
+from tailrace.wire import codec
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.messages import (
+    ApiVersionsRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+
+class Role:
+    """A role that remembers who asked and lets a test hold an answer back."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.identities: list[Identity] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+
+async def heartbeat(request: HeartbeatRequest, context: Context, role: Role) -> HeartbeatResponse:
+    role.asked.append(request.group_id)
+    role.identities.append(context.connection.identity)
+    await role.hold.wait()
+    if request.group_id == "refused":
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+    if request.group_id == "bug":
+        raise ZeroDivisionError
+    return HeartbeatResponse(error_code=0)
+
+
+async def list_groups(request: ListGroupsRequest, context: Context, role: Role) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=0, groups=[])
+
+
+HANDLERS: dict[int, Handler] = {ApiKey.HEARTBEAT: heartbeat, ApiKey.LIST_GROUPS: list_groups}
+
+
+@asynccontextmanager
+async def running(path: Path, **bounds: Any) -> AsyncIterator[tuple[Role, Address, Server]]:
+    role = Role()
+    log = structlog.get_logger()
+    service = Service(role=role, handlers=HANDLERS, apis=INTERNAL_APIS, log=log, **bounds)
+    server = await serve([Address(str(path / "s"), -1)], service)
+    try:
+        yield role, server.addresses[0], server
+    finally:
+        await server.close()
+
+
+def heartbeat_frame(group: str, correlation_id: int) -> bytes:
+    request = HeartbeatRequest(group_id=group, generation_id=1, member_id="m", group_instance_id=None)
+    return codec.encode_request(request, 4, correlation_id, "raw")
+
+
+async def raw(address: Address, data: bytes, answers: int = 0) -> list[bytes]:
+    """Sends bytes and reads frames until `answers` came, or until the peer closes."""
+    reader, writer = await asyncio.open_unix_connection(address.host)
+    writer.write(data)
+    found: list[bytes] = []
+    try:
+        while answers == 0 or len(found) < answers:
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            found.append(await reader.readexactly(size))
+    except (asyncio.IncompleteReadError, ConnectionResetError):
+        pass
+    finally:
+        writer.close()
+        await writer.wait_closed()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_answers_leave_in_request_order_however_the_bytes_arrive(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    async with running(tmp_path) as (role, address, _):
+        reader, writer = await asyncio.open_unix_connection(address.host)
+        stream = b"".join(heartbeat_frame(f"g{i}", i) for i in range(40))
+        while stream:
+            cut = chance.randrange(1, 60)
+            writer.write(stream[:cut])
+            stream = stream[cut:]
+            await writer.drain()
+        for i in range(40):
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            assert codec.response_correlation_id(await reader.readexactly(size)) == i
+        writer.close()
+        assert role.asked == [f"g{i}" for i in range(40)]
+
+
+async def test_one_request_at_a_time_is_handled_per_connection(tmp_path: Path) -> None:
+    async with running(tmp_path) as (role, address, _):
+        role.hold.clear()
+        client = Client(address, "c")
+        asks = [asyncio.create_task(ask_heartbeat(client, name)) for name in ("a", "b")]
+        other = Client(address, "d")
+        assert (await other.ask(ListGroupsRequest(), timeout_ms=5000)).error_code == 0
+        assert role.asked == ["a"]
+        role.hold.set()
+        assert [answer.error_code for answer in await asyncio.gather(*asks)] == [0, 0]
+        assert role.asked == ["a", "b"]
+        await client.close()
+        await other.close()
+
+
+async def ask_heartbeat(client: Client, group: str) -> HeartbeatResponse:
+    request = HeartbeatRequest(group_id=group, generation_id=1, member_id="m", group_instance_id=None)
+    answer: HeartbeatResponse = await client.ask(request, timeout_ms=5000)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("group", "code"), [("refused", ErrorCode.NOT_COORDINATOR), ("bug", ErrorCode.UNKNOWN_SERVER_ERROR)]
+)
+async def test_a_refusal_and_a_bug_are_both_answered(tmp_path: Path, group: str, code: ErrorCode) -> None:
+    async with running(tmp_path) as (_, address, _):
+        client = Client(address, "c")
+        assert (await ask_heartbeat(client, group)).error_code == code
+        assert (await ask_heartbeat(client, "fine")).error_code == 0
+        await client.close()
+
+
+async def test_the_preamble_says_whom_a_connection_speaks_for(tmp_path: Path) -> None:
+    identity = Identity("User:alice", "10.0.0.1", 5, "CLIENT", "public", 9092, 77, 2)
+    async with running(tmp_path) as (role, address, _):
+        client = Client(address, "c", identity)
+        await ask_heartbeat(client, "g")
+        assert role.identities == [identity]
+        await client.close()
+
+
+async def test_an_unknown_version_of_api_versions_is_answered_in_v0(tmp_path: Path) -> None:
+    head = struct.pack(">hhihb", 18, 99, 7, -1, 0)
+    async with running(tmp_path) as (_, address, _):
+        (answer,) = await raw(address, struct.pack(">i", len(head)) + head, answers=1)
+        body = codec.decode_response(ApiKey.API_VERSIONS, 0, codec.response_body(ApiKey.API_VERSIONS, 0, answer))
+        assert body.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert [(row.api_key, row.max_version) for row in body.api_keys] == [(18, 4)]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        struct.pack(">i", -1),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">ihhih", 10, 12, 99, 1, -1),
+        struct.pack(">ihhih", 10, 777, 0, 1, -1),
+        struct.pack(">ihhih", 10, 12, 0, 1, 500),
+        heartbeat_frame("g", 1)[:-1] + b"\x55",
+    ],
+    ids=["http", "tls", "negative", "huge", "version", "key", "client-id", "tags"],
+)
+async def test_what_cannot_be_parsed_closes_the_connection_and_nothing_else(tmp_path: Path, garbage: bytes) -> None:
+    async with running(tmp_path, max_frame_bytes=1_000_000) as (_, address, _):
+        good = heartbeat_frame("g", 3)
+        frames = await raw(address, good + garbage)
+        assert [codec.response_correlation_id(frame) for frame in frames] in ([3], [])
+        assert len(await raw(address, good, answers=1)) == 1
+
+
+async def test_a_frame_larger_than_the_buffer_is_collected_and_the_buffer_stays_small_before(tmp_path: Path) -> None:
+    async with running(tmp_path) as (role, address, server):
+        client = Client(address, "c")
+        await ask_heartbeat(client, "x" * 30_000)
+        assert len(role.asked[0]) == 30_000
+        idle = Client(address, "idle")
+        await idle.ask(ListGroupsRequest(), timeout_ms=5000)
+        assert sorted(len(connection._buffer) for connection in server.connections)[0] <= 4096
+        await client.close()
+        await idle.close()
+
+
+async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not(tmp_path: Path) -> None:
+    async with running(tmp_path, idle_ms=60) as (_, address, _):
+        client = Client(address, "c")
+        await ask_heartbeat(client, "g")
+        async with asyncio.timeout(5):
+            await client.lost()
+
+
+async def test_connections_above_the_limit_are_closed_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path, max_connections=1) as (_, address, _):
+        first = Client(address, "a")
+        await ask_heartbeat(first, "g")
+        assert await raw(address, heartbeat_frame("g", 1)) == []
+        assert (await ask_heartbeat(first, "g")).error_code == 0
+        await first.close()
+
+
+async def test_a_client_whose_peer_dies_hears_disconnected_and_connects_anew(tmp_path: Path) -> None:
+    async with running(tmp_path) as (role, address, _):
+        role.hold.clear()
+        client = Client(address, "c")
+        ask = asyncio.create_task(ask_heartbeat(client, "g"))
+        await until(lambda: bool(role.asked))
+    with pytest.raises(Disconnected):
+        await ask
+    with pytest.raises(Disconnected):
+        await ask_heartbeat(client, "g")
+    async with running(tmp_path) as (_, address, _):
+        assert (await ask_heartbeat(client, "g")).error_code == 0
+        await client.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Lets the loop run until a condition holds; the test's timeout bounds it."""
+    loop = asyncio.get_running_loop()
+    while not holds():
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)
+        await turn
+
+
+async def test_a_late_answer_is_dropped_and_the_next_one_fits(tmp_path: Path) -> None:
+    async with running(tmp_path) as (role, address, _):
+        role.hold.clear()
+        client = Client(address, "c")
+        request = HeartbeatRequest(group_id="slow", generation_id=1, member_id="m", group_instance_id=None)
+        with pytest.raises(TimeoutError):
+            await client.ask(request, timeout_ms=20)
+        role.hold.set()
+        assert (await client.ask(ListGroupsRequest(), timeout_ms=5000)).groups == []
+        await client.close()
+
+
+async def test_api_versions_can_be_asked_like_any_api() -> None:
+    frame = codec.encode_request(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4, 1, "c")
+    assert frame[4:6] == b"\x00\x12"
