@@ -1,0 +1,45 @@
+"""What a controller makes of a loaded log: the image and the followers' log; and how an empty log begins. Pure."""
+
+import base64
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from uuid import UUID
+
+from tailrace.metadata import codec
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import ClusterRecord, FeatureLevelRecord, MetadataRecord
+from tailrace.net.metadata_batches import Batch, Snapshot, decode_snapshot, encode_batch
+from tailrace_controller.log import MetadataLog
+from tailrace_controller.stored import Loaded, StoredRecord
+
+METADATA_VERSION = 25  # 4.0-IV3: brokers of this level use nothing that the image does not hold
+
+
+def first_records(cluster_uuid: UUID) -> tuple[MetadataRecord, ...]:
+    """Returns the records an empty log begins with; the cluster id is written as Kafka writes its own."""
+    cluster_id = base64.urlsafe_b64encode(cluster_uuid.bytes).decode().rstrip("=")
+    return (ClusterRecord(cluster_id), FeatureLevelRecord("metadata.version", METADATA_VERSION))
+
+
+def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:
+    """Returns the image at the end of a loaded log, and the log as followers fetch it."""
+    image = MetadataImage()
+    snapshot = None
+    if (stored := loaded.snapshot) is not None:
+        snapshot = Snapshot(stored.end_offset, stored.epoch, stored.payload)
+        image = decode_snapshot(snapshot)
+    batches = []
+    for batch, records in _batches(loaded.records):
+        batches.append(batch)
+        if batch.last_offset > image.offset:
+            image = image.replay(records, batch.last_offset, batch.epoch)
+    assert image.offset + 1 == loaded.next_offset, "the log ends where its lease row says"
+    return image, MetadataLog(snapshot, batches, loaded.next_offset)
+
+
+def _batches(records: Iterable[StoredRecord]) -> Iterator[tuple[Batch, list[MetadataRecord]]]:
+    for base_offset, group in groupby(records, key=lambda record: record.base_offset):
+        rows = list(group)
+        values = [row.record for row in rows]
+        batch = encode_batch(values, base_offset, rows[0].epoch, rows[0].timestamp_ms)
+        yield batch, [codec.decode(value) for value in values]

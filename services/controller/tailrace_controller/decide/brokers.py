@@ -1,0 +1,143 @@
+"""Brokers: registration with epochs, heartbeats, fencing, controlled shutdown and leaving for good (KIP-631)."""
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import BrokerImage, MetadataImage
+from tailrace.metadata.records import (
+    NO_UUID,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    Endpoint,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from tailrace.wire.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    UnregisterBrokerResponse,
+)
+from tailrace_controller.decide import elections
+from tailrace_controller.effects import Effects
+
+FENCED, UNFENCED = 1, -1
+
+
+def register(
+    image: MetadataImage, request: BrokerRegistrationRequest, *, is_connected: bool
+) -> Effects[BrokerRegistrationResponse]:
+    """Gives a new incarnation its epoch, the offset of its record; the same incarnation keeps the one it has.
+
+    is_connected says that the present incarnation still heartbeats: then another one is refused
+    (DUPLICATE_BROKER_REGISTRATION). INCONSISTENT_CLUSTER_ID for a broker of another cluster.
+    """
+    if request.cluster_id and request.cluster_id != image.cluster_id:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {image.cluster_id}, but got cluster ID {request.cluster_id}",
+        )
+    incarnation_id = request.incarnation_id or NO_UUID
+    broker = image.brokers.get(request.broker_id)
+    same = broker is not None and broker.incarnation_id == incarnation_id
+    if broker is not None and not same and is_connected and not broker.in_controlled_shutdown:
+        raise ApiError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}."
+        )
+    if broker is not None and same:
+        record = _registration(request, incarnation_id, broker.broker_epoch, broker)
+        unchanged = record.end_points == broker.endpoints and record.rack == broker.rack
+        records: tuple[MetadataRecord, ...] = () if unchanged else (record,)
+        return Effects(BrokerRegistrationResponse(error_code=0, broker_epoch=broker.broker_epoch), records)
+    lost = elections.on_broker_gone(image, request.broker_id) if broker is not None and not broker.fenced else ()
+    epoch = image.offset + 1
+    record = _registration(request, incarnation_id, epoch, None)
+    return Effects(BrokerRegistrationResponse(error_code=0, broker_epoch=epoch), (record, *lost))
+
+
+def _registration(
+    request: BrokerRegistrationRequest, incarnation_id: UUID, epoch: int, present: BrokerImage | None
+) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=incarnation_id,
+        broker_epoch=epoch,
+        end_points=tuple(Endpoint(at.name, at.host, at.port, at.security_protocol) for at in request.listeners),
+        features=tuple(
+            BrokerFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
+            for feature in request.features
+        ),
+        rack=request.rack,
+        fenced=present is None or present.fenced,
+        in_controlled_shutdown=present is not None and present.in_controlled_shutdown,
+        log_dirs=tuple(directory or NO_UUID for directory in request.log_dirs or ()),
+    )
+
+
+def heartbeat(
+    image: MetadataImage, committed: MetadataImage, request: BrokerHeartbeatRequest
+) -> Effects[BrokerHeartbeatResponse]:
+    """Unfences a broker that has read its own registration; fences or shuts down one that asks for it.
+
+    BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH tell a broker to register again.
+    """
+    broker = check_epoch(image, request.broker_id, request.broker_epoch)
+    caught_up = request.current_metadata_offset >= broker.broker_epoch
+    records: tuple[MetadataRecord, ...] = ()
+    if request.want_shut_down:
+        if not broker.in_controlled_shutdown and not broker.fenced:
+            change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=1)
+            records = (change, *elections.on_broker_gone(image, broker.broker_id))
+    elif broker.fenced and caught_up and not request.want_fence:
+        change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=UNFENCED)
+        records = (change, *elections.on_broker_back(image, broker.broker_id))
+    elif request.want_fence and not broker.fenced:
+        records = fence(image, broker)
+    # Without records the answer leaves at once, so it may only say what is committed.
+    known = committed.brokers.get(request.broker_id)
+    fenced = request.want_fence if records else known is None or known.fenced
+    response = BrokerHeartbeatResponse(
+        error_code=0, is_caught_up=caught_up, is_fenced=fenced, should_shut_down=request.want_shut_down
+    )
+    return Effects(response, records)
+
+
+def fence(image: MetadataImage, broker: BrokerImage) -> tuple[MetadataRecord, ...]:
+    """Returns the records that fence a broker and take its leaderships away."""
+    change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=FENCED)
+    return (change, *elections.on_broker_gone(image, broker.broker_id))
+
+
+def expire(image: MetadataImage, broker_id: int, broker_epoch: int) -> Effects[bool]:
+    """Fences a broker that was not heard, unless it registered anew meanwhile; the reply says whether it did."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
+        return Effects(False)
+    return Effects(True, fence(image, broker))
+
+
+def unregister(image: MetadataImage, broker_id: int) -> Effects[UnregisterBrokerResponse]:
+    """Forgets a broker; BROKER_ID_NOT_REGISTERED if there is none."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    lost: Iterable[Any] = elections.on_broker_gone(image, broker_id)
+    records = (*lost, UnregisterBrokerRecord(broker_id, broker.broker_epoch))
+    return Effects(UnregisterBrokerResponse(error_code=0, error_message=None), records)
+
+
+def check_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """Returns the broker if this is its epoch."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found.")
+    if broker.broker_epoch != broker_epoch:
+        raise ApiError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Expected broker epoch {broker.broker_epoch}, but got broker epoch {broker_epoch}",
+        )
+    return broker

@@ -1,0 +1,89 @@
+"""CreatePartitions: more partitions for topics; every asked topic is echoed with its own error."""
+
+from collections import Counter
+from typing import Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.metadata.records import MetadataRecord, PartitionRecord
+from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
+from tailrace_controller.decide import placement, shards
+from tailrace_controller.decide.create_topics import MAX_PARTITIONS_PER_TOPIC
+from tailrace_controller.effects import Effects
+
+_Result = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+def create(image: MetadataImage, request: CreatePartitionsRequest) -> Effects[CreatePartitionsResponse]:
+    """Adds partitions where the count is an increase."""
+    asked = Counter(topic.name for topic in request.topics)
+    records: tuple[MetadataRecord, ...] = ()
+    results = []
+    answered: set[str] = set()
+    for topic in request.topics:
+        if topic.name in answered:
+            continue
+        answered.add(topic.name)
+        code, message = ErrorCode.NONE, None
+        try:
+            if asked[topic.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            records += _add(image, topic)
+        except ApiError as refused:
+            code, message = refused.code, refused.message
+        results.append(_Result(name=topic.name, error_code=code, error_message=message))
+    if request.validate_only or not records:
+        return Effects(CreatePartitionsResponse(results=results))
+    return Effects(CreatePartitionsResponse(results=results), shards.with_assignment(image, records))
+
+
+def _add(image: MetadataImage, asked: Any) -> tuple[MetadataRecord, ...]:
+    topic = image.topic(asked.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    present = len(topic.partitions)
+    if asked.count == present:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if asked.count < present:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {asked.name} currently has {present} partition(s); {asked.count} would not be an increase.",
+        )
+    additional = asked.count - present
+    if additional > MAX_PARTITIONS_PER_TOPIC:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if asked.assignments is None:
+        placed = _automatic(image, topic, additional)
+    else:
+        placed = _manual(image, topic, asked.assignments, additional)
+    return tuple(
+        PartitionRecord(present + index, topic.topic_id, replicas, isr, leader=isr[0])
+        for index, (replicas, isr) in enumerate(placed)
+    )
+
+
+def _automatic(image: MetadataImage, topic: TopicImage, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    replication_factor = len(topic.partitions[0].replicas)
+    brokers = placement.check_replication_factor(image, replication_factor)
+    # go on where the topic's last partition left off, so that it stays even over its brokers
+    last = topic.partitions[-1].replicas[0]
+    start = brokers.index(last) + 1 if last in brokers else placement.start_broker(image, brokers)
+    return [(replicas, replicas) for replicas in placement.place(brokers, count, replication_factor, start)]
+
+
+def _manual(
+    image: MetadataImage, topic: TopicImage, assignments: Any, count: int
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    if len(assignments) != count:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {count} additional partition(s), but only {len(assignments)} assignment(s) "
+            "were specified.",
+        )
+    placed = []
+    expected = len(topic.partitions[0].replicas)
+    for index, assignment in enumerate(assignments, start=len(topic.partitions)):
+        replicas = tuple(assignment.broker_ids)
+        placement.check_manual(image, replicas, expected)
+        placed.append((replicas, placement.live_replicas(image, replicas, index)))
+    return placed

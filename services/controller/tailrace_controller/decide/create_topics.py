@@ -1,0 +1,134 @@
+"""CreateTopics: which records make the asked topics, and which errors Kafka gives for those that cannot be made."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from tailrace.config import Config
+from tailrace.config.topic import validate
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
+from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
+from tailrace_controller.decide import names, placement, shards
+from tailrace_controller.decide.resources import TOPIC, topic_config_rows
+from tailrace_controller.effects import Effects
+
+MAX_PARTITIONS_PER_TOPIC = 10_000  # of one request, as in Kafka
+NOT_GIVEN = -1
+_Result = CreateTopicsResponse.CreatableTopicResult
+
+
+def create(
+    image: MetadataImage, request: CreateTopicsRequest, config: Config, new_topic_id: Callable[[], UUID]
+) -> Effects[CreateTopicsResponse]:
+    """Creates what can be created, in the request's order; each topic has its own error."""
+    asked = Counter(topic.name for topic in request.topics)
+    records: tuple[MetadataRecord, ...] = ()
+    results = []
+    answered: set[str] = set()
+    after = image
+    for topic in request.topics:
+        if topic.name in answered:
+            continue
+        answered.add(topic.name)
+        try:
+            if asked[topic.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            made, result = _create_one(after, topic, config, new_topic_id())
+        except ApiError as refused:
+            result = _Result(
+                name=topic.name, error_code=refused.code, error_message=refused.message, configs=[], num_partitions=-1,
+                replication_factor=-1,
+            )  # fmt: skip
+        else:
+            records += made
+            after = after.replay(made, after.offset, after.epoch)
+        results.append(result)
+    if request.validate_only:
+        records = ()
+    return Effects(CreateTopicsResponse(topics=results), shards.with_assignment(image, records) if records else ())
+
+
+def _create_one(
+    image: MetadataImage, topic: Any, config: Config, topic_id: UUID
+) -> tuple[tuple[MetadataRecord, ...], Any]:
+    _check_name(image, topic.name)
+    partitions = _manual(image, topic) if topic.assignments else _automatic(image, topic, config)
+    overrides = {item.name: item.value for item in topic.configs or ()}
+    validate(overrides, config)
+    records: tuple[MetadataRecord, ...] = (
+        TopicRecord(topic.name, topic_id),
+        *(
+            PartitionRecord(index, topic_id, replicas, isr, leader=isr[0])
+            for index, (replicas, isr) in enumerate(partitions)
+        ),
+        *(ConfigRecord(TOPIC, topic.name, name, value) for name, value in overrides.items()),
+    )
+    result = _Result(
+        name=topic.name,
+        topic_id=topic_id,
+        error_code=0,
+        error_message=None,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0][0]),
+        configs=topic_config_rows(overrides, config),
+    )
+    return records, result
+
+
+def _check_name(image: MetadataImage, name: str) -> None:
+    if name == names.CLUSTER_METADATA:
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if (why := names.refusal(name)) is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    if name in image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if (other := names.collision(name, image.topics)) is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _automatic(image: MetadataImage, topic: Any, config: Config) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    replication_factor, count = topic.replication_factor, topic.num_partitions
+    if replication_factor != NOT_GIVEN and replication_factor <= 0:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if count != NOT_GIVEN and count <= 0:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    if replication_factor == NOT_GIVEN:
+        replication_factor = config.default_replication_factor
+    count = config.num_partitions if count == NOT_GIVEN else count
+    if count > MAX_PARTITIONS_PER_TOPIC:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    brokers = placement.check_replication_factor(image, replication_factor)
+    start = placement.start_broker(image, brokers)
+    return [(replicas, replicas) for replicas in placement.place(brokers, count, replication_factor, start)]
+
+
+def _manual(image: MetadataImage, topic: Any) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
+        if value != NOT_GIVEN:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    found: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    expected = None
+    for assignment in topic.assignments:
+        index, replicas = assignment.partition_index, tuple(assignment.broker_ids)
+        if index in found:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        placement.check_manual(image, replicas, expected)
+        expected = len(replicas)
+        found[index] = (replicas, placement.live_replicas(image, replicas, index))
+    if sorted(found) != list(range(len(found))):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    return [found[index] for index in range(len(found))]

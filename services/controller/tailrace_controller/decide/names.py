@@ -1,0 +1,29 @@
+"""Topic names as Kafka allows them."""
+
+from collections.abc import Iterable
+
+MAX_LENGTH = 249
+_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+CLUSTER_METADATA = "__cluster_metadata"
+
+
+def refusal(name: str) -> str | None:
+    """Returns Kafka's sentence for a name that is no topic name, None for one that is."""
+    why = None
+    if not name:
+        why = "the empty string is not allowed"
+    elif name in (".", ".."):
+        why = f"'{name}' is not allowed"
+    elif len(name) > MAX_LENGTH:
+        why = f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
+    elif not _LEGAL.issuperset(name):
+        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None if why is None else f"Topic name is invalid: {why}"
+
+
+def collision(name: str, others: Iterable[str]) -> str | None:
+    """Returns another topic whose metrics would have the same name: Kafka takes '.' and '_' for the same there."""
+    if "." not in name and "_" not in name:
+        return None
+    flat = name.replace(".", "_")
+    return next((other for other in others if other != name and other.replace(".", "_") == flat), None)

@@ -1,0 +1,56 @@
+"""Which coordinator owns which partition of `__consumer_offsets`: sticky, balanced, its shard epoch only grows."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import MetadataRecord, ShardOwnerRecord
+
+SHARDED_TOPICS = ("__consumer_offsets",)
+COORDINATOR = "coordinator"
+NOBODY = -1
+
+
+def with_assignment(
+    image: MetadataImage, records: tuple[MetadataRecord, ...], restarted: int = NOBODY
+) -> tuple[MetadataRecord, ...]:
+    """Returns the records followed by the shard owners that they make necessary."""
+    after = image.replay(records, image.offset, image.epoch)
+    return (*records, *assign(after, restarted))
+
+
+def assign(image: MetadataImage, restarted: int = NOBODY) -> Iterator[ShardOwnerRecord]:
+    """Yields the shards that change hands. A restarted coordinator keeps its shards, each with a new epoch.
+
+    Nobody has more than one shard more than anybody else, and no more shards move than that takes.
+    """
+    live = [service.service_id for service in image.services_of(COORDINATOR)]
+    for name in SHARDED_TOPICS:
+        topic = image.topic(name)
+        if topic is None:
+            continue
+        shards = [image.shards.get((name, index)) for index in range(len(topic.partitions))]
+        owners = [NOBODY if shard is None else shard.owner for shard in shards]
+        for index, owner in enumerate(balance(owners, live)):
+            shard = shards[index]
+            if owner != owners[index] or (owner == restarted != NOBODY):
+                yield ShardOwnerRecord(name, index, owner, 1 if shard is None else shard.shard_epoch + 1)
+
+
+def balance(owners: list[int], live: list[int]) -> list[int]:
+    """Returns new owners: as few changes as an even spread over the live coordinators allows."""
+    if not live:
+        return [NOBODY] * len(owners)
+    share, extra = divmod(len(owners), len(live))
+    held = Counter(owner for owner in owners if owner in live)
+    # Those who hold most keep the shards that do not divide evenly, so that fewer move.
+    ranked = sorted(live, key=lambda member: (-held[member], member))
+    room = {member: share + (rank < extra) for rank, member in enumerate(ranked)}
+    kept: list[int] = []
+    for owner in owners:
+        keeps = room.get(owner, 0) > 0
+        if keeps:
+            room[owner] -= 1
+        kept.append(owner if keeps else NOBODY)
+    free = iter([member for member in ranked for _ in range(room[member])])
+    return [next(free) if owner == NOBODY else owner for owner in kept]

@@ -1,0 +1,16 @@
+"""BrokerHeartbeat v0-2 (KIP-631). Unfences, fences, starts a controlled shutdown; silence is watch.py's business."""
+
+from tailrace.net.context import Context
+from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from tailrace_controller.decide import brokers
+from tailrace_controller.role import ControllerRole
+from tailrace_controller.watch import BROKER
+
+
+async def handle(request: BrokerHeartbeatRequest, context: Context, role: ControllerRole) -> BrokerHeartbeatResponse:
+    controller = role.controller
+    controller.require_active()
+    brokers.check_epoch(controller.image, request.broker_id, request.broker_epoch)
+    # before the decision: a session must not end while the database takes its time
+    role.watch.heard(BROKER, request.broker_id, request.broker_epoch, context.connection)
+    return await controller.run(lambda image: brokers.heartbeat(image, controller.committed, request), behind=False)

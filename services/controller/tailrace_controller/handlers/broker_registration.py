@@ -1,0 +1,16 @@
+"""BrokerRegistration v0-4 (KIP-631, KIP-858). The broker epoch is the offset of the registration's record."""
+
+from tailrace.net.context import Context
+from tailrace.wire.messages import BrokerRegistrationRequest, BrokerRegistrationResponse
+from tailrace_controller.decide import brokers
+from tailrace_controller.role import ControllerRole
+from tailrace_controller.watch import BROKER
+
+
+async def handle(
+    request: BrokerRegistrationRequest, context: Context, role: ControllerRole
+) -> BrokerRegistrationResponse:
+    connected = role.watch.sessions.is_connected(BROKER, request.broker_id, besides=context.connection)
+    response = await role.controller.run(lambda image: brokers.register(image, request, is_connected=connected))
+    role.watch.heard(BROKER, request.broker_id, response.broker_epoch, context.connection)
+    return response

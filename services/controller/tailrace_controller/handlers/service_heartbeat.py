@@ -1,0 +1,20 @@
+"""ServiceHeartbeat v0 (private). Carries coordinators' reports on groups for the SQL views; they may lag or be lost."""
+
+from tailrace.net.context import Context
+from tailrace.wire.messages import ServiceHeartbeatRequest, ServiceHeartbeatResponse
+from tailrace_controller.decide import reports, services
+from tailrace_controller.role import ControllerRole
+
+
+async def handle(request: ServiceHeartbeatRequest, context: Context, role: ControllerRole) -> ServiceHeartbeatResponse:
+    controller = role.controller
+    controller.require_active()
+    services.heartbeat(controller.image, request)  # refuses an unknown service or epoch before it counts as heard
+    role.watch.heard(request.role, request.service_id, request.service_epoch, context.connection)
+    await controller.run(lambda image: services.heartbeat(image, request), behind=False)
+    if request.want_shut_down:
+        role.watch.left(request.role, request.service_id, request.service_epoch)
+    elif request.reports:
+        report = reports.parse(request.reports, controller.clock.wall_ms())
+        role.report(request.service_id, report)
+    return ServiceHeartbeatResponse(error_code=0, controller_epoch=controller.epoch)

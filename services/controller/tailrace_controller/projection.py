@@ -1,0 +1,197 @@
+"""What a batch of metadata records changes in the SQL projection: rows to write and rows to delete, as values. Pure.
+
+The tables hold what people ask for by name; the views of store.py stand on them. Only what a record touched is written.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tailrace.metadata.image import MetadataImage, QuotaKey
+from tailrace.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    Endpoint,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveServiceRecord,
+    RemoveTopicRecord,
+    ServiceRecord,
+    ShardOwnerRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+from tailrace.metadata.replay import quota_key
+
+RESOURCE_TYPES = {2: "topic", 4: "broker", 16: "client-metrics", 32: "group"}
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Delete the rows of a table that match a key; then, with rows, write those."""
+
+    table: str
+    key: dict[str, Any]
+    row: dict[str, Any] | None = None
+
+
+def changes(records: Iterable[MetadataRecord], before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+    """Yields the changes that lead from one image to the next, once per thing that the records touched."""
+    touched: dict[tuple[str, Any], None] = {}
+    for record in records:
+        for key in _touches(record):
+            touched[key] = None
+    for kind, key in touched:
+        yield from _RENDER[kind](key, before, after)
+
+
+def everything(image: MetadataImage) -> Iterator[Change]:
+    """Yields the changes that fill empty tables with a whole image."""
+    empty = MetadataImage()
+    for topic in image.topics.values():
+        yield from _topic(topic.topic_id, empty, image)
+        for index in range(len(topic.partitions)):
+            yield from _partition((topic.topic_id, index), empty, image)
+    for broker_id in image.brokers:
+        yield from _broker(broker_id, empty, image)
+    for service in image.services:
+        yield from _service(service, empty, image)
+    for shard in image.shards:
+        yield from _shard(shard, empty, image)
+    for resource, configs in image.configs.items():
+        for name in configs:
+            yield from _config((*resource, name), empty, image)
+    for entity, quotas in image.quotas.items():
+        for name in quotas:
+            yield from _quota((entity, name), empty, image)
+
+
+def uuid_text(value: UUID) -> str:
+    """Returns a UUID the way Kafka writes it: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def _touches(record: MetadataRecord) -> list[tuple[str, Any]]:
+    match record:
+        case TopicRecord() | RemoveTopicRecord():
+            return [("topic", record.topic_id)]
+        case PartitionRecord():  # a new one also changes the topic's count
+            return [("partition", (record.topic_id, record.partition_id)), ("topic", record.topic_id)]
+        case PartitionChangeRecord():
+            return [("partition", (record.topic_id, record.partition_id))]
+        case RegisterBrokerRecord() | UnregisterBrokerRecord() | BrokerRegistrationChangeRecord():
+            return [("broker", record.broker_id)]
+        case ConfigRecord():
+            return [("config", (record.resource_type, record.resource_name, record.name))]
+        case ClientQuotaRecord():
+            return [("quota", (quota_key(record.entity), record.key))]
+        case ServiceRecord() | RemoveServiceRecord():
+            return [("service", (record.role, record.service_id))]
+        case ShardOwnerRecord():
+            return [("shard", (record.topic, record.partition))]
+    return []
+
+
+def _topic(topic_id: UUID, before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+    topic = after.topic_by_id(topic_id)
+    text = uuid_text(topic_id)
+    if topic is None:
+        if name := before.topic_names.get(topic_id):
+            yield Change("config_rows", {"resource_type": "topic", "resource_name": name})
+            yield Change("shard_rows", {"topic": name})
+        yield Change("partition_rows", {"topic_id": text})
+        yield Change("topic_rows", {"topic_id": text})
+        return
+    row = {
+        "name": topic.name,
+        "partition_count": len(topic.partitions),
+        "replication_factor": len(topic.partitions[0].replicas) if topic.partitions else 0,
+        "internal": topic.name in INTERNAL_TOPICS,
+    }
+    yield Change("topic_rows", {"topic_id": text}, row)
+
+
+def _partition(key: tuple[UUID, int], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+    topic_id, index = key
+    topic = after.topic_by_id(topic_id)
+    if topic is None:
+        return
+    partition = topic.partitions[index]
+    row = {
+        "topic": topic.name,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "replicas": json.dumps(partition.replicas),
+        "isr": json.dumps(partition.isr),
+    }
+    yield Change("partition_rows", {"topic_id": uuid_text(topic_id), "partition_id": index}, row)
+
+
+def _broker(broker_id: int, _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+    broker = after.brokers.get(broker_id)
+    if broker is None:
+        yield Change("broker_rows", {"broker_id": broker_id})
+        return
+    state = "fenced" if broker.fenced else "shutting down" if broker.in_controlled_shutdown else "active"
+    row = {
+        "state": state,
+        "rack": broker.rack,
+        "broker_epoch": broker.broker_epoch,
+        "endpoints": _endpoints(broker.endpoints),
+    }
+    yield Change("broker_rows", {"broker_id": broker_id}, row)
+
+
+def _service(key: tuple[str, int], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+    service = after.services.get(key)
+    where = {"role": key[0], "service_id": key[1]}
+    if service is None:
+        yield Change("service_rows", where)
+        return
+    row = {"service_epoch": service.service_epoch, "endpoints": _endpoints(service.endpoints)}
+    yield Change("service_rows", where, row)
+
+
+def _shard(key: tuple[str, int], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+    if shard := after.shards.get(key):
+        row = {"owner": shard.owner, "shard_epoch": shard.shard_epoch}
+        yield Change("shard_rows", {"topic": key[0], "partition_id": key[1]}, row)
+
+
+def _config(key: tuple[int, str, str], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+    resource_type, resource_name, name = key
+    value = after.config(resource_type, resource_name).get(name)
+    kind = RESOURCE_TYPES.get(resource_type, str(resource_type))
+    where = {"resource_type": kind, "resource_name": resource_name, "name": name}
+    yield Change("config_rows", where, None if value is None else {"value": value})
+
+
+def _quota(key: tuple[QuotaKey, str], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+    entity, name = key
+    value = after.quotas.get(entity, {}).get(name)
+    text = ", ".join(f"{kind}={'<default>' if who is None else who}" for kind, who in entity)
+    yield Change("quota_rows", {"entity": text, "name": name}, None if value is None else {"value": value})
+
+
+def _endpoints(endpoints: Iterable[Endpoint]) -> str:
+    named = {endpoint.name: f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints}
+    return json.dumps(named)
+
+
+_RENDER: dict[str, Callable[[Any, MetadataImage, MetadataImage], Iterator[Change]]] = {
+    "topic": _topic,
+    "partition": _partition,
+    "broker": _broker,
+    "service": _service,
+    "shard": _shard,
+    "config": _config,
+    "quota": _quota,
+}

@@ -1,0 +1,40 @@
+"""What the controller's handlers work with."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tailrace_controller.controller import Controller
+from tailrace_controller.decide.reports import Report
+from tailrace_controller.watch import Watch
+
+
+@dataclass
+class ControllerRole:
+    """The controller, who watches its sessions, and the reports on their way to the SQL views."""
+
+    controller: Controller
+    watch: Watch
+    addresses: dict[str, str] = field(default_factory=dict)
+    _reporting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> asyncio.Event:
+        """Set once the log is replayed."""
+        return self.controller.ready
+
+    def health(self) -> dict[str, bool]:
+        """Says whether decisions can be taken."""
+        return {"active": self.controller.active}
+
+    def report(self, coordinator_id: int, report: Report) -> None:
+        """Stores a report unless the last one of this coordinator is still on its way; the next one will do as well."""
+        running = self._reporting.get(coordinator_id)
+        if running is None or running.done():
+            work = self.controller.report(coordinator_id, report.groups, report.offsets)
+            self._reporting[coordinator_id] = asyncio.get_running_loop().create_task(work)
+
+    def close(self) -> None:
+        """Stops what runs in the background."""
+        self.watch.close()
+        for task in self._reporting.values():
+            task.cancel()

@@ -1,0 +1,149 @@
+"""Watches the sessions: expires silent brokers and services, and checks a suspicion by knocking at the listener.
+
+A heartbeat connection that breaks is only a suspicion (connections break for many reasons). A refused reconnect to the
+service's own listener proves that its process is gone, and it is fenced at once; otherwise the session timeout decides.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from tailrace.clock import Cancellable
+from tailrace.errors import ApiError
+from tailrace.metadata.records import Endpoint
+from tailrace_controller.controller import Controller
+from tailrace_controller.decide import brokers, services
+from tailrace_controller.liveness import SessionKey, Sessions
+
+BROKER = "broker"
+KNOCK_TIMEOUT_MS = 1000
+# After a controller starts, what lives comes back within this time; what has not is knocked at.
+SETTLE_MS = 1000
+
+
+class Watch:
+    """Ties the sessions to the controller's clock, its connections and its decisions."""
+
+    def __init__(self, controller: Controller, timeout_ms: float, boot_id: str) -> None:
+        self.sessions = Sessions(timeout_ms)
+        self._controller = controller
+        self._boot_id = boot_id
+        self._timers: list[Cancellable] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._check: Cancellable | None = None
+        self._closed = False
+        self._check_at_ms = 0.0
+
+    def on_activated(self) -> None:
+        """Gives everything in the image a whole session to be heard again (grace after a controller's start)."""
+        self.sessions.keep(self._expected(), self._now_ms())
+        self._timers = [self._controller.clock.call_later(SETTLE_MS, self._suspect_the_silent)]
+        self._plan()
+
+    def heard(self, role: str, service_id: int, epoch: int, connection: object) -> None:
+        """A registration or heartbeat of this epoch was accepted."""
+        key = (role, service_id, epoch)
+        self.sessions.touch(key, connection, self._now_ms())
+        self._plan()
+
+    def left(self, role: str, service_id: int, epoch: int) -> None:
+        """A service said goodbye."""
+        self.sessions.end((role, service_id, epoch))
+
+    def on_connection_lost(self, connection: object) -> None:
+        """Called for every connection that closes."""
+        if self._closed:  # we hang up, not they
+            return
+        for key in self.sessions.on_connection_lost(connection):
+            self._spawn(self._knock(key))
+
+    def close(self) -> None:
+        """Stops all timers and checks."""
+        self._closed = True
+        for timer in self._timers:
+            timer.cancel()
+        if self._check is not None:
+            self._check.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    def _expected(self) -> list[SessionKey]:
+        image = self._controller.image
+        live = [(BROKER, broker.broker_id, broker.broker_epoch) for broker in image.live_brokers()]
+        return live + [(role, number, service.service_epoch) for (role, number), service in image.services.items()]
+
+    def _suspect_the_silent(self) -> None:
+        for key in self.sessions.unconnected():
+            self._spawn(self._knock(key))
+
+    def _plan(self) -> None:
+        """Keeps one timer, for the earliest deadline; touching a session later only makes it fire early, once."""
+        deadline_ms = self.sessions.next_deadline_ms()
+        if deadline_ms is None or (self._check is not None and self._check_at_ms <= deadline_ms):
+            return
+        if self._check is not None:
+            self._check.cancel()
+        self._check_at_ms = deadline_ms
+        self._check = self._controller.clock.call_later(deadline_ms - self._now_ms(), self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._check = None
+        for key in self.sessions.overdue(self._now_ms()):
+            self._spawn(self._expire(key, "silent for the session timeout"))
+        self._plan()
+
+    async def _knock(self, key: SessionKey) -> None:
+        endpoint = self._endpoint(key)
+        if endpoint is None or not await refuses(endpoint):
+            return
+        if key in self.sessions.unconnected():
+            await self._expire(key, "its connection broke and its listener refuses")
+
+    async def _expire(self, key: SessionKey, why: str) -> None:
+        role, service_id, epoch = key
+        self.sessions.end(key)
+        try:
+            if role == BROKER:
+                gone = await self._controller.run(lambda image: brokers.expire(image, service_id, epoch))
+            else:
+                gone = await self._controller.run(lambda image: services.expire(image, role, service_id, epoch))
+        except ApiError:
+            return  # not active any more: the next activation begins all sessions anew
+        if gone:
+            self._controller.log.warning("fenced" if role == BROKER else "expired", who=f"{role} {service_id}", why=why)
+
+    def _endpoint(self, key: SessionKey) -> Endpoint | None:
+        role, service_id, epoch = key
+        image = self._controller.image
+        if role == BROKER:
+            broker = image.brokers.get(service_id)
+            endpoints = broker.endpoints if broker is not None and broker.broker_epoch == epoch else ()
+        else:
+            service = image.services.get((role, service_id))
+            endpoints = service.endpoints if service is not None and service.service_epoch == epoch else ()
+        named = {endpoint.name: endpoint for endpoint in endpoints}
+        return named.get(f"UNIX-{self._boot_id}") or named.get("INTERNAL")
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _now_ms(self) -> float:
+        return self._controller.clock.monotonic_ms()
+
+
+async def refuses(endpoint: Endpoint) -> bool:
+    """Says whether nobody listens at the endpoint; a timeout or an unreachable host proves nothing."""
+    try:
+        async with asyncio.timeout(KNOCK_TIMEOUT_MS / 1000):
+            if endpoint.port == 0:
+                _, writer = await asyncio.open_unix_connection(endpoint.host)
+            else:
+                _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+    except (ConnectionRefusedError, FileNotFoundError):
+        return True
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return False
