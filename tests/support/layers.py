@@ -1,0 +1,186 @@
+"""`./test [LAYER...] [pytest options]`: runs the layers in order, cheap ones first, and says what was left out.
+
+REQUIRE_ALL=1 makes a left-out layer, and a skip that tests/skips.txt does not explain, a failure.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+APT = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
+# A tool and the Debian package that has it.
+PACKAGES = {"kcat": "kcat", "java": "openjdk-17-jre-headless", "mvn": "maven"}
+SOURCES = ("libs", "services", "tests")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Commands that must all succeed; without commands it is pytest on tests/<name>."""
+
+    about: str
+    tools: tuple[str, ...] = ()
+    default: bool = True
+    commands: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass
+class Result:
+    outcome: str
+    seconds: float
+    closing: str = ""
+
+
+@dataclass
+class Run:
+    """What happened so far."""
+
+    results: dict[str, Result] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def tool(name: str, *arguments: str) -> tuple[str, ...]:
+    return (str(BIN / name), *arguments)
+
+
+def module(name: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", name, *arguments)
+
+
+LAYERS = {
+    "gate": Layer(
+        "format, lint, types, import contracts, generated files, forbidden sleeps",
+        commands=(
+            tool("ruff", "format", "--check", *SOURCES),
+            tool("ruff", "check", *SOURCES),
+            tool("mypy", *SOURCES),
+            tool("lint-imports", "--no-logo"),
+            module("tailrace.wire.stubs", "--check"),
+            module("tailrace.config.generate", "--check"),
+            module("pytest", "-q", "tests/unit/test_architecture.py"),
+        ),
+    ),
+    "unit": Layer("pure files and tables; seconds"),
+    "protocol": Layer("every API and version: round trips, arbitrary chunks, hostile frames"),
+    "sim": Layer("real decisions in a seeded world of faults"),
+    "integration": Layer("real processes and sockets"),
+    "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "java", "mvn")),
+    "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back"),
+    "bench": Layer("speed beside Apache Kafka; reports only", default=False, commands=(module("bench"),)),
+}
+
+
+def say(text: str) -> None:
+    print(f"\033[1m== {text}\033[0m" if sys.stdout.isatty() else f"== {text}", flush=True)
+
+
+def usage() -> str:
+    rows = [f"  {name:12} {layer.about}" for name, layer in LAYERS.items()]
+    return "./test [LAYER...] [pytest options]\nAll but bench where none is named:\n" + "\n".join(rows)
+
+
+def choose(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The layers named first, and the rest for pytest."""
+    names = []
+    while arguments and arguments[0] in LAYERS:
+        names.append(arguments[0])
+        arguments = arguments[1:]
+    if not names and arguments and not arguments[0].startswith("-"):
+        raise SystemExit(f"{arguments[0]} is not a layer.\n{usage()}")
+    return names or [name for name, layer in LAYERS.items() if layer.default], arguments
+
+
+def install(tools: tuple[str, ...]) -> str | None:
+    """Installs what is missing where that is possible; returns the line that would, where it is not."""
+    missing = [PACKAGES[name] for name in tools if shutil.which(name) is None]
+    if not missing:
+        return None
+    line = f"apt-get install -y {' '.join(missing)}"
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return line
+    say(f"Installing Debian packages: {' '.join(missing)}")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(("apt-get", "update", "-qq"), env=quiet, check=False)
+    done = subprocess.run((*APT, *missing), env=quiet, check=False, stdout=subprocess.DEVNULL)
+    return None if done.returncode == 0 else line
+
+
+def fetch_kafka() -> str | None:
+    """Apache Kafka's jars, from Maven into .cache the first time; returns what went wrong."""
+    from support import kafka_peer
+
+    try:
+        say("Apache Kafka's jars (fetched by Maven into .cache the first time; about two minutes)")
+        os.environ["KAFKA_LIBS"] = str(kafka_peer.libs())
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"mvn could not fetch Apache Kafka: {error}"
+    return None
+
+
+def stream(command: tuple[str, ...]) -> tuple[int, str]:
+    """Runs a command, shows its output as it comes, returns its status and its last line."""
+    last = ""
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout
+        for line in process.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            last = line.strip() or last
+    return process.returncode, last
+
+
+def run_layer(name: str, options: list[str]) -> Result:
+    layer = LAYERS[name]
+    began = time.monotonic()
+    commands = layer.commands
+    if not commands:
+        if not list((ROOT / "tests" / name).rglob("test_*.py")):
+            return Result("empty", 0.0, f"tests/{name} has no test yet")
+        colour = ["--color=yes"] if sys.stdout.isatty() else []
+        commands = (module("pytest", "-q", "-p", "support.skips", f"tests/{name}", *colour, *options),)
+    elif name == "bench":
+        commands = ((*commands[0], *options),)
+    statuses, closing = [], ""
+    for command in commands:
+        print("$", " ".join(command).replace(f"{BIN}/", "").replace(str(ROOT), "."), flush=True)
+        status, closing = stream(command)
+        statuses.append(status)
+    return Result("failed" if any(statuses) else "passed", time.monotonic() - began, closing)
+
+
+def main(arguments: list[str]) -> int:
+    if {"-h", "--help"} & set(arguments):
+        print(usage())
+        return 0
+    names, options = choose(arguments)
+    run = Run()
+    for name in names:
+        say(f"{name}: {LAYERS[name].about}")
+        line = install(LAYERS[name].tools)
+        if line is None and name == "compat":
+            line = fetch_kafka()
+        if line is not None:
+            run.left_out[name] = line
+            print(f"Without its tools, {name} leaves tests out. To have them: {line}", flush=True)
+        run.results[name] = run_layer(name, options)
+    return report(run)
+
+
+def report(run: Run) -> int:
+    say("result")
+    for name, result in run.results.items():
+        print(f"{name:12} {result.outcome:7} {result.seconds:6.1f} s  {result.closing}")
+    for name, line in run.left_out.items():
+        print(f"left out in {name}; this would install it: {line}")
+    failed = any(result.outcome == "failed" for result in run.results.values())
+    required = os.environ.get("REQUIRE_ALL") == "1"
+    return 1 if failed or (required and run.left_out) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
