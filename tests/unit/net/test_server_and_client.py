@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -88,7 +89,8 @@ async def raw(address: Address, data: bytes, answers: int = 0) -> list[bytes]:
         pass
     finally:
         writer.close()
-        await writer.wait_closed()
+        with contextlib.suppress(ConnectionResetError):
+            await writer.wait_closed()
     return found
 
 
