@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -74,10 +74,13 @@ class OpenBroker:
 
 @contextmanager
 def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> Iterator[list[LogDir]]:
-    """Locks and opens every log dir; without `log.dirs` there is one under the data directory."""
+    """Locks and opens every log dir; without `log.dirs` there is one under the data directory.
+
+    The body closes them; if it fails they are given up as they are, which is an unclean shutdown.
+    """
     paths = config.log_dirs or (str(environment.data_dir / f"broker-{config.node_id}"),)
-    with ExitStack() as stack:
-        opened = []
+    opened: list[LogDir] = []
+    try:
         for path in paths:
             Path(path).mkdir(parents=True, exist_ok=True)
             log_dir = LogDir.open(
@@ -88,9 +91,12 @@ def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> 
                 now_ms=environment.clock.wall_ms(),
                 producer_id_expiration_ms=config.producer_id_expiration_ms,
             )
-            stack.callback(log_dir.release)
             opened.append(log_dir)
         yield opened
+    except BaseException:
+        for log_dir in opened:
+            log_dir.release()
+        raise
 
 
 @asynccontextmanager

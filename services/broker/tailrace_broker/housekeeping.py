@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tailrace.log.logs import LogDir
-
 from tailrace.clock import Clock
+from tailrace.log.logs import LogDir
 from tailrace_broker.broker import Broker
 from tailrace_broker.partition import Partition
 
 _CHECKPOINT_MS = 5000
+_FLUSH_MS = 1000
 
 
 class Housekeeping:
@@ -28,6 +28,7 @@ class Housekeeping:
         config = self._broker.config
         async with asyncio.TaskGroup() as group:
             group.create_task(self._every(_CHECKPOINT_MS, self.checkpoint))
+            group.create_task(self._every(_FLUSH_MS, self.flush))
             group.create_task(self._every(config.log_retention_check_interval_ms, self.retain))
             group.create_task(self._every(config.log_cleaner_backoff_ms, self.compact))
 
@@ -52,6 +53,16 @@ class Housekeeping:
         for log_dir in changed:
             log_dir.checkpoint()
 
+    async def flush(self) -> None:
+        """flush.ms, and closed segments that are not on the disk yet: synced in a thread, one log after another."""
+        now_ms = self._broker.now_ms()
+        for partition in list(self._broker.topics.partitions()):
+            log = partition.opened
+            flush = None if log is None else log.begin_flush(now_ms)
+            if log is not None and flush is not None:
+                await asyncio.to_thread(flush.run)
+                log.finish_flush(flush)
+
     async def retain(self) -> None:
         """retention.ms and retention.bytes. A log nobody used since the start is opened for it if it holds data."""
         broker = self._broker
@@ -61,7 +72,9 @@ class Housekeeping:
                 await self._clock.sleep(0)
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
-            log_dir.retain(now_ms)
+            doomed = log_dir.retain(now_ms)
+            if doomed:
+                await asyncio.to_thread(log_dir.remove, doomed)
 
     async def compact(self) -> None:
         """One pass over what is dirty enough, log by log, in a thread."""

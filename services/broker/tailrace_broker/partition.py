@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.log import Appended, Log, Slice
+from tailrace.log.log import Appended, Log
+from tailrace.log.reading import Slice
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -65,8 +66,8 @@ class Partition:
         try:
             log = self.log
             answers = log.append(batches, self.leader_epoch, now_ms, from_client=from_client)
-            if log.flush_due(now_ms):
-                log.flush()
+            if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+                log.flush(now_ms)  # flush.messages: on the disk before it is acknowledged
         except OSError as failed:
             refusal = Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failed))
             return [refusal] * len(batches)

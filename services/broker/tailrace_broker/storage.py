@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
-from tailrace.log.logs import LogDir
-
 from tailrace.config import Config, TopicConfig
 from tailrace.log.log import Log
+from tailrace.log.logs import LogDir
 from tailrace.metadata.image import MetadataImage
 
 TOPIC, BROKER = 2, 4
@@ -55,7 +54,7 @@ class Storage:
             held = list(self._places.values())
             log_dir = min(self.dirs, key=held.count)
         self._places[topic, index] = log_dir
-        return log_dir.create(topic, index, topic_id, self.topic_config(topic), now_ms)
+        return log_dir.create(topic, index, topic_id, self.topic_config(topic))
 
     def delete(self, topic: str, topic_id: UUID, index: int) -> None:
         """Gives a deleted partition's files up; they go after file.delete.delay.ms."""
