@@ -1,0 +1,161 @@
+"""What `tailrace up` decides before and between its processes: options, plan, restarts, what it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tailrace.cli import options, plan
+from tailrace.cli.plan import Instance
+from tailrace.cli.restarts import Restarts
+from tailrace.cli.screen import Outlet, Screen
+
+
+def parsed(*arguments: str) -> options.UpOptions:
+    return options.parse(arguments, {"XDG_DATA_HOME": "/home/me/.local/share"})
+
+
+def test_the_defaults_are_one_of_each_on_the_loopback() -> None:
+    given = parsed()
+    assert set(given.counts.values()) == {1}
+    assert (given.listen, given.port, given.admin_port) == (("127.0.0.1", "::1"), 9092, 8080)
+    assert given.data_dir == Path("/home/me/.local/share/tailrace")
+    assert given.restart and not given.inline
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("log.example.com", "log.example.com", None),
+        ("log.example.com:19092", "log.example.com", 19092),
+        ("[fe80::1]:9092", "fe80::1", 9092),
+        ("[fe80::1]", "fe80::1", None),
+        ("fe80::1", "fe80::1", None),
+    ],
+)
+def test_advertise_takes_a_host_with_or_without_a_port(text: str, host: str, port: int | None) -> None:
+    given = parsed("--advertise", text)
+    assert (given.advertised_host, given.advertised_port) == (host, port)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--set", "no-equals"), "expected key=value"),
+        (("--brokers", "0"), "not a number from 1"),
+        (("--port", "70000"), "not a port"),
+        (("--port", "65535", "--brokers", "2"), "past port 65535"),
+        (("--controllers", "2"), "need a shared database"),
+        (("--quotas", "2"), "need shared state"),
+        (("--advertise", "host:x"), "expected HOST or HOST:PORT"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_in_a_sentence(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        parsed(*arguments)
+    assert refused.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_several_controllers_are_fine_on_postgresql() -> None:
+    given = parsed("--controllers", "2", "--metadata-url", "postgresql://localhost/tailrace")
+    assert given.counts["controller"] == 2
+    assert given.settings["metadata.url"] == "postgresql://localhost/tailrace"
+
+
+def test_controllers_start_first_and_gateways_last() -> None:
+    started = plan.instances(parsed("--brokers", "2", "--gateways", "2"))
+    assert started[0] == Instance("controller", 0)
+    assert started[1:3] == [Instance("broker", 0), Instance("broker", 1)]
+    assert [instance.name for instance in started[-2:]] == ["gateway-0", "gateway-1"]
+
+
+def test_settings_name_the_controllers_and_set_has_the_last_word(tmp_path: Path) -> None:
+    given = parsed("--data", str(tmp_path), "--set", "gateway.port=1", "--advertise", "log.example.com:5")
+    chosen = plan.settings(given, tmp_path / "run", 9092, ("127.0.0.1",), Instance("broker", 3))
+    assert chosen["node.id"] == "3"
+    assert chosen["controller.quorum.bootstrap.servers"] == f"unix:{tmp_path}/run/controller-0.sock"
+    assert chosen["gateway.port"] == "1"
+    assert (chosen["gateway.advertised.host"], chosen["gateway.advertised.port"]) == ("log.example.com", "5")
+
+
+def test_sockets_of_a_long_directory_get_a_short_path_of_their_own() -> None:
+    short, long = Path("/var/lib/tailrace"), Path("/" + "x" * 90)
+    assert plan.socket_dir(short, "/run/user/0") == short / "run"
+    elsewhere = plan.socket_dir(long, "/run/user/0")
+    assert elsewhere.parent == Path("/run/user/0")
+    assert elsewhere != plan.socket_dir(Path("/" + "y" * 90), "/run/user/0")
+
+
+def test_a_dead_child_comes_back_at_once_then_after_growing_pauses_of_at_most_ten_seconds() -> None:
+    restarts = Restarts()
+    restarts.ready(now_ms=0)
+    pauses = [restarts.died(now_ms=1) for _ in range(12)]
+    assert pauses[:4] == [0, 100, 200, 400]
+    assert pauses[-1] == 10_000
+
+
+def test_a_child_that_was_ready_for_long_comes_back_at_once_again() -> None:
+    restarts = Restarts()
+    for now_ms in (0, 20_000, 40_000):
+        restarts.ready(now_ms)
+        assert restarts.died(now_ms + 15_000) == 0
+
+
+def test_the_fifth_death_of_a_never_ready_child_gives_up() -> None:
+    restarts = Restarts()
+    assert [restarts.died(now_ms) for now_ms in range(5)] == [0, 100, 200, 400, None]
+
+
+def test_a_child_that_was_ready_once_is_never_given_up() -> None:
+    restarts = Restarts()
+    restarts.ready(0)
+    assert None not in [restarts.died(now_ms) for now_ms in range(20)]
+
+
+def test_an_outlet_nobody_reads_drops_lines_and_says_so() -> None:
+    read, write = os.pipe()
+    outlet = Outlet(write)
+    line = b"x" * 999 + b"\n"
+    for _ in range(2_000):
+        outlet.write(line)
+    assert outlet.is_waiting
+    received = b""
+    while outlet.is_waiting:
+        received += os.read(read, 1 << 20)
+        outlet.flush()
+    outlet.write(b"after\n")
+    received += os.read(read, 1 << 20)
+    os.close(read)
+    os.close(write)
+    dropped = 2_000 - received.count(line)
+    assert 0 < dropped < 1_500
+    assert received.endswith(b"(%d lines were dropped: nobody read them)\nafter\n" % dropped)
+
+
+def test_an_outlet_whose_reader_went_away_is_silent() -> None:
+    read, write = os.pipe()
+    outlet = Outlet(write)
+    os.close(read)
+    outlet.write(b"into the void\n")
+    outlet.write(b"again\n")
+    assert not outlet.is_waiting
+    os.close(write)
+
+
+def test_events_are_json_for_programs_and_sentences_for_people() -> None:
+    read, write = os.pipe()
+    for as_json in (True, False):
+        screen = Screen(as_json=as_json, colour=False, prefix=True, out=write, err=write)
+        screen.expect(["broker-0", "coordinator-0"])
+        screen.child_event("broker-0", "is ready", event="ready", id=0)
+    lines = os.read(read, 4096).decode().splitlines()
+    os.close(read)
+    os.close(write)
+    assert json.loads(lines[0]) == {"event": "ready", "id": 0, "sentence": "broker-0 is ready"}
+    assert lines[1] == "broker-0      | (broker-0 is ready)"
