@@ -5,14 +5,13 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from tailrace.config import Config
+from tailrace.config import Config, describe
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
-from tailrace_controller.decide import names, placement, shards
-from tailrace_controller.decide.resources import TOPIC, topic_config_rows
+from tailrace_controller.decide import names, placement, resources, shards
 from tailrace_controller.effects import Effects
 
 MAX_PARTITIONS_PER_TOPIC = 10_000  # of one request, as in Kafka
@@ -24,6 +23,7 @@ def create(
     image: MetadataImage, request: CreateTopicsRequest, config: Config, new_topic_id: Callable[[], UUID]
 ) -> Effects[CreateTopicsResponse]:
     """Creates what can be created, in the request's order; each topic has its own error."""
+    config = resources.cluster_config(image, config)
     asked = Counter(topic.name for topic in request.topics)
     records: tuple[MetadataRecord, ...] = ()
     results = []
@@ -64,7 +64,7 @@ def _create_one(
             PartitionRecord(index, topic_id, replicas, isr, leader=isr[0])
             for index, (replicas, isr) in enumerate(partitions)
         ),
-        *(ConfigRecord(TOPIC, topic.name, name, value) for name, value in overrides.items()),
+        *(ConfigRecord(resources.TOPIC, topic.name, name, value) for name, value in overrides.items()),
     )
     result = _Result(
         name=topic.name,
@@ -73,9 +73,19 @@ def _create_one(
         error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0][0]),
-        configs=topic_config_rows(overrides, config),
+        configs=[_config_row(entry) for entry in describe.topic(overrides, config)],
     )
     return records, result
+
+
+def _config_row(entry: describe.Entry) -> Any:
+    return _Result.CreatableTopicConfigs(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+    )
 
 
 def _check_name(image: MetadataImage, name: str) -> None:

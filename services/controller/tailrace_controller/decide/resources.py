@@ -1,39 +1,44 @@
-"""Config resources: which exist, and the effective configs of a topic as CreateTopics answers them (KIP-525)."""
+"""Config resources: their types, which of them exist, and the cluster's config with its dynamic defaults."""
 
-from collections.abc import Mapping
-from enum import IntEnum
-from typing import Any
-
-from tailrace.config import TOPIC_DEFINITIONS, Config
-from tailrace.config.topic import inherited
-from tailrace.wire.messages import CreateTopicsResponse
+from tailrace.config import Config
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace_controller.decide import names
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-CLUSTER_DEFAULT = ""  # the name of the resource that stands for all brokers
+CLUSTER_DEFAULT = ""  # the name of the broker resource that stands for all brokers
 
 
-class Source(IntEnum):
-    """Where a config value comes from, as DescribeConfigs numbers it."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
+def cluster_config(image: MetadataImage, config: Config) -> Config:
+    """Returns the config that topics and groups fall back to: the static one under the cluster-wide dynamic one."""
+    default = image.config(BROKER, CLUSTER_DEFAULT)
+    return config.with_dynamic(default, {}) if default else config
 
 
-def topic_config_rows(overrides: Mapping[str, str | None], config: Config) -> list[Any]:
-    """Returns every topic config with its effective value and its source."""
-    row = CreateTopicsResponse.CreatableTopicResult.CreatableTopicConfigs
-    rows = []
-    for name, definition in TOPIC_DEFINITIONS.items():
-        if name in overrides:
-            value, source = overrides[name], Source.TOPIC
-        else:
-            value = definition.text(inherited(definition, config))
-            given = any(config.set_somewhere(synonym.name) for synonym in definition.synonyms)
-            source = Source.STATIC_BROKER if given else Source.DEFAULT
-        rows.append(
-            row(name=name, value=value, read_only=False, config_source=source, is_sensitive=definition.sensitive)
-        )
-    return rows
+def check_exists(image: MetadataImage, resource_type: int, name: str) -> None:
+    """Raises Kafka's error for a resource whose configs cannot be altered."""
+    if resource_type == TOPIC:
+        if (why := names.refusal(name)) is not None:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        if name not in image.topics:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    elif resource_type == BROKER:
+        if name != CLUSTER_DEFAULT and broker_id(name) not in image.brokers:
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
+    elif resource_type == GROUP:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif resource_type == CLIENT_METRICS:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    elif resource_type == BROKER_LOGGER:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Log levels are set at start (--log-level), not as configs.")
+    else:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
+
+
+def broker_id(name: str) -> int:
+    """Returns the number that a broker resource is named by; INVALID_REQUEST if it is none."""
+    if not (name.isascii() and name.isdecimal()):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name {name} as an integer.")
+    return int(name)

@@ -1,0 +1,99 @@
+"""AlterConfigs (replaces a resource's configs) and IncrementalAlterConfigs (KIP-339): records and errors of each."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tailrace.config import Config, alter
+from tailrace.config.definition import Scope
+from tailrace.config.topic import validate as validate_topic
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import ConfigRecord, MetadataRecord
+from tailrace.wire.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tailrace_controller.decide import resources
+from tailrace_controller.effects import Effects
+
+_SCOPES = {
+    resources.TOPIC: Scope.TOPIC,
+    resources.BROKER: Scope.BROKER,
+    resources.GROUP: Scope.GROUP,
+    resources.CLIENT_METRICS: Scope.CLIENT_METRICS,
+}
+
+
+def incremental(
+    image: MetadataImage, request: IncrementalAlterConfigsRequest, config: Config
+) -> Effects[IncrementalAlterConfigsResponse]:
+    """Sets, deletes, appends to and subtracts from single configs."""
+
+    def changed(current: Mapping[str, str], resource: Any) -> dict[str, str]:
+        changes = [alter.Change(one.name, one.config_operation, one.value) for one in resource.configs]
+        scope = _SCOPES[resource.resource_type]
+        return alter.apply(current, changes, alter.DEFINITIONS_OF[scope])
+
+    row = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    rows, records = _each(image, request.resources, config, changed, row)
+    return Effects(IncrementalAlterConfigsResponse(responses=rows), () if request.validate_only else records)
+
+
+def replacing(image: MetadataImage, request: AlterConfigsRequest, config: Config) -> Effects[AlterConfigsResponse]:
+    """Makes the named configs all there are of each resource."""
+
+    def changed(_current: Mapping[str, str], resource: Any) -> dict[str, str]:
+        changes = [alter.Change(one.name, alter.Operation.SET, one.value) for one in resource.configs]
+        return alter.apply({}, changes, {})
+
+    rows, records = _each(image, request.resources, config, changed, AlterConfigsResponse.AlterConfigsResourceResponse)
+    return Effects(AlterConfigsResponse(responses=rows), () if request.validate_only else records)
+
+
+def _each(
+    image: MetadataImage,
+    asked: Any,
+    config: Config,
+    changed: Callable[[Mapping[str, str], Any], dict[str, str]],
+    row: Any,
+) -> tuple[list[Any], tuple[MetadataRecord, ...]]:
+    times = Counter((resource.resource_type, resource.resource_name) for resource in asked)
+    records: list[MetadataRecord] = []
+    rows = []
+    for resource in asked:
+        kind, name = resource.resource_type, resource.resource_name
+        code, message = ErrorCode.NONE, None
+        try:
+            if times[kind, name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            resources.check_exists(image, kind, name)
+            current = image.config(kind, name)
+            after = changed(current, resource)
+            validate(image, kind, name, current, after, config)
+            records += _difference(kind, name, current, after)
+        except ApiError as refused:
+            code, message = refused.code, refused.message
+        rows.append(row(error_code=code, error_message=message, resource_type=kind, resource_name=name))
+    return rows, tuple(records)
+
+
+def validate(
+    image: MetadataImage, kind: int, name: str, current: Mapping[str, str], after: Mapping[str, str], config: Config
+) -> None:
+    """Raises Kafka's error if the resource may not have these configs."""
+    if kind == resources.TOPIC:
+        validate_topic(after, resources.cluster_config(image, config))
+    elif kind == resources.BROKER:
+        alter.validate_broker(after, [key for key in after if after[key] != current.get(key)], name)
+    elif kind == resources.GROUP:
+        alter.validate_group(after, resources.cluster_config(image, config))
+    else:
+        alter.validate_client_metrics(after)
+
+
+def _difference(kind: int, name: str, current: Mapping[str, str], after: Mapping[str, str]) -> list[MetadataRecord]:
+    gone: list[MetadataRecord] = [ConfigRecord(kind, name, key, None) for key in current if key not in after]
+    return gone + [ConfigRecord(kind, name, key, after[key]) for key in after if current.get(key) != after[key]]
