@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from compat.version_table import Stage
 from support.clients import CLIENTS, Client, client_class, connect
 from support.stage import unique

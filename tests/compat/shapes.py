@@ -5,16 +5,7 @@ from typing import Any
 
 # Numbers and texts that belong to one cluster: their presence is compared, their value is not.
 OWN = frozenset(
-    (
-    "api_key broker_id client_host client_id cluster_id controller_id "
-    "coordinator_id current_leader_epoch documentation eligible_leader_replicas entity_name error_message "
-    "finalized_features_epoch generation_id group_id host isr_nodes key "
-    "last_known_elr leader leader_epoch leader_id log_append_time_ms log_dir "
-    "max_version max_version_level member_id min_version min_version_level name "
-    "node_id offline_replicas partition_size port producer_epoch producer_id "
-    "rack replica_nodes resource_name session_id topic topic_id "
-    "topic_name total_bytes usable_bytes value "
-    ).split()
+    ["api_key", "broker_id", "client_host", "client_id", "cluster_id", "controller_id", "coordinator_id", "current_leader_epoch", "documentation", "eligible_leader_replicas", "entity_name", "error_message", "finalized_features_epoch", "generation_id", "group_id", "host", "isr_nodes", "key", "last_known_elr", "leader", "leader_epoch", "leader_id", "log_append_time_ms", "log_dir", "max_version", "max_version_level", "member_id", "min_version", "min_version_level", "name", "node_id", "offline_replicas", "partition_size", "port", "producer_epoch", "producer_id", "rack", "replica_nodes", "resource_name", "session_id", "topic", "topic_id", "topic_name", "total_bytes", "usable_bytes", "value"]
 )
 
 
@@ -27,6 +18,6 @@ def shape(value: Any, name: str = "") -> Any:
         return [unique[text] for text in sorted(unique)]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return f"{len(value)} bytes"
-    if name in OWN and value is not None and value != "" and value != -1:
+    if name in OWN and value not in (None, "", -1):
         return "text" if isinstance(value, str) else type(value).__name__
     return value if isinstance(value, (int, float, str, bool)) or value is None else str(type(value).__name__)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+
 from support.clients import Client, Member, Record, Refused
 from support.clients.base import await_members, await_share
 from support.stage import coordinator, create_topic
@@ -47,9 +48,7 @@ def empty_group(client: Client, group: str) -> tuple[str, int] | None:
 
 @pytest.mark.capability("assignors: range, roundrobin, sticky, cooperative-sticky")
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_every_assignor_of_the_client_shares_fairly(
-    target: Target, client: Client, group: str, assignor: str
-) -> None:
+def test_every_assignor_of_the_client_shares_fairly(target: Target, client: Client, group: str, assignor: str) -> None:
     if assignor not in client.assignors:
         pytest.skip(f"{client.name} has no {assignor} assignor")
     topic = create_topic(target, partitions=6)

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+
 from support.clients import Client, Record
 from support.clients.base import EARLIEST
 from support.stage import create_topic, unique, wait_for_topic
@@ -112,4 +113,3 @@ def test_a_topic_created_anew_is_empty_and_starts_at_0(target: Target, client: C
         assert client.produce(name, [Record(b"%d" % round_number)]) == [(0, 0)]
         assert [r.value for r in client.read(name, EARLIEST, 1)] == [b"%d" % round_number]
         client.delete_topic(name)
-

@@ -1,6 +1,7 @@
 """Topics and configs, by every Python client."""
 
 import pytest
+
 from support.clients import Client, Record, Refused
 from support.stage import wait_for_topic
 from support.targets import Target

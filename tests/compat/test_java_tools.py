@@ -1,10 +1,12 @@
 """Apache Kafka's own tools, as an administrator runs them."""
 
+import functools
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from support import java_tools as tools
 from support import kafka_peer
 from support.java_tools import JavaTools, Outcome
@@ -12,6 +14,8 @@ from support.plugin import leave_out
 from support.stage import coordinator, create_topic, unique, wait_for_topic
 from support.targets import Target
 from support.waiting import until
+
+pytestmark = pytest.mark.by("java")
 
 
 @pytest.fixture(scope="session")
@@ -119,9 +123,13 @@ def test_config_command_describes_and_alters_every_broker(target: Target, shell:
         described = shell.out(tools.CONFIGS, "--describe", "--all", *named)
         assert "log.retention.hours=168 sensitive=false synonyms={DEFAULT_CONFIG:log.retention.hours=168}" in described
         shell.out(tools.CONFIGS, "--alter", *named, "--add-config", "log.cleaner.threads=2")
-        row = "log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2"
-        until(lambda n=named, row=row: row in shell.out(tools.CONFIGS, "--describe", *n), f"log.cleaner.threads of {node}")
+        until(functools.partial(has_two_cleaner_threads, shell, *named), f"log.cleaner.threads of {node}")
         shell.out(tools.CONFIGS, "--alter", *named, "--delete-config", "log.cleaner.threads")
+
+
+def has_two_cleaner_threads(shell: Shell, *named: str) -> bool:
+    row = "log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2"
+    return row in shell.out(tools.CONFIGS, "--describe", *named)
 
 
 @pytest.mark.capability("client quotas are set and described")

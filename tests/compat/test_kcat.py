@@ -5,6 +5,7 @@ import signal
 import threading
 
 import pytest
+
 from support import kcat
 from support.clients import Client
 from support.clients.base import await_share
@@ -12,6 +13,8 @@ from support.kcat import Kcat
 from support.plugin import leave_out
 from support.stage import create_topic
 from support.targets import Target
+
+pytestmark = pytest.mark.by("kcat")
 
 
 @pytest.fixture
@@ -90,4 +93,3 @@ def test_a_killed_member_is_missed_and_its_partitions_are_taken_over(
             leaver.start()
         for leaver in leavers:
             leaver.join()
-

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import pytest
+
 from support.batches import batch
 from support.raw import build
 from support.stage import Topic, create_topic, filled_topic
@@ -106,8 +107,8 @@ def test_min_bytes_waits_for_more_than_there_is(target: Target) -> None:
     topic = filled_topic(target)
     with topic.leader() as connection:
         started = time.monotonic()
-        waits = {"max_wait_ms": 300, "min_bytes": 50_000}
-        answer = connection.ask(fetch_request(topic, offsets={0: 0}, **waits), VERSION)
+        request = fetch_request(topic, offsets={0: 0}, max_wait_ms=300, min_bytes=50_000)
+        answer = connection.ask(request, VERSION)
         waited = time.monotonic() - started
     assert len(bytes(partitions(answer)[0].records)) == 103
     assert waited > 0.25
@@ -119,8 +120,8 @@ def test_a_fetch_answers_at_least_one_batch_above_its_limits(target: Target) -> 
     for _ in range(2):
         topic.produce(batch(bytes(5000)))
     with topic.leader() as connection:
-        sizes = {"max_bytes": 100, "partition_max_bytes": 100}
-        answer = connection.ask(fetch_request(topic, offsets={0: 0}, **sizes), VERSION)
+        request = fetch_request(topic, offsets={0: 0}, max_bytes=100, partition_max_bytes=100)
+        answer = connection.ask(request, VERSION)
     records = bytes(partitions(answer)[0].records)
     assert 5000 < len(records) < 5200
 
@@ -149,7 +150,9 @@ def test_read_committed_reads_up_to_the_high_watermark(target: Target) -> None:
 @pytest.mark.capability("consume from an offset")
 def test_offsets_outside_the_log_are_out_of_range(target: Target) -> None:
     topic = filled_topic(target)
-    request = build(21, topics=[{"name": topic.name, "partitions": [{"partition_index": 0, "offset": 2}]}], timeout_ms=9000)
+    request = build(
+        21, topics=[{"name": topic.name, "partitions": [{"partition_index": 0, "offset": 2}]}], timeout_ms=9000
+    )
     with topic.leader() as connection:
         assert connection.ask(request, 2).topics[0].partitions[0].low_watermark == 2
         rows = [partitions(connection.ask(fetch_request(topic, offsets={0: n}), VERSION))[0] for n in (1, 2, 3, 4)]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from compat.version_table import commit_request
 from support.raw import Raw, build
 from support.stage import coordinator, create_topic, join_request, joined, unique

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+
 from support.batches import CONTROL, TRANSACTIONAL, Batch, batch, record
 from support.raw import build
 from support.stage import coordinator, create_topic, produce_request, wait_for_topic
@@ -27,8 +28,8 @@ def producer_id(target: Target) -> tuple[int, int]:
 
 def numbered(producer: tuple[int, int], sequence: int, *values: bytes) -> bytes:
     records = [record(n, value) for n, value in enumerate(values)]
-    identity = {"producer_id": producer[0], "producer_epoch": producer[1], "base_sequence": sequence}
-    return Batch(records=records, **identity).encode()
+    identity, epoch = producer
+    return Batch(records=records, producer_id=identity, producer_epoch=epoch, base_sequence=sequence).encode()
 
 
 @pytest.mark.capability("idempotent produce: a duplicate is answered with its first offset")

@@ -4,6 +4,7 @@ import time
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+
 from support.raw import build
 from support.stage import unique
 from support.targets import Target
@@ -14,6 +15,7 @@ AT_ONCE_S = 5
 
 @pytest.mark.capability("transactional ids get one named non-retriable error at once")
 @pytest.mark.only("tailrace1", "tailrace3")
+@pytest.mark.by("confluent")
 def test_librdkafka_gives_up_at_once(target: Target) -> None:
     producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": unique("transaction")})
     started = time.monotonic()

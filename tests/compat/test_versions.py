@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from compat.shapes import shape
 from compat.version_table import ROWS, Stage, settled
 from support.raw import REQUESTS, Raw, build, framed, request_header

@@ -288,9 +288,7 @@ def init_producer_id(stage: Stage, version: int) -> list[Ask]:
 def offset_for_leader_epoch(stage: Stage, version: int) -> list[Ask]:
     def ask(name: str, partition: int, epoch: int) -> Ask:
         row = {"partition": partition, "current_leader_epoch": -1, "leader_epoch": epoch}
-        return Ask(
-            build(23, replica_id=-2, topics=[{"topic": name, "partitions": [row]}]), stage.topic.leaders[0]
-        )
+        return Ask(build(23, replica_id=-2, topics=[{"topic": name, "partitions": [row]}]), stage.topic.leaders[0])
 
     return [ask(stage.topic.name, 0, 0), ask(stage.topic.name, 0, 5), ask(stage.topic.name, 9, 0), ask(MISSING, 0, 0)]
 

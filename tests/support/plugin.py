@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.report import Report
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kafka_peer: runs against Apache Kafka; needs Java")
     config.addinivalue_line("markers", "capability(words): what the script shows, a row of docs/compatibility.md")
+    config.addinivalue_line("markers", "by(client): which client the script is, if it has no client parameter")
     config.addinivalue_line("markers", "only(*targets): the targets for which the script means something")
     config.stash[REPORT] = Report()
 
@@ -60,7 +62,11 @@ def target(request: pytest.FixtureRequest, targets: "Targets") -> "Target":
 
     if request.param == "kafka" and (absent := kafka_peer.missing()):
         leave_out(absent)
-    return targets.get(request.param)
+    running = targets.get(request.param)
+    served = request.config.stash[REPORT].served
+    if running.name not in served:
+        served[running.name] = running.served()
+    return running
 
 
 def leave_out(absent: str) -> None:

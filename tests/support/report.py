@@ -1,18 +1,111 @@
-"""docs/compatibility.md from one run of the scripts."""
+"""docs/compatibility.md from one run of the scripts: what each client showed on each target."""
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
+HEAD = """# Compatibility
+
+Written by `./test compat --write-compatibility` from the scripts in `tests/compat` and `tests/protocol`; do not edit.
+The same scripts run against Tailrace with one broker, against Tailrace with three, and against Apache Kafka 4.3.1.
+"""
+CLIENTS = {
+    "raw": "wire",
+    "kafka_python": "kafka-python 3",
+    "aiokafka": "aiokafka",
+    "confluent": "confluent-kafka",
+    "kcat": "kcat",
+    "java": "Java tools",
+}
+TARGETS = {"tailrace1": "Tailrace, 1 broker", "tailrace3": "Tailrace, 3 brokers", "kafka": "Apache Kafka"}
+SHORT = {"tailrace1": "1", "tailrace3": "3", "kafka": "K"}
+LEGEND = """
+One row is what scripts show, one column who shows it: `wire` is a client of the tests' own that sends any API at any
+version. `1`, `3` and `K` say that every script of the row passed on Tailrace with one broker, with three, and on Kafka;
+`~~1~~` that one failed there; a target that is not named was not asked.
+"""
 
 
 class Report:
     """Collects what each script showed on each target."""
 
     def __init__(self) -> None:
-        self.outcomes: dict[tuple[str, str, str], str] = {}
+        self.outcomes: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+        self.served: dict[str, dict[int, tuple[int, int]]] = {}
 
     def add(self, item: pytest.Item, report: pytest.TestReport) -> None:
-        """Keeps one outcome under (client, capability, target)."""
+        """Keeps one outcome under (capability, client) and target."""
+        mark = item.get_closest_marker("capability")
+        parameters = getattr(item, "callspec", None)
+        if mark is None or parameters is None or report.outcome == "skipped":
+            return
+        by = item.get_closest_marker("by")
+        client = parameters.params.get("client") or (by.args[0] if by else "raw")
+        target = parameters.params.get("target")
+        if target is not None:
+            row = self.outcomes[mark.args[0], client]
+            row[target] = row.get(target, True) and report.outcome == "passed"
 
     def write(self, path: Path) -> None:
         """Writes the page."""
+        path.write_text("\n".join([HEAD, *self.capabilities(), *self.versions(), *differences(), *not_honoured(), ""]))
+
+    def capabilities(self) -> Iterator[str]:
+        """What the clients can do."""
+        yield "## What clients can do"
+        yield LEGEND
+        yield row("", *CLIENTS.values())
+        yield row("---", *("---" for _ in CLIENTS))
+        for words in sorted({words for words, _ in self.outcomes}):
+            yield row(words, *(cell(self.outcomes.get((words, client), {})) for client in CLIENTS))
+
+    def versions(self) -> Iterator[str]:
+        """The served APIs, beside Kafka's."""
+        from support.raw import REQUESTS
+
+        yield "\n## Served APIs and versions\n"
+        yield "`tests/compat/test_versions.py` sends every version in this table and compares the answers with Kafka's.\n"
+        yield row("key", "API", *(TARGETS[name] for name in TARGETS if name in self.served))
+        yield row("---", "---", *("---" for name in TARGETS if name in self.served))
+        for key in sorted({key for served in self.served.values() for key in served}):
+            name = REQUESTS[key].__name__.removesuffix("Request") if key in REQUESTS else "(KIP-848, KIP-932 and later)"
+            ranges = [self.served[target].get(key) for target in TARGETS if target in self.served]
+            yield row(str(key), name, *("" if r is None else f"{r[0]}-{r[1]}" for r in ranges))
+
+
+def row(*cells: str) -> str:
+    """One line of a Markdown table."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def cell(outcomes: dict[str, bool]) -> str:
+    """The targets of one client and capability."""
+    return " ".join(SHORT[t] if outcomes[t] else f"~~{SHORT[t]}~~" for t in TARGETS if t in outcomes)
+
+
+def differences() -> Sequence[str]:
+    """What is known to differ from Kafka, with the reason."""
+    from compat.differences import DIFFERENCES
+
+    lines = ["\n## Known differences from Apache Kafka 4.3.1\n", row("what", "Kafka", "Tailrace", "why")]
+    lines.append(row("---", "---", "---", "---"))
+    return [*lines, *(row(item.what, item.kafka, item.tailrace, item.why) for item in DIFFERENCES)]
+
+
+def not_honoured() -> Iterator[str]:
+    """The configs that are accepted and described but change nothing yet."""
+    from tailrace.config.definitions import DEFINITIONS
+
+    yield "\n## Configs that can be set but are not honoured yet\n"
+    yield "They are described with Kafka's types and defaults; setting one away from its default is logged.\n"
+    for scope in ("topic", "broker"):
+        names = sorted(d.name for d in DEFINITIONS.values() if not d.honoured and is_scope(d, scope))
+        yield f"**{scope}** ({len(names)}): " + ", ".join(f"`{name}`" for name in names) + "\n"
+
+
+def is_scope(definition: object, scope: str) -> bool:
+    """Whether the config belongs to topics or to brokers."""
+    found = getattr(definition, "scope", None)
+    return scope in str(found).lower()

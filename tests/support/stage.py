@@ -1,5 +1,6 @@
 """What raw scripts set up before they ask: topics, records, groups; all by the wire itself."""
 
+import functools
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -79,11 +80,11 @@ def wait_for_topic(target: Target, name: str) -> Topic:
     topic = None
     for node in range(target.brokers):
         with target.raw(node) as connection:
-            topic = until(lambda c=connection: _led_topic(target, c, name), f"leaders of {name} at node {node}")
+            topic = until(functools.partial(_led_topic, target, connection, name), f"leaders of {name} at node {node}")
     assert topic is not None
     for partition in range(len(topic.leaders)):  # metadata may name a leader that does not know it yet
         with topic.leader(partition) as connection:
-            until(lambda c=connection, p=partition: _answers(c, name, p), f"{name}-{partition} at its leader")
+            until(functools.partial(_answers, connection, name, partition), f"{name}-{partition} at its leader")
     return topic
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from support.kafka_peer import KafkaPeer
 from support.raw import REQUESTS, Raw
-from support.tailrace_cluster import TailraceCluster
+from tailrace.testing import Cluster
 
 BROKERS = {"tailrace1": 1, "tailrace3": 3, "kafka": 1}
 # Both must be told the same; what the scripts need is short group timers and nothing that waits.
@@ -57,10 +57,28 @@ class Target:
         with self.raw(node) as connection:
             return connection.ask(request, version)
 
+    def log(self) -> str:
+        """What all roles of a Tailrace cluster have logged."""
+        return (self.folder / "up.log").read_text(errors="replace")
+
+    def memory_bytes(self) -> int:
+        """The memory of all roles of a Tailrace cluster together: the sum of their PSS."""
+        pids = [int(file.read_text()) for file in (self.folder / "run").glob("*-*.pid")]
+        assert pids, f"no pid files in {self.folder}/run"
+        return sum(pss_bytes(pid) for pid in pids)
+
     def served(self) -> dict[int, tuple[int, int]]:
         """The version range of every API that it advertises."""
         answer = self.ask(REQUESTS[18](client_software_name="raw", client_software_version="1"), 3)
         return {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+
+def pss_bytes(pid: int) -> int:
+    """The process's proportional set size."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(f"no Pss of process {pid}")
 
 
 class Targets:
@@ -86,7 +104,11 @@ class Targets:
     def _start(self, name: str) -> Target:
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        cluster = KafkaPeer(folder, SETTINGS) if name == "kafka" else TailraceCluster(folder, BROKERS[name], SETTINGS)
+        cluster: KafkaPeer | Cluster
+        if name == "kafka":
+            cluster = KafkaPeer(folder, SETTINGS)
+        else:
+            cluster = Cluster(brokers=BROKERS[name], data_dir=folder, settings=SETTINGS)
         self._stack.callback(cluster.stop)
         cluster.start()
         host, _, port = cluster.bootstrap.rpartition(":")

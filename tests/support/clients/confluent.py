@@ -1,5 +1,6 @@
 """confluent-kafka (librdkafka) behind the common face."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,9 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewPartitions,
     NewTopic,
-    OffsetSpec,
     ResourceType,
 )
+
 from support.clients.base import EARLIEST, HEARTBEAT_MS, LATEST, SESSION_TIMEOUT_MS, Client, Member, Record, Refused
 
 TIMEOUT_S = 20
@@ -123,20 +124,23 @@ class ConfluentClient(Client):
                 record.value,
                 record.key,
                 headers=list(record.headers),
-                on_delivery=lambda error, message, n=number: delivered(n, error, message),
+                on_delivery=functools.partial(delivered, number),
                 **more,
             )
         assert producer.flush(TIMEOUT_S) == 0
         return [done[number] for number in range(len(records))]
 
     def _reader(self, **settings: Any) -> Consumer:
-        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False} | settings)
+        return Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False} | settings
+        )
 
     def read(self, topic: str, start: int | str, count: int, partition: int = 0) -> list[Record]:
         consumer = self._reader()
         found: list[Record] = []
         try:
-            consumer.assign([TopicPartition(topic, partition, STARTS.get(start, start))])  # type: ignore[call-overload]
+            offset = start if isinstance(start, int) else STARTS[start]
+            consumer.assign([TopicPartition(topic, partition, offset)])
             for _ in range(40):
                 for message in consumer.consume(count - len(found), timeout=0.5):
                     assert message.error() is None, message.error()
@@ -201,11 +205,6 @@ class ConfluentClient(Client):
 
     def delete_records(self, topic: str, before: int) -> None:
         self._only(self.admin.delete_records([TopicPartition(topic, 0, before)]))
-
-    def end_offset(self, topic: str) -> int:
-        """The latest offset of partition 0, by the admin API."""
-        found = self._only(self.admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}))
-        return int(found.offset)
 
     def join(self, group: str, topic: str, assignor: str = "range", instance_id: str | None = None) -> Member:
         return ConfluentMember(self.bootstrap, group, topic, assignor, instance_id)

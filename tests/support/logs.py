@@ -1,0 +1,61 @@
+"""Logs on a file system in memory, and the records in them, for the tests of the log."""
+
+from dataclasses import replace
+from typing import Any
+
+from tailrace.log.config import LogConfig
+from tailrace.log.filesystem import Filesystem
+from tailrace.log.log import Appended, Log
+from tailrace.records.compression import Codec
+from tailrace.records.record import Record, build, iterate_all
+
+DIRECTORY = "/logs/topic-0"
+SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=150, message_timestamp_after_max_ms=2**62)
+NOW = 1_000_000
+
+
+def open_log(filesystem: Filesystem, config: LogConfig = SMALL, **options: Any) -> Log:
+    """The log in DIRECTORY."""
+    return Log.open(filesystem, DIRECTORY, config, **options)
+
+
+def some_batch(*values: bytes, timestamp: int = NOW, codec: Codec = Codec.NONE, **fields: Any) -> bytearray:
+    """A batch of unkeyed values."""
+    return build([Record(timestamp=timestamp, value=value) for value in values], compression=codec, **fields)
+
+
+def append(log: Log, *values: bytes, leader_epoch: int = 0, **fields: Any) -> Appended:
+    """Appends one batch and asserts that it was taken."""
+    (appended,) = log.append([some_batch(*values, **fields)], leader_epoch, NOW)
+    assert appended.error_code == 0, appended
+    return appended
+
+
+def records_of(
+    log: Log, offset: int | None = None, max_bytes: int = 400, max_offset: int | None = None
+) -> list[Record]:
+    """All records from offset on, read as a consumer does, slice by slice."""
+    position = log.log_start_offset if offset is None else offset
+    end = log.log_end_offset if max_offset is None else max_offset
+    found: list[Record] = []
+    while position < end:
+        part = [
+            record
+            for record in iterate_all(log.read(position, max_bytes, max_offset).read())
+            if record.offset >= position
+        ]
+        if not part:
+            break
+        found += part
+        position = part[-1].offset + 1
+    return found
+
+
+def values_of(log: Log, **where: Any) -> list[bytes | None]:
+    """The values of records_of."""
+    return [record.value for record in records_of(log, **where)]
+
+
+def with_settings(**settings: Any) -> LogConfig:
+    """SMALL with other settings."""
+    return replace(SMALL, **settings)
