@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tailrace.metadata.image import MetadataImage
@@ -18,6 +19,10 @@ class AdminBackend(Protocol):
 
     def image(self) -> MetadataImage:
         """The newest image; it never waits."""
+        ...
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
+        """Returns True when an image meets the predicate, False when none did in time."""
         ...
 
     def address_of(self, node_id: int) -> tuple[str, int]:

@@ -114,9 +114,13 @@ def as_rest_error(error: Exception) -> RestError:
         case TimeoutError():
             return translate(ErrorCode.REQUEST_TIMED_OUT, "The cluster did not answer in time; it may still act.")
         case ConnectionError():
-            return translate(ErrorCode.BROKER_NOT_AVAILABLE, f"The connection was lost, the outcome is unknown: {error}")
+            return translate(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"The connection was lost, the outcome is unknown: {error}"
+            )
         case HTTPException():
-            return RestError(HTTPStatus(error.status_code), error.status_code, f"HTTP {error.status_code} {error.detail}")
+            return RestError(
+                HTTPStatus(error.status_code), error.status_code, f"HTTP {error.status_code} {error.detail}"
+            )
         case RequestValidationError():
             return RestError(HTTPStatus.BAD_REQUEST, int(HTTPStatus.BAD_REQUEST), _first_problem(error))
     raise error

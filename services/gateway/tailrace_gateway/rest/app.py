@@ -1,0 +1,54 @@
+"""The FastAPI application: routers, refusals, limits, the console and the page of the API."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from random import Random
+
+from fastapi import FastAPI, Response
+
+from tailrace.clock import Clock
+from tailrace_gateway.rest import errors
+from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.limits import Limits
+from tailrace_gateway.rest.routes import brokers, clusters, configs, groups, records, topics
+from tailrace_gateway.rest.scope import Services
+
+# Everything the pages need is here: nothing is loaded from elsewhere, and nobody may frame them.
+_SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+_PAGES = {
+    "/": ("console.html", "text/html"),
+    "/docs": ("docs.html", "text/html"),
+    "/static/console.js": ("console.js", "text/javascript"),
+    "/static/docs.js": ("docs.js", "text/javascript"),
+    "/static/page.css": ("page.css", "text/css"),
+}
+_ABOUT = "Administration of a Tailrace cluster over HTTP, in the shape of Confluent's REST API v3."
+
+
+def create_app(backend: AdminBackend, clock: Clock, random: Random) -> FastAPI:
+    """Builds the application; it keeps no state of its own."""
+    app = FastAPI(title="Tailrace REST", version="3", description=_ABOUT, docs_url=None, redoc_url=None)
+    app.state.services = Services(backend, clock, random)
+    for module in (clusters, brokers, topics, configs, groups, records):
+        app.include_router(module.router)
+    for path in _PAGES:
+        _add_page(app, path)
+    errors.install(app)
+    app.add_middleware(Limits)
+    return app
+
+
+def _add_page(app: FastAPI, path: str) -> None:
+    name, media_type = _PAGES[path]
+    content = files("tailrace_gateway.rest").joinpath("static", name).read_bytes()
+
+    async def page() -> Response:
+        return Response(content, media_type=media_type, headers=_SECURITY)
+
+    app.add_api_route(path, page, include_in_schema=False)

@@ -1,0 +1,160 @@
+"""Consumer groups and their lag: ListGroups v5, DescribeGroups v6, OffsetFetch v9, ListOffsets, DeleteGroups v2."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.wire.messages import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    ListOffsetsRequest,
+    OffsetFetchRequest,
+)
+from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.errors import check, not_found
+from tailrace_gateway.rest.kafka.assignment import partitions_of
+
+OFFSET_FETCH_BY_NAME = 9  # v10 addresses topics by id (KIP-848)
+LIST_OFFSETS_VERSION = 7
+LATEST = -1
+TopicPartition = tuple[str, int]
+
+
+class Member(NamedTuple):
+    """One member and what it reads."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    partitions: list[TopicPartition]
+
+
+class Group(NamedTuple):
+    """One group; state and type in Kafka's words, upper case with underscores."""
+
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    members: list[Member]
+
+
+class PartitionLag(NamedTuple):
+    """How far a group is behind on one partition; the member is the one that has it now."""
+
+    topic: str
+    partition: int
+    current_offset: int
+    log_end_offset: int
+    member: Member | None
+
+    @property
+    def lag(self) -> int:
+        """Records between the committed offset and the end; never negative."""
+        return max(0, self.log_end_offset - self.current_offset)
+
+
+def constant_case(word: str) -> str:
+    """PreparingRebalance -> PREPARING_REBALANCE."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper()
+
+
+async def list_groups(backend: AdminBackend) -> list[Group]:
+    """All groups, without their members, by id."""
+    found: dict[str, Group] = {}
+    for answer in await backend.ask_coordinators(ListGroupsRequest(states_filter=[], types_filter=[])):
+        check(answer.error_code)
+        for row in answer.groups:
+            state, kind = constant_case(row.group_state), constant_case(row.group_type or "classic")
+            found[row.group_id] = Group(row.group_id, state, kind, row.protocol_type, "", [])
+    return [found[group_id] for group_id in sorted(found)]
+
+
+async def describe(backend: AdminBackend, group_id: str) -> Group:
+    """One group with its members; 404 for one that does not exist."""
+    request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False)
+    (row,) = (await backend.ask_group(group_id, request)).groups
+    if row.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not row.error_code and row.group_state == "Dead"):
+        raise not_found(f"Consumer group {group_id} cannot be found.")
+    check(row.error_code, row.error_message)
+    members = [_member(member) for member in row.members]
+    return Group(group_id, constant_case(row.group_state), "CLASSIC", row.protocol_type, row.protocol_data, members)
+
+
+def _member(row: Any) -> Member:
+    assigned = partitions_of(bytes(row.member_assignment or b""))
+    return Member(row.member_id, row.group_instance_id, row.client_id, row.client_host, assigned)
+
+
+async def delete(backend: AdminBackend, group_id: str) -> None:
+    """Deletes an empty group."""
+    (row,) = (await backend.ask_group(group_id, DeleteGroupsRequest(groups_names=[group_id]))).results
+    check(row.error_code)
+
+
+async def lags(backend: AdminBackend, group: Group) -> list[PartitionLag]:
+    """The lag of every partition that the group has committed an offset for and that exists, by topic and partition."""
+    committed = await _committed(backend, group.group_id)
+    image = backend.image()
+    existing = [pair for pair in committed if image.partition(*pair) is not None]
+    ends = await end_offsets(backend, existing)
+    owners = {pair: member for member in group.members for pair in member.partitions}
+    return [PartitionLag(*pair, committed[pair], ends[pair], owners.get(pair)) for pair in sorted(existing)]
+
+
+async def _committed(backend: AdminBackend, group_id: str) -> dict[TopicPartition, int]:
+    wanted = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=None)
+    request = OffsetFetchRequest(groups=[wanted], require_stable=False)
+    (answer,) = (await backend.ask_group(group_id, request, OFFSET_FETCH_BY_NAME)).groups
+    check(answer.error_code)
+    offsets: dict[TopicPartition, int] = {}
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            check(partition.error_code)
+            if partition.committed_offset >= 0:
+                offsets[topic.name, partition.partition_index] = partition.committed_offset
+    return offsets
+
+
+async def end_offsets(backend: AdminBackend, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The high watermarks, asked of each leader once; LEADER_NOT_AVAILABLE where there is none."""
+    by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for topic, partition in wanted:
+        leader = backend.image().leader(topic, partition)
+        if leader < 0:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader.")
+        by_leader[leader][topic].append(partition)
+    answers = await asyncio.gather(*(_ends_at(backend, leader, topics) for leader, topics in by_leader.items()))
+    return {pair: offset for answer in answers for pair, offset in answer.items()}
+
+
+async def _ends_at(backend: AdminBackend, leader: int, topics: dict[str, list[int]]) -> dict[TopicPartition, int]:
+    row = ListOffsetsRequest.ListOffsetsTopic
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        topics=[
+            row(
+                name=name,
+                partitions=[
+                    row.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=LATEST)
+                    for n in partitions
+                ],
+            )
+            for name, partitions in topics.items()
+        ],
+    )
+    offsets: dict[TopicPartition, int] = {}
+    for topic in (await backend.ask_broker(leader, request, LIST_OFFSETS_VERSION)).topics:
+        for partition in topic.partitions:
+            check(partition.error_code)
+            offsets[topic.name, partition.partition_index] = partition.offset
+    return offsets

@@ -1,0 +1,72 @@
+"""Bounds on one HTTP request, as ASGI middleware: bytes of its body, and the time it may take."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_BYTES_MAX = 2 << 20
+REQUEST_SECONDS_MAX = 30
+
+
+class Limits:
+    """Answers 413 to a body above the bound, announced or not, and 503 to a request that takes too long."""
+
+    def __init__(
+        self, app: ASGIApp, body_bytes: int = BODY_BYTES_MAX, request_seconds: float = REQUEST_SECONDS_MAX
+    ) -> None:
+        self.app = app
+        self.body_bytes = body_bytes
+        self.request_seconds = request_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        left, began = self.body_bytes, False
+        too_large = f"A body has {self.body_bytes} bytes at most."
+        if _announced(scope) > self.body_bytes:
+            await _refuse(send, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large)
+            return
+
+        async def counted() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:  # an HTTPException is what FastAPI lets pass while it reads a body
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large)
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            async with asyncio.timeout(self.request_seconds):
+                await self.app(scope, counted, noted)
+        except TimeoutError:
+            if began:
+                raise
+            await _refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, "The request took too long; it may still have acted.")
+
+
+def _announced(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0
+
+
+async def _refuse(send: Send, status: HTTPStatus, message: str) -> None:
+    body = json.dumps({"error_code": int(status), "message": message}).encode()
+    # The rest of the body is not read, so the connection can't be used again.
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": int(status), "headers": headers})
+    await send({"type": "http.response.body", "body": body})

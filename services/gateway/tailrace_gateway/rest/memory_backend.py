@@ -1,0 +1,220 @@
+"""A cluster in memory behind the REST API's port: the twin that tests use. It can fail, lag and lead nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid5
+
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from tailrace.records.record import Record, iterate_all
+from tailrace.wire import messages as m
+
+_NAMES = UUID(int=1)
+_DEFAULT_CONFIGS = {"retention.ms": "604800000", "max.message.bytes": "1048588", "ssl.keystore.password": None}
+_TOPIC_SOURCE, _DEFAULT_SOURCE = 1, 5
+
+
+@dataclass
+class MemoryGroup:
+    """A group as its coordinator sees it."""
+
+    state: str = "Empty"
+    members: list[Any] = field(default_factory=list)
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+class MemoryBackend:
+    """An AdminBackend whose cluster is these attributes. fail_next is raised by the next question."""
+
+    def __init__(self, brokers: int = 1) -> None:
+        images = {n: BrokerImage(n, 1, UUID(int=n + 1), fenced=False) for n in range(brokers)}
+        self._image = MetadataImage(cluster_id="memory", brokers=images)
+        self.records: dict[tuple[str, int], list[Record]] = {}
+        self.groups: dict[str, MemoryGroup] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.fail_next: Exception | None = None
+        self.asked: list[tuple[str, Any]] = []
+
+    def image(self) -> MetadataImage:
+        return self._image
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
+        return predicate(self._image)
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        return "localhost", 9092 + node_id
+
+    async def ask_controller(self, message: m.ApiMessage, version: int | None = None) -> Any:
+        return self._ask("controller", message)
+
+    async def ask_broker(self, node_id: int, message: m.ApiMessage, version: int | None = None) -> Any:
+        return self._ask(f"broker {node_id}", message)
+
+    async def ask_group(self, group_id: str, message: m.ApiMessage, version: int | None = None) -> Any:
+        return self._ask("coordinator", message)
+
+    async def ask_coordinators(self, message: m.ApiMessage, version: int | None = None) -> list[Any]:
+        return [self._ask("coordinator", message)]
+
+    def set_topic(self, name: str, partitions: int, leader: int = 0) -> None:
+        """Creates or changes a topic; leader -1 leaves its partitions without one."""
+        images = tuple(PartitionImage((0,), (0,), leader, 0, 0) for _ in range(partitions))
+        topic_id = uuid5(_NAMES, name)
+        topics = {**self._image.topics, name: TopicImage(name, topic_id, images)}
+        self._replace(topics)
+
+    def _replace(self, topics: dict[str, TopicImage]) -> None:
+        names = {topic.topic_id: name for name, topic in topics.items()}
+        old = self._image
+        self._image = MetadataImage(cluster_id=old.cluster_id, brokers=old.brokers, topics=topics, topic_names=names)
+
+    def _ask(self, role: str, message: Any) -> Any:
+        self.asked.append((role, message))
+        if error := self.fail_next:
+            self.fail_next = None
+            raise error
+        answer: Callable[[Any], Any] = getattr(self, "_on_" + type(message).__name__)
+        return answer(message)
+
+    def _on_CreateTopicsRequest(self, request: Any) -> Any:
+        (wanted,) = request.topics
+        row = m.CreateTopicsResponse.CreatableTopicResult
+        if wanted.name in self._image.topics:
+            refused = row(name=wanted.name, error_code=36, error_message=f"Topic '{wanted.name}' already exists.")
+            return m.CreateTopicsResponse(topics=[refused])
+        count = 3 if wanted.num_partitions < 0 else wanted.num_partitions
+        if not request.validate_only:
+            self.set_topic(wanted.name, count)
+            self.configs[2, wanted.name] = {pair.name: pair.value for pair in wanted.configs}
+        made = row(name=wanted.name, topic_id=uuid5(_NAMES, wanted.name), num_partitions=count, replication_factor=1)
+        return m.CreateTopicsResponse(topics=[made])
+
+    def _on_CreatePartitionsRequest(self, request: Any) -> Any:
+        (wanted,) = request.topics
+        topic = self._image.topic(wanted.name)
+        code = ErrorCode.NONE
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif wanted.count <= len(topic.partitions):
+            code = ErrorCode.INVALID_PARTITIONS
+        else:
+            self.set_topic(wanted.name, wanted.count)
+        row = m.CreatePartitionsResponse.CreatePartitionsTopicResult(name=wanted.name, error_code=code)
+        return m.CreatePartitionsResponse(results=[row])
+
+    def _on_DeleteTopicsRequest(self, request: Any) -> Any:
+        (wanted,) = request.topics
+        topics = dict(self._image.topics)
+        code = ErrorCode.NONE if topics.pop(wanted.name, None) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._replace(topics)
+        row = m.DeleteTopicsResponse.DeletableTopicResult(name=wanted.name, error_code=code)
+        return m.DeleteTopicsResponse(responses=[row])
+
+    def _on_DescribeConfigsRequest(self, request: Any) -> Any:
+        (wanted,) = request.resources
+        overrides = self.configs.get((wanted.resource_type, wanted.resource_name), {})
+        row = m.DescribeConfigsResponse.DescribeConfigsResult
+        configs = [
+            row.DescribeConfigsResourceResult(
+                name=name,
+                value=overrides.get(name, default),
+                read_only=False,
+                config_source=_TOPIC_SOURCE if name in overrides else _DEFAULT_SOURCE,
+                is_sensitive=default is None,
+                synonyms=[row.DescribeConfigsResourceResult.DescribeConfigsSynonym(name=name, value=default, source=5)],
+            )
+            for name, default in _DEFAULT_CONFIGS.items()
+            if wanted.configuration_keys is None or name in wanted.configuration_keys
+        ]
+        return m.DescribeConfigsResponse(results=[row(resource_name=wanted.resource_name, configs=configs)])
+
+    def _on_IncrementalAlterConfigsRequest(self, request: Any) -> Any:
+        (wanted,) = request.resources
+        row = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+        unknown = [change.name for change in wanted.configs if change.name not in _DEFAULT_CONFIGS]
+        if unknown:
+            refused = row(error_code=ErrorCode.INVALID_CONFIG, error_message=f"Unknown config {unknown[0]}")
+            return m.IncrementalAlterConfigsResponse(responses=[refused])
+        overrides = self.configs.setdefault((wanted.resource_type, wanted.resource_name), {})
+        for change in [] if request.validate_only else wanted.configs:
+            if change.config_operation == 1:
+                overrides.pop(change.name, None)
+            else:
+                overrides[change.name] = change.value
+        return m.IncrementalAlterConfigsResponse(responses=[row(resource_name=wanted.resource_name)])
+
+    def _on_ListGroupsRequest(self, request: Any) -> Any:
+        row = m.ListGroupsResponse.ListedGroup
+        listed = [
+            row(group_id=name, protocol_type="consumer", group_state=group.state, group_type="classic")
+            for name, group in self.groups.items()
+        ]
+        return m.ListGroupsResponse(groups=listed)
+
+    def _on_DescribeGroupsRequest(self, request: Any) -> Any:
+        (name,) = request.groups
+        row = m.DescribeGroupsResponse.DescribedGroup
+        group = self.groups.get(name)
+        if group is None:
+            refused = row(group_id=name, error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_state="Dead")
+            return m.DescribeGroupsResponse(groups=[refused])
+        found = row(group_id=name, group_state=group.state, protocol_type="consumer", members=group.members)
+        found.protocol_data = "range"
+        return m.DescribeGroupsResponse(groups=[found])
+
+    def _on_DeleteGroupsRequest(self, request: Any) -> Any:
+        (name,) = request.groups_names
+        group = self.groups.get(name)
+        code = ErrorCode.NONE
+        if group is None:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.members:
+            code = ErrorCode.NON_EMPTY_GROUP
+        else:
+            del self.groups[name]
+        return m.DeleteGroupsResponse(results=[m.DeleteGroupsResponse.DeletableGroupResult(name, code)])
+
+    def _on_OffsetFetchRequest(self, request: Any) -> Any:
+        (wanted,) = request.groups
+        row = m.OffsetFetchResponse.OffsetFetchResponseGroup
+        topic = row.OffsetFetchResponseTopics
+        topics = [
+            topic(
+                name=name,
+                partitions=[topic.OffsetFetchResponsePartitions(partition_index=n, committed_offset=offset)],
+            )
+            for (name, n), offset in self.groups[wanted.group_id].offsets.items()
+        ]
+        return m.OffsetFetchResponse(groups=[row(group_id=wanted.group_id, topics=topics)])
+
+    def _on_ListOffsetsRequest(self, request: Any) -> Any:
+        row = m.ListOffsetsResponse.ListOffsetsTopicResponse
+        partition = row.ListOffsetsPartitionResponse
+        topics = [
+            row(
+                name=topic.name,
+                partitions=[
+                    partition(partition_index=p.partition_index, offset=len(self.log(topic.name, p.partition_index)))
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return m.ListOffsetsResponse(topics=topics)
+
+    def _on_ProduceRequest(self, request: Any) -> Any:
+        (topic,) = request.topic_data
+        (data,) = topic.partition_data
+        log = self.log(topic.name, data.index)
+        base = len(log)
+        log.extend(iterate_all(data.records))
+        row = m.ProduceResponse.TopicProduceResponse
+        answer = row.PartitionProduceResponse(index=data.index, base_offset=base, log_append_time_ms=-1)
+        return m.ProduceResponse(responses=[row(name=topic.name, partition_responses=[answer])])
+
+    def log(self, topic: str, partition: int) -> list[Record]:
+        """The records of a partition."""
+        return self.records.setdefault((topic, partition), [])

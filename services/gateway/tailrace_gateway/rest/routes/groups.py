@@ -1,0 +1,168 @@
+"""Consumer groups: their members, what these read, and how far they are behind."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi import APIRouter
+
+from tailrace_gateway.rest.errors import not_found
+from tailrace_gateway.rest.kafka import groups
+from tailrace_gateway.rest.kafka.groups import Group, Member, PartitionLag
+from tailrace_gateway.rest.models import Assignment, Consumer, ConsumerGroup, Lag, LagSummary, Listing
+from tailrace_gateway.rest.scope import InCluster, Scope
+
+router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["Consumer group"])
+
+
+def group_of(scope: Scope, group: Group) -> ConsumerGroup:
+    """A group as a resource; its coordinator, as clients are told, is a live broker."""
+    here = ("consumer-groups", group.group_id)
+    live = next(scope.image.live_brokers(), None)
+    return ConsumerGroup(
+        metadata=scope.metadata(*here),
+        cluster_id=scope.cluster_id,
+        consumer_group_id=group.group_id,
+        is_simple=not group.protocol_type,
+        partition_assignor=group.assignor,
+        state=group.state,
+        type=group.type,
+        coordinator=None if live is None else scope.link("brokers", live.broker_id),
+        consumers=scope.link(*here, "consumers"),
+        lag_summary=scope.link(*here, "lag-summary"),
+    )
+
+
+def consumer_of(scope: Scope, group_id: str, member: Member) -> Consumer:
+    """A member as a resource."""
+    here = ("consumer-groups", group_id, "consumers", member.member_id)
+    return Consumer(
+        metadata=scope.metadata(*here),
+        cluster_id=scope.cluster_id,
+        consumer_group_id=group_id,
+        consumer_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        assignments=scope.link(*here, "assignments"),
+    )
+
+
+def lag_of(scope: Scope, group_id: str, row: PartitionLag) -> Lag:
+    """A partition's lag as a resource; an unassigned one has an empty consumer id."""
+    member = row.member
+    return Lag(
+        metadata=scope.metadata("consumer-groups", group_id, "lags", f"{row.topic}-{row.partition}"),
+        cluster_id=scope.cluster_id,
+        consumer_group_id=group_id,
+        topic_name=row.topic,
+        partition_id=row.partition,
+        consumer_id=member.member_id if member else "",
+        instance_id=member.instance_id if member else None,
+        client_id=member.client_id if member else "",
+        current_offset=row.current_offset,
+        log_end_offset=row.log_end_offset,
+        lag=row.lag,
+    )
+
+
+def summary_of(scope: Scope, group_id: str, rows: list[PartitionLag]) -> LagSummary:
+    """The group's total, and the partition that is furthest behind; 404 where nothing was committed."""
+    if not rows:
+        raise not_found(f"Consumer group {group_id} has no committed offsets.")
+    worst = max(rows, key=lambda row: row.lag)
+    member = worst.member
+    here = ("consumer-groups", group_id)
+    return LagSummary(
+        metadata=scope.metadata(*here, "lag-summary"),
+        cluster_id=scope.cluster_id,
+        consumer_group_id=group_id,
+        max_lag_consumer_id=member.member_id if member else "",
+        max_lag_instance_id=member.instance_id if member else None,
+        max_lag_client_id=member.client_id if member else "",
+        max_lag_topic_name=worst.topic,
+        max_lag_partition_id=worst.partition,
+        max_lag=worst.lag,
+        total_lag=sum(row.lag for row in rows),
+        max_lag_consumer=scope.link(*here, "consumers", member.member_id if member else ""),
+        max_lag_partition=scope.link("topics", worst.topic, "partitions", worst.partition),
+    )
+
+
+async def _member(scope: Scope, group_id: str, consumer_id: str) -> Member:
+    group = await groups.describe(scope.backend, group_id)
+    for member in group.members:
+        if member.member_id == consumer_id:
+            return member
+    raise not_found(f"Consumer {consumer_id} cannot be found in group {group_id}.")
+
+
+@router.get("")
+async def list_groups(scope: InCluster) -> Listing[ConsumerGroup]:
+    """Lists all groups, without their assignors."""
+    data = [group_of(scope, group) for group in await groups.list_groups(scope.backend)]
+    return Listing(kind="KafkaConsumerGroupList", metadata=scope.listing("consumer-groups"), data=data)
+
+
+@router.get("/{group_id}")
+async def get_group(scope: InCluster, group_id: str) -> ConsumerGroup:
+    """Describes a group."""
+    return group_of(scope, await groups.describe(scope.backend, group_id))
+
+
+@router.delete("/{group_id}", status_code=HTTPStatus.NO_CONTENT)
+async def delete_group(scope: InCluster, group_id: str) -> None:
+    """Deletes an empty group with its offsets."""
+    await groups.delete(scope.backend, group_id)
+
+
+@router.get("/{group_id}/consumers")
+async def list_consumers(scope: InCluster, group_id: str) -> Listing[Consumer]:
+    """Lists a group's members."""
+    group = await groups.describe(scope.backend, group_id)
+    data = [consumer_of(scope, group_id, member) for member in group.members]
+    here = scope.listing("consumer-groups", group_id, "consumers")
+    return Listing(kind="KafkaConsumerList", metadata=here, data=data)
+
+
+@router.get("/{group_id}/consumers/{consumer_id}")
+async def get_consumer(scope: InCluster, group_id: str, consumer_id: str) -> Consumer:
+    """Describes a member."""
+    return consumer_of(scope, group_id, await _member(scope, group_id, consumer_id))
+
+
+@router.get("/{group_id}/consumers/{consumer_id}/assignments")
+async def list_assignments(scope: InCluster, group_id: str, consumer_id: str) -> Listing[Assignment]:
+    """Lists what a member reads."""
+    member = await _member(scope, group_id, consumer_id)
+    here = ("consumer-groups", group_id, "consumers", consumer_id, "assignments")
+    data = [
+        Assignment(
+            metadata=scope.metadata(*here, f"{topic}-{partition}"),
+            cluster_id=scope.cluster_id,
+            consumer_group_id=group_id,
+            consumer_id=consumer_id,
+            topic_name=topic,
+            partition_id=partition,
+            partition=scope.link("topics", topic, "partitions", partition),
+            lag=scope.link("consumer-groups", group_id, "lags"),
+        )
+        for topic, partition in sorted(member.partitions)
+    ]
+    return Listing(kind="KafkaConsumerAssignmentList", metadata=scope.listing(*here), data=data)
+
+
+@router.get("/{group_id}/lags")
+async def list_lags(scope: InCluster, group_id: str) -> Listing[Lag]:
+    """Lists how far the group is behind, by partition."""
+    rows = await groups.lags(scope.backend, await groups.describe(scope.backend, group_id))
+    data = [lag_of(scope, group_id, row) for row in rows]
+    here = scope.listing("consumer-groups", group_id, "lags")
+    return Listing(kind="KafkaConsumerLagList", metadata=here, data=data)
+
+
+@router.get("/{group_id}/lag-summary")
+async def get_lag_summary(scope: InCluster, group_id: str) -> LagSummary:
+    """Sums up how far the group is behind."""
+    rows = await groups.lags(scope.backend, await groups.describe(scope.backend, group_id))
+    return summary_of(scope, group_id, rows)

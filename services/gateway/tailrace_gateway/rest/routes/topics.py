@@ -1,0 +1,136 @@
+"""Topics, their partitions and replicas."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi import APIRouter, Response
+
+from tailrace.metadata.image import PartitionImage
+from tailrace_gateway.rest.errors import unknown_topic
+from tailrace_gateway.rest.kafka import topics
+from tailrace_gateway.rest.models import Listing, MorePartitions, NewTopic, Partition, Replica, Topic
+from tailrace_gateway.rest.scope import INTERNAL_TOPICS, InCluster, Scope
+
+router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
+
+
+def topic_resource(scope: Scope, name: str, topic_id: object, partitions_count: int, replication_factor: int) -> Topic:
+    """A topic as a resource."""
+    here = ("topics", name)
+    return Topic(
+        metadata=scope.metadata(*here),
+        cluster_id=scope.cluster_id,
+        topic_name=name,
+        topic_id=str(topic_id),
+        is_internal=name in INTERNAL_TOPICS,
+        replication_factor=replication_factor,
+        partitions_count=partitions_count,
+        partitions=scope.link(*here, "partitions"),
+        configs=scope.link(*here, "configs"),
+        partition_reassignments=scope.link(*here, "partitions", "-", "reassignment"),
+    )
+
+
+def topic_of(scope: Scope, name: str) -> Topic:
+    """An existing topic as a resource, or 404."""
+    topic = scope.topic(name)
+    factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+    return topic_resource(scope, name, topic.topic_id, len(topic.partitions), factor)
+
+
+def partition_of(scope: Scope, name: str, index: int, partition: PartitionImage) -> Partition:
+    """A partition as a resource."""
+    here = ("topics", name, "partitions", index)
+    leader = partition.leader
+    return Partition(
+        metadata=scope.metadata(*here),
+        cluster_id=scope.cluster_id,
+        topic_name=name,
+        partition_id=index,
+        leader=None if leader < 0 else scope.link(*here, "replicas", leader),
+        replicas=scope.link(*here, "replicas"),
+        reassignment=scope.link(*here, "reassignment"),
+    )
+
+
+def replica_of(scope: Scope, name: str, index: int, partition: PartitionImage, broker_id: int) -> Replica:
+    """A replica as a resource."""
+    return Replica(
+        metadata=scope.metadata("topics", name, "partitions", index, "replicas", broker_id),
+        cluster_id=scope.cluster_id,
+        topic_name=name,
+        partition_id=index,
+        broker_id=broker_id,
+        is_leader=broker_id == partition.leader,
+        is_in_sync=broker_id in partition.isr,
+        broker=scope.link("brokers", broker_id),
+    )
+
+
+def _partition(scope: Scope, name: str, index: int) -> PartitionImage:
+    partition = scope.image.partition(name, index)
+    if partition is None:
+        raise unknown_topic()
+    return partition
+
+
+@router.get("")
+async def list_topics(scope: InCluster) -> Listing[Topic]:
+    """Lists all topics, internal ones too."""
+    data = [topic_of(scope, name) for name in sorted(scope.image.topics)]
+    return Listing(kind="KafkaTopicList", metadata=scope.listing("topics"), data=data)
+
+
+@router.post("", status_code=HTTPStatus.CREATED)
+async def create_topic(scope: InCluster, wanted: NewTopic, response: Response) -> Topic:
+    """Creates a topic; with validate_only nothing happens and the status is 200."""
+    made = await topics.create(scope.backend, wanted)
+    if wanted.validate_only:
+        response.status_code = HTTPStatus.OK
+    resource = topic_resource(scope, wanted.topic_name, made.topic_id, made.num_partitions, made.replication_factor)
+    response.headers["Location"] = resource.metadata.self_
+    return resource
+
+
+@router.get("/{topic_name}")
+async def get_topic(scope: InCluster, topic_name: str) -> Topic:
+    """Describes a topic."""
+    return topic_of(scope, topic_name)
+
+
+@router.patch("/{topic_name}")
+async def add_partitions(scope: InCluster, topic_name: str, wanted: MorePartitions) -> Topic:
+    """Raises the number of partitions."""
+    topic = topic_of(scope, topic_name)
+    await topics.grow(scope.backend, topic_name, wanted.partitions_count)
+    return topic.model_copy(update={"partitions_count": wanted.partitions_count})
+
+
+@router.delete("/{topic_name}", status_code=HTTPStatus.NO_CONTENT)
+async def delete_topic(scope: InCluster, topic_name: str) -> None:
+    """Deletes a topic with all its records."""
+    await topics.delete(scope.backend, topic_name)
+
+
+@router.get("/{topic_name}/partitions")
+async def list_partitions(scope: InCluster, topic_name: str) -> Listing[Partition]:
+    """Lists a topic's partitions."""
+    partitions = scope.topic(topic_name).partitions
+    data = [partition_of(scope, topic_name, index, partition) for index, partition in enumerate(partitions)]
+    return Listing(kind="KafkaPartitionList", metadata=scope.listing("topics", topic_name, "partitions"), data=data)
+
+
+@router.get("/{topic_name}/partitions/{partition_id}")
+async def get_partition(scope: InCluster, topic_name: str, partition_id: int) -> Partition:
+    """Describes a partition."""
+    return partition_of(scope, topic_name, partition_id, _partition(scope, topic_name, partition_id))
+
+
+@router.get("/{topic_name}/partitions/{partition_id}/replicas")
+async def list_replicas(scope: InCluster, topic_name: str, partition_id: int) -> Listing[Replica]:
+    """Lists a partition's replicas."""
+    partition = _partition(scope, topic_name, partition_id)
+    data = [replica_of(scope, topic_name, partition_id, partition, node) for node in partition.replicas]
+    here = scope.listing("topics", topic_name, "partitions", partition_id, "replicas")
+    return Listing(kind="KafkaReplicaList", metadata=here, data=data)

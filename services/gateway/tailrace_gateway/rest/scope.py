@@ -1,0 +1,91 @@
+"""One request's surroundings: the backend, the cluster, and the addresses of resources as this caller sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import Depends, Request
+
+from tailrace.clock import Clock
+from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.errors import not_found, unknown_topic
+from tailrace_gateway.rest.models import Link, ListMetadata, Metadata
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+Part = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the app was built with."""
+
+    backend: AdminBackend
+    clock: Clock
+    random: Random
+
+
+class Scope:
+    """Builds links below /v3/clusters/<this cluster>."""
+
+    def __init__(self, services: Services, image: MetadataImage, base_url: str) -> None:
+        self.backend = services.backend
+        self.clock = services.clock
+        self.random = services.random
+        self.image = image
+        self.cluster_id = image.cluster_id
+        self.root = f"{base_url.rstrip('/')}/v3/clusters"
+
+    def url(self, *parts: Part) -> str:
+        """The address of what these path parts name."""
+        return "/".join([self.root, *(quote(str(part), safe="") for part in (self.cluster_id, *parts))])
+
+    def link(self, *parts: Part) -> Link:
+        """A link to it."""
+        return Link(related=self.url(*parts))
+
+    def metadata(self, *parts: Part) -> Metadata:
+        """The metadata of one resource; parts are collection, id, collection, id …"""
+        names = [part if at % 2 else f"{str(part).removesuffix('s')}=" for at, part in enumerate(parts)]
+        if len(parts) % 2:
+            names[-1] = parts[-1]  # a single thing below its owner, as lag-summary
+        pairs = "".join(f"/{name}" if not at % 2 else str(name) for at, name in enumerate(names))
+        return Metadata(self_=self.url(*parts), resource_name=f"crn:///kafka={self.cluster_id}{pairs}")
+
+    def listing(self, *parts: Part) -> ListMetadata:
+        """The metadata of a list."""
+        return ListMetadata(self_=self.url(*parts))
+
+    def topic(self, name: str) -> TopicImage:
+        """The topic of that name, or 404."""
+        topic = self.image.topic(name)
+        if topic is None:
+            raise unknown_topic()
+        return topic
+
+
+def services_of(request: Request) -> Services:
+    """The app's services."""
+    services: Services = request.app.state.services
+    return services
+
+
+def any_cluster(request: Request) -> Scope:
+    """The scope of a request that names no cluster."""
+    services = services_of(request)
+    return Scope(services, services.backend.image(), str(request.base_url))
+
+
+def named_cluster(request: Request, cluster_id: str) -> Scope:
+    """The scope of a request that names this cluster; 404 for another."""
+    scope = any_cluster(request)
+    if cluster_id != scope.cluster_id:
+        raise not_found(f"Cluster {cluster_id} cannot be found.")
+    return scope
+
+
+AnyCluster = Annotated[Scope, Depends(any_cluster)]
+InCluster = Annotated[Scope, Depends(named_cluster)]

@@ -1,0 +1,23 @@
+"""The REST API in this process, over a cluster in memory."""
+
+import random
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tailrace.clock import ManualClock
+from tailrace_gateway.rest.app import create_app
+from tailrace_gateway.rest.memory_backend import MemoryBackend
+
+
+@pytest.fixture
+def backend() -> MemoryBackend:
+    return MemoryBackend(brokers=2)
+
+
+@pytest.fixture
+async def http(backend: MemoryBackend) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(create_app(backend, ManualClock(), random.Random(1)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        yield client
