@@ -1,0 +1,138 @@
+"""A broker without a controller: a metadata follower's twin that a test moves by hand, and clients of its listener."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from tailrace.config import Config
+from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.net.client import Client
+from tailrace.net.context import Identity
+from tailrace.records.record import Record, build
+from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.role import Environment
+from tailrace.wire.messages import FetchRequest, ProduceRequest
+from tailrace_broker import app
+from tailrace_broker.broker import Broker
+from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.storage import Storage
+
+TOPIC_ID, OTHER_ID, OFFSETS_ID = UUID(int=5), UUID(int=6), UUID(int=7)
+CLIENT = Identity(client_host="10.1.1.1", listener="CLIENT", advertised_host="front", base_port=9092, node_id=0)
+
+
+class FollowerTwin:
+    """The metadata follower as the broker sees it; `move` is the controller's part."""
+
+    stale = False
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self._subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []
+
+    def subscribe(self, callback: Callable[[MetadataImage, MetadataImage], None]) -> None:
+        self._subscribers.append(callback)
+
+    async def ask_controller(self, message: Any, timeout_ms: float) -> Any:
+        raise TimeoutError
+
+    def move(self, **changes: Any) -> None:
+        old, self.image = self.image, replace(self.image, **changes)
+        for callback in self._subscribers:
+            callback(old, self.image)
+
+
+def topic(name: str, topic_id: UUID, *leaders: int) -> TopicImage:
+    return TopicImage(name, topic_id, tuple(PartitionImage((n,), (n,), n, 3, 0) for n in leaders))
+
+
+def image(**configs: str) -> MetadataImage:
+    """Topic t: partitions 0 and 1 here, 2 on node 1; __consumer_offsets-0 here, its shard in epoch 5."""
+    topics = {t.name: t for t in (topic("t", TOPIC_ID, 0, 0, 1), topic("__consumer_offsets", OFFSETS_ID, 0))}
+    return MetadataImage(
+        cluster_id="c",
+        topics=topics,
+        topic_names={t.topic_id: t.name for t in topics.values()},
+        shards={("__consumer_offsets", 0): ShardImage("__consumer_offsets", 0, 0, 5)},
+        configs={(2, "t"): configs} if configs else {},
+    )
+
+
+class Running:
+    """A broker, its follower twin, and clients: `service` is another Tailrace service, `client` a relayed one."""
+
+    def __init__(self, broker: Broker, follower: FollowerTwin, address: Any) -> None:
+        self.broker = broker
+        self.follower = follower
+        self.address = address
+        self.service = Client(address, "service")
+        self.client = Client(address, "client", CLIENT)
+
+    async def produce(self, partition: int, *batches: bytes, version: int = 12, acks: int = 1, name: str = "t") -> Any:
+        """One request per batch, pipelined; returns the partition answers."""
+        rows = []
+        for batch in batches:
+            data = ProduceRequest.TopicProduceData
+            row = data.PartitionProduceData(index=partition, records=batch)
+            request = ProduceRequest(
+                transactional_id=None,
+                acks=acks,
+                timeout_ms=1000,
+                topic_data=[data(name=name, topic_id=TOPIC_ID, partition_data=[row])],
+            )
+            answer = await self.client.ask(request, timeout_ms=5000, version=version)
+            rows.append(answer.responses[0].partition_responses[0])
+        return rows[0] if len(rows) == 1 else rows
+
+    def fetch_request(self, partition: int, offset: int, **fields: Any) -> FetchRequest:
+        want = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=fields.pop("partition_max_bytes", 1 << 20)
+        )
+        return FetchRequest(
+            max_wait_ms=fields.pop("max_wait_ms", 0),
+            min_bytes=fields.pop("min_bytes", 1),
+            max_bytes=fields.pop("max_bytes", 1 << 20),
+            topics=[FetchRequest.FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[want])],
+            rack_id="",
+            **fields,
+        )
+
+    async def fetch(self, partition: int, offset: int, *, version: int = 12, **fields: Any) -> Any:
+        answer = await self.client.ask(
+            self.fetch_request(partition, offset, **fields), timeout_ms=10_000, version=version
+        )
+        return answer.responses[0].partitions[0]
+
+
+def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> bytes:
+    return bytes(build([Record(timestamp=timestamp, value=value) for value in values], **fields))
+
+
+@asynccontextmanager
+async def running(path: Path, metadata: MetadataImage | None = None, **settings: str) -> AsyncIterator[Running]:
+    overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
+    config = Config.load("broker", overrides=overrides)
+    clock, log = SystemClock(), structlog.get_logger()
+    environment = Environment(clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry())
+    follower: Any = FollowerTwin(metadata or image())
+    with app.open_log_dirs(config, environment, "c") as dirs:
+        metrics = BrokerMetrics(environment.registry)
+        storage = Storage(dirs, config, clock.wall_ms)
+        broker = Broker(config, clock, environment.random, storage=storage, follower=follower, metrics=metrics)
+        async with app.open_listener(broker, config, environment) as (server, _, _):
+            running = Running(broker, follower, server.addresses[-1])
+            try:
+                yield running
+            finally:
+                await running.client.close()
+                await running.service.close()
+        storage.close(1)

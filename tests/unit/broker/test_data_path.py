@@ -1,0 +1,387 @@
+"""Produce, Fetch and their neighbours against a broker on a Unix socket, as tables of request -> answer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.broker import (
+    OFFSETS_ID,
+    TOPIC_ID,
+    Running,
+    batch,
+    image,
+    running,
+    topic,
+)
+from tailrace.errors import ErrorCode
+from tailrace.net.client import Disconnected
+from tailrace.records.record import iterate_all
+from tailrace.wire import codec
+from tailrace.wire.messages import (
+    DeleteRecordsRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    FenceShardRequest,
+    FetchRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+)
+from tailrace.wire.produce import encode_internal_produce
+
+
+def values(records: Any) -> list[bytes | None]:
+    return [record.value for record in iterate_all(bytes(records or b""))]
+
+
+@pytest.mark.parametrize("version", [3, 7, 8, 9, 12, 13])
+async def test_what_is_produced_is_fetched(tmp_path: Path, version: int) -> None:
+    async with running(tmp_path) as broker:
+        row = await broker.produce(0, batch(b"a", b"b"), version=version)
+        assert (row.error_code, row.base_offset) == (0, 0)
+        row = await broker.produce(0, batch(b"c"), version=version)
+        assert row.base_offset == 2
+        fetched = await broker.fetch(0, 0, version=13 if version == 13 else 4)
+        assert values(fetched.records) == [b"a", b"b", b"c"]
+        assert fetched.high_watermark == fetched.last_stable_offset == 3
+
+
+@pytest.mark.parametrize(
+    ("partition", "version", "code"),
+    [
+        (2, 9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (9, 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (-1, 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+async def test_a_partition_that_is_not_led_here_is_refused(
+    tmp_path: Path, partition: int, version: int, code: ErrorCode
+) -> None:
+    async with running(tmp_path) as broker:
+        assert (await broker.produce(partition, batch(b"a"), version=version)).error_code == code
+        assert (await broker.fetch(partition, 0)).error_code == code
+
+
+async def test_leader_hints_name_the_new_leader_as_the_client_knows_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        data = ProduceRequest.TopicProduceData
+        row = data.PartitionProduceData(index=2, records=batch(b"a"))
+        request = ProduceRequest(acks=1, timeout_ms=1, topic_data=[data(name="t", partition_data=[row])])
+        answer = await broker.client.ask(request, timeout_ms=5000, version=12)
+        hint = answer.responses[0].partition_responses[0].current_leader
+        assert (hint.leader_id, hint.leader_epoch) == (1, 3)
+        assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [(1, "front", 9093)]
+        answer = await broker.client.ask(broker.fetch_request(2, 0), timeout_ms=5000, version=17)
+        assert answer.responses[0].partitions[0].current_leader.leader_id == 1
+        assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [(1, "front", 9093)]
+
+
+@pytest.mark.parametrize(
+    ("acks", "transactional_id", "code"),
+    [
+        (2, None, ErrorCode.INVALID_REQUIRED_ACKS),
+        (-2, None, ErrorCode.INVALID_REQUIRED_ACKS),
+        (-1, "tx", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    ],
+)
+async def test_a_produce_that_cannot_be_promised_is_refused(
+    tmp_path: Path, acks: int, transactional_id: str | None, code: ErrorCode
+) -> None:
+    async with running(tmp_path) as broker:
+        data = ProduceRequest.TopicProduceData
+        row = data.PartitionProduceData(index=0, records=batch(b"a"))
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=1,
+            topic_data=[data(name="t", partition_data=[row])],
+        )
+        answer = await broker.client.ask(request, timeout_ms=5000, version=9)
+        assert answer.responses[0].partition_responses[0].error_code == code
+        assert (await broker.fetch(0, 0)).high_watermark == 0
+
+
+def damaged(at: int, value: int) -> bytes:
+    data = bytearray(batch(b"abcdefgh"))
+    data[at] = value
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (damaged(70, 0xEE), ErrorCode.CORRUPT_MESSAGE),
+        (damaged(16, 1), ErrorCode.INVALID_RECORD),
+        (batch(b"a")[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch(b"a") + batch(b"b"), ErrorCode.INVALID_RECORD),
+        (batch(b"a", control=True), ErrorCode.INVALID_RECORD),
+        (batch(b"x" * 2000), ErrorCode.MESSAGE_TOO_LARGE),
+    ],
+    ids=["crc", "magic", "short", "empty", "two-batches", "control", "too-large"],
+)
+async def test_a_bad_batch_is_refused_and_its_neighbours_are_not(
+    tmp_path: Path, records: bytes, code: ErrorCode
+) -> None:
+    async with running(tmp_path, image(**{"max.message.bytes": "1000"})) as broker:
+        bad, good = await asyncio.gather(broker.produce(0, records), broker.produce(0, batch(b"good")))
+        assert bad.error_code == code
+        assert (good.error_code, good.base_offset) == (0, 0)
+
+
+async def test_many_pipelined_requests_are_answered_in_order_with_dense_offsets(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        rows = await asyncio.gather(*(broker.produce(i % 2, batch(b"%d" % i)) for i in range(100)))
+        assert [row.base_offset for row in rows] == [i // 2 for i in range(100)]
+
+
+async def test_a_duplicate_of_an_idempotent_batch_gets_the_first_offset(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        first = batch(b"a", b"b", producer_id=9, producer_epoch=0, base_sequence=0)
+        second = batch(b"c", producer_id=9, producer_epoch=0, base_sequence=2)
+        rows = await broker.produce(0, first, second, first)
+        assert [(row.error_code, row.base_offset) for row in rows] == [(0, 0), (0, 2), (0, 0)]
+        gap = batch(b"d", producer_id=9, producer_epoch=0, base_sequence=7)
+        assert (await broker.produce(0, gap)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert values((await broker.fetch(0, 0)).records) == [b"a", b"b", b"c"]
+
+
+async def test_acks_zero_gets_no_answer_and_an_error_closes_the_connection(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        data = ProduceRequest.TopicProduceData
+
+        def request(partition: int) -> ProduceRequest:
+            row = data.PartitionProduceData(index=partition, records=batch(b"a"))
+            return ProduceRequest(acks=0, timeout_ms=1, topic_data=[data(name="t", partition_data=[row])])
+
+        frame = codec.encode_request(request(0), 9, 1, "c")
+        wire = await broker.client._connected()
+        wire.transport.write(frame)
+        assert (await broker.fetch(0, 0, max_wait_ms=5000)).high_watermark == 1
+        wire.transport.write(codec.encode_request(request(2), 9, 2, "c"))
+        with pytest.raises(Disconnected):
+            await broker.fetch(0, 0, max_wait_ms=5000, min_bytes=1 << 20)
+
+
+async def test_internal_topics_take_appends_from_their_owner_only(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        row = await broker.produce(0, batch(b"a"), name="__consumer_offsets")
+        assert row.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def internal_produce(broker: Running, shard_epoch: int) -> int:
+    frame = encode_internal_produce(
+        13, 1, "coordinator", OFFSETS_ID.bytes, 0, batch(b"v"), shard_epoch=shard_epoch, timeout_ms=100
+    )
+    answer = await broker.service.ask_frame(frame[4:], timeout_ms=5000)
+    body = codec.decode_response(0, 13, codec.response_body(0, 13, answer[4:]))
+    return int(body.responses[0].partition_responses[0].error_code)
+
+
+async def fence(broker: Running, shard_epoch: int) -> Any:
+    request = FenceShardRequest(topic_id=OFFSETS_ID, partition=0, shard_epoch=shard_epoch, coordinator_id=1)
+    return await broker.service.ask(request, timeout_ms=5000)
+
+
+async def test_an_older_shard_epoch_is_fenced_also_after_a_restart(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        assert await internal_produce(broker, 4) == ErrorCode.NOT_COORDINATOR  # the image says 5
+        assert await internal_produce(broker, 5) == 0
+        assert (await fence(broker, 7)).barrier_offset == 1
+        assert await internal_produce(broker, 6) == ErrorCode.NOT_COORDINATOR
+        assert (await fence(broker, 6)).error_code == ErrorCode.NOT_COORDINATOR
+        assert await internal_produce(broker, 7) == 0
+    async with running(tmp_path) as broker:
+        assert await internal_produce(broker, 6) == ErrorCode.NOT_COORDINATOR  # the barrier in the log says 7
+        assert await internal_produce(broker, 7) == 0
+
+
+async def test_a_fetch_waits_for_data_and_is_woken_by_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        waiting = asyncio.create_task(broker.fetch(0, 0, max_wait_ms=60_000))
+        await broker.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        other = Running(broker.broker, broker.follower, broker.address)
+        await other.produce(0, batch(b"news"))
+        assert values((await waiting).records) == [b"news"]
+        await other.client.close()
+        assert len(broker.broker.purgatory) == 0
+
+
+async def test_a_fetch_below_min_bytes_is_an_empty_success_at_its_timeout(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        row = await broker.fetch(0, 0, max_wait_ms=30, min_bytes=1)
+        assert (row.error_code, bytes(row.records or b"")) == (0, b"")
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 10**12])
+async def test_an_offset_outside_the_log_is_out_of_range_at_once(tmp_path: Path, offset: int) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a", b"b"))
+        row = await broker.fetch(0, offset, max_wait_ms=60_000)
+        assert row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_mid_batch_offset_returns_the_whole_batch_and_one_batch_passes_any_limit(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a", b"b", b"c"), batch(b"d"))
+        row = await broker.fetch(0, 1, max_bytes=1, partition_max_bytes=1)
+        assert values(row.records) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(2, ErrorCode.FENCED_LEADER_EPOCH), (3, 0), (4, ErrorCode.UNKNOWN_LEADER_EPOCH), (-1, 0)]
+)
+async def test_a_clients_leader_epoch_is_checked(tmp_path: Path, epoch: int, code: int) -> None:
+    async with running(tmp_path) as broker:
+        request = broker.fetch_request(0, 0)
+        request.topics[0].partitions[0].current_leader_epoch = epoch
+        answer = await broker.client.ask(request, timeout_ms=5000, version=12)
+        assert answer.responses[0].partitions[0].error_code == code
+
+
+async def test_an_incremental_fetch_names_only_what_has_news(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        request = broker.fetch_request(0, 0, session_id=0, session_epoch=0)
+        want = FetchRequest.FetchTopic.FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=1 << 20)
+        request.topics[0].partitions.append(want)
+        full = await broker.client.ask(request, timeout_ms=5000, version=12)
+        assert len(full.responses[0].partitions) == 2
+        await broker.produce(1, batch(b"x"))
+
+        def again(epoch: int) -> FetchRequest:
+            return FetchRequest(
+                max_wait_ms=0,
+                min_bytes=1,
+                max_bytes=1 << 20,
+                session_id=full.session_id,
+                session_epoch=epoch,
+                topics=[],
+            )
+
+        news = await broker.client.ask(again(1), timeout_ms=5000, version=12)
+        assert [p.partition_index for t in news.responses for p in t.partitions] == [1]
+        wrong = await broker.client.ask(again(9), timeout_ms=5000, version=12)
+        assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+async def list_offset(broker: Running, timestamp: int, version: int = 11) -> tuple[int, int, int]:
+    row = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+        partition_index=0, timestamp=timestamp, current_leader_epoch=-1
+    )
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[row])]
+    )
+    answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.offset, found.timestamp
+
+
+async def test_offsets_are_found_by_time_and_at_both_ends(tmp_path: Path) -> None:
+    start = 1_700_000_000_000
+    async with running(tmp_path) as broker:
+        for i in range(5):
+            await broker.produce(0, batch(b"%d" % i, timestamp=start + i * 100))
+        assert await list_offset(broker, -2) == (0, 0, -1)
+        assert await list_offset(broker, -1) == (0, 5, -1)
+        assert await list_offset(broker, -3) == (0, 4, start + 400)
+        assert await list_offset(broker, -4) == (0, 0, -1)
+        assert await list_offset(broker, -5) == (0, -1, -1)
+        assert await list_offset(broker, start + 150) == (0, 2, start + 200)
+        assert await list_offset(broker, start + 10_000) == (0, -1, -1)
+        assert (await list_offset(broker, -3, version=6))[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "low"),
+    [(1, 0, 1), (-1, 0, 3), (3, 0, 3), (4, ErrorCode.OFFSET_OUT_OF_RANGE, -1), (-2, ErrorCode.OFFSET_OUT_OF_RANGE, -1)],
+)
+async def test_records_are_deleted_up_to_the_high_watermark(tmp_path: Path, offset: int, code: int, low: int) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"), batch(b"b"), batch(b"c"))
+        topic_row = DeleteRecordsRequest.DeleteRecordsTopic
+        row = topic_row.DeleteRecordsPartition(partition_index=0, offset=offset)
+        request = DeleteRecordsRequest(topics=[topic_row(name="t", partitions=[row])], timeout_ms=1000)
+        answer = await broker.client.ask(request, timeout_ms=5000)
+        found = answer.topics[0].partitions[0]
+        assert (found.error_code, found.low_watermark) == (code, low)
+        if not code:
+            assert (await list_offset(broker, -2))[1] == low
+
+
+async def test_the_end_of_a_leader_epoch_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"), batch(b"b"))
+        one = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        row = one.OffsetForLeaderPartition(partition=0, current_leader_epoch=3, leader_epoch=3)
+        request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[one(topic="t", partitions=[row])])
+        found = (await broker.client.ask(request, timeout_ms=5000)).topics[0].partitions[0]
+        assert (found.error_code, found.leader_epoch, found.end_offset) == (0, 3, 2)
+
+
+async def test_log_dirs_have_sizes_and_room(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a" * 500))
+        (found,) = (await broker.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        sizes = {(t.name, p.partition_index): p.partition_size for t in found.topics for p in t.partitions}
+        assert sizes["t", 0] > 500
+        assert found.total_bytes > found.usable_bytes > 0
+
+
+async def test_every_config_of_the_broker_is_described(tmp_path: Path) -> None:
+    async with running(tmp_path, num_partitions="7") as broker:
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        request = DescribeConfigsRequest(
+            resources=[resource(resource_type=4, resource_name="0", configuration_keys=None)], include_synonyms=True
+        )
+        (found,) = (await broker.service.ask(request, timeout_ms=5000)).results
+        entries = {entry.name: entry for entry in found.configs}
+        assert len(entries) > 200
+        assert (entries["num.partitions"].value, entries["num.partitions"].config_source) == ("7", 4)
+        request.resources[0].resource_name = "5"
+        assert (await broker.service.ask(request, timeout_ms=5000)).results[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_producer_ids_are_refused_retriably_while_no_controller_gives_a_block(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
+        answer = await broker.client.ask(request, timeout_ms=5000)
+        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_a_deleted_topic_wakes_its_fetches_and_loses_its_data(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"))
+        waiting = asyncio.create_task(broker.fetch(0, 1, max_wait_ms=60_000))
+        await broker.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        broker.follower.move(topics={}, topic_names={})
+        assert (await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        new = topic("t", TOPIC_ID.__class__(int=99), 0)
+        broker.follower.move(topics={"t": new}, topic_names={new.topic_id: "t"})
+        assert (await broker.fetch(0, 0)).high_watermark == 0
+
+
+async def test_acknowledged_records_survive_an_unclean_end(tmp_path: Path) -> None:
+    class PowerCut(Exception):
+        pass
+
+    with pytest.raises(PowerCut):
+        async with running(tmp_path) as broker:
+            await broker.produce(0, batch(b"a"), batch(b"b"))
+            raise PowerCut
+    async with running(tmp_path) as broker:
+        assert values((await broker.fetch(0, 0)).records) == [b"a", b"b"]
+
+
+async def test_a_changed_topic_config_holds_for_the_next_batch(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        assert (await broker.produce(0, batch(b"x" * 3000))).error_code == 0
+        broker.follower.move(configs={(2, "t"): {"max.message.bytes": "1000"}})
+        assert (await broker.produce(0, batch(b"x" * 3000))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+        broker.follower.move(configs={(4, ""): {"message.max.bytes": "5000"}})
+        assert (await broker.produce(0, batch(b"x" * 3000))).error_code == 0
+        assert (await broker.produce(0, batch(b"x" * 6000))).error_code == ErrorCode.MESSAGE_TOO_LARGE
