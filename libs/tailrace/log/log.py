@@ -22,7 +22,7 @@ from tailrace.log.producer_state import ProducerEntry, ProducerState
 from tailrace.log.reading import Slice, TimestampOffset
 from tailrace.log.recovery import recover
 from tailrace.log.retention import SegmentFacts, expendable
-from tailrace.log.segment import Segment
+from tailrace.log.segment import MAX_RELATIVE_OFFSET, Segment
 from tailrace.log.snapshots import load_producers, remove_snapshots, save_producers
 from tailrace.records.batch import (
     HEADER_SIZE,
@@ -40,7 +40,6 @@ from tailrace.records.batch import (
     validate_produced,
 )
 
-_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _MAX_PLACES: Final = 64
 _PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
@@ -70,7 +69,7 @@ class Flush:
         self.now_ms = now_ms
 
     def run(self) -> None:
-        """Returns when everything below offset is on the disk; after an OSError the log must be opened anew (KIP-858)."""
+        """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
         for file in self._files:
             file.sync()
         for directory in self._directories:
@@ -268,7 +267,7 @@ class Log:
             header[8] - active.first_timestamp > self._segment_ms
             or len(active.offset_index) >= self._max_index_entries
             or len(active.time_index) >= self._max_time_index_entries
-            or header[0] + header[6] - active.base_offset > _MAX_RELATIVE_OFFSET
+            or header[0] + header[6] - active.base_offset > MAX_RELATIVE_OFFSET
         )
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:

@@ -9,7 +9,7 @@ from tailrace.errors import ApiError
 from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, parse_epochs
 from tailrace.log.filesystem import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs
-from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, SUFFIXES, TIME_INDEX_SUFFIX, Segment
+from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, MAX_RELATIVE_OFFSET, SUFFIXES, TIME_INDEX_SUFFIX, Segment
 from tailrace.records.batch import validate
 
 DELETED_SUFFIX: Final = ".deleted"
@@ -144,7 +144,8 @@ def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -
             header = validate(data)
         except ApiError:
             break
-        if header.base_offset < next_offset or header.last_offset_delta < 0:
+        # The base offset lies outside the CRC: one that its segment could not hold was damaged.
+        if not next_offset <= header.base_offset <= header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
             break
         epochs.assign(header.partition_leader_epoch, header.base_offset)
         segment.note(header, position)

@@ -15,6 +15,7 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index entry can say
 
 _PLACE: Final = Struct(">qi11xi")  # base offset, batch length, last offset delta
 _WALK_BYTES: Final = 8 * 1024

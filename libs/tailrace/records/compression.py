@@ -93,7 +93,7 @@ def _compress_xerial(data: memoryview) -> bytes:
 
 def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_block(data, max_bytes)
+        return _decompress_block(data, 0, max_bytes)
     output = bytearray()
     position = len(_XERIAL_HEADER)
     while position < len(data):
@@ -103,14 +103,14 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         position += _INT.size
         if not 0 < length <= len(data) - position:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a snappy block does not fit its bytes")
-        output += _decompress_block(data[position : position + length], max_bytes - len(output))
+        output += _decompress_block(data[position : position + length], len(output), max_bytes)
         position += length
     return bytes(output)
 
 
-def _decompress_block(block: memoryview, max_bytes: int) -> bytes:
+def _decompress_block(block: memoryview, done: int, max_bytes: int) -> bytes:
     size = cramjam.snappy.decompress_raw_len(block)
-    if size > max_bytes:
+    if done + size > max_bytes:
         raise _too_large(max_bytes)
     # An element of snappy has two bytes or more and stands for at most 64: the claim itself may be the bomb.
     if size > 64 * len(block):

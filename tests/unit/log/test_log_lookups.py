@@ -1,0 +1,45 @@
+"""ListOffsets: exact by timestamp also inside compressed batches and with timestamps out of order."""
+
+import random
+
+import pytest
+
+from support.logs import NOW, append, open_log, records_of, with_settings
+from tailrace.log.memory import MemoryFilesystem
+from tailrace.records.compression import Codec
+from tailrace.records.record import Record, build
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_timestamps_are_found_exactly_in_any_order_and_codec(seed: int) -> None:
+    choice = random.Random(seed)
+    log = open_log(MemoryFilesystem(), with_settings(segment_bytes=2000, index_interval_bytes=100))
+    for _ in range(40):
+        records = [Record(timestamp=choice.randrange(500), value=b"v") for _ in range(choice.randrange(1, 6))]
+        log.append([build(records, compression=choice.choice(list(Codec)))], 3, NOW)
+    log.advance_log_start_offset(choice.randrange(20))
+    everything = records_of(log)
+    for timestamp in range(0, 510, 7):
+        expected = next((record for record in everything if record.timestamp >= timestamp), None)
+        found = log.offset_for_timestamp(timestamp)
+        assert (found and found.offset) == (expected and expected.offset)
+        assert found is None or (found.leader_epoch == 3 and expected and found.timestamp == expected.timestamp)
+    newest = max(everything, key=lambda record: record.timestamp)
+    largest = log.offset_of_max_timestamp()
+    assert largest is not None and (largest.offset, largest.timestamp) == (newest.offset, newest.timestamp)
+
+
+def test_lookups_stop_at_the_high_watermark() -> None:
+    log = open_log(MemoryFilesystem())
+    for timestamp in (10, 50, 20, 90):
+        append(log, b"v", timestamp=timestamp)
+    assert log.offset_for_timestamp(60, max_offset=3) is None
+    largest = log.offset_of_max_timestamp(max_offset=3)
+    assert largest is not None and (largest.offset, largest.timestamp) == (1, 50)
+
+
+def test_an_empty_log_has_no_timestamps() -> None:
+    log = open_log(MemoryFilesystem())
+    assert log.offset_for_timestamp(0) is None
+    assert log.offset_of_max_timestamp() is None
+    assert log.max_timestamp == -1
