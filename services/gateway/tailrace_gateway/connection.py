@@ -39,8 +39,22 @@ class ClientLink(Link):
         self.owner_address: Address | None = None
         self.swept_bytes = (0, 0)  # what the last sweep saw
         self.quiet_ms = 0.0
+        self.torn_ms = 0.0  # how long the frame that is not whole has been coming, and its bytes since
+        self.torn_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._unmute: Cancellable | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is owed."""
+        return bool(self.slots) or self._task is not None or bool(self.pauses & MUTED)
+
+    @property
+    def waits_for_bytes(self) -> bool:
+        """Whether the client has begun a frame and we wait for the rest of it."""
+        if self._task is not None or self.pauses:
+            return False
+        return bool(self.tail) or not self.requests.between_frames
 
     # -- from the client ------------------------------------------------------------------------------------------
 
@@ -99,6 +113,7 @@ class ClientLink(Link):
     def _mute(self) -> None:
         if self._unmute is None and self.requests.between_frames:
             self.pause(MUTED)
+            self.gateway.throttled_ms += self.requests.throttle_time_ms
             self._unmute = self.gateway.clock.call_later(self.requests.throttle_time_ms, self._unmuted)
 
     def _unmuted(self) -> None:
@@ -151,6 +166,12 @@ class ClientLink(Link):
             self.requests.node_refused = True
         else:
             self.adopt_node(node)
+
+    def introduced(self, identity: Identity) -> None:
+        """An internal connection says for whom it speaks."""
+        self.identity = identity
+        self.node_id = identity.node_id
+        self.requests.table = self.gateway.table
 
     # -- from elsewhere -------------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from tailrace.net.dispatch import Handler, Service, answer_frame
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.header import parse_request_header
-from tailrace.wire.messages import CreateTopicsRequest
-from tailrace_gateway import absent, forward, groups
+from tailrace.wire.messages import CreateTopicsRequest, PreambleRequest, PreambleResponse
+from tailrace_gateway import absent, configs, forward, groups
 from tailrace_gateway.buffers import Pool
 from tailrace_gateway.connection import ClientLink
 from tailrace_gateway.handlers import HANDLERS, api_versions
@@ -100,6 +100,7 @@ class Gateway:
         self.background: set[asyncio.Task[None]] = set()
         self.closed_connections = 0
         self.answered_requests = [0] * 128
+        self.throttled_ms = 0
         self.relayed_bytes = [0, 0]  # from clients, to clients
         self._service = Service(self, handlers, APIS, log, internal=False, listener="CLIENT")
 
@@ -209,6 +210,8 @@ class Gateway:
         """The whole answer frame; None when the node has taken the request over after all or none is due."""
         if frame.route == Route.HERE:
             return await self._here(frame, connection)
+        if frame.key == ApiKey.DESCRIBE_CONFIGS:
+            return await configs.describe(self, connection, frame)
         if frame.route == Route.CONTROLLER:
             return await forward.to_controller(self, connection, frame)
         if frame.route == Route.COORDINATOR:
@@ -218,6 +221,8 @@ class Gateway:
         return await absent.wait_for_node(self, connection, frame)
 
     async def _here(self, frame: Frame, connection: ClientLink) -> bytes:
+        if frame.key == ApiKey.PREAMBLE:
+            return self._introduced(frame, connection)
         if frame.key == ApiKey.API_VERSIONS and frame.version > APIS[frame.key].max_version:
             return codec.encode_response(api_versions.unsupported(), 0, frame.correlation_id)
         data = memoryview(frame.data)[4:]
@@ -225,3 +230,20 @@ class Gateway:
         request = codec.decode_request(frame.key, frame.version, data[header.body_offset :])
         context = Context(frame.key, frame.version, frame.correlation_id, header.client_id, connection)
         return await answer_frame(self._service, request, context)
+
+    def _introduced(self, frame: Frame, connection: ClientLink) -> bytes:
+        """The preamble of a broker that relays for its clients: from here on this connection is theirs."""
+        request: PreambleRequest = forward.decoded(frame)  # type: ignore[assignment]
+        identity = Identity(**{name: getattr(request, name) for name in Identity._fields})
+        if identity.node_id < 0:
+            identity = identity._replace(node_id=self._node_of(identity))
+        connection.introduced(identity)
+        return codec.encode_response(PreambleResponse(error_code=ErrorCode.NONE), 0, frame.correlation_id)
+
+    def _node_of(self, identity: Identity) -> int:
+        """The broker whose CLIENT listener has the port that the client came by."""
+        for broker in self.image.brokers.values():
+            endpoint = broker.endpoint("CLIENT")
+            if endpoint is not None and endpoint.port == identity.base_port:
+                return broker.broker_id
+        return -1

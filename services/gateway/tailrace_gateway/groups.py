@@ -22,8 +22,8 @@ from tailrace.wire.refuse import refuse
 from tailrace_gateway import peek
 from tailrace_gateway.forward import NotSentError, UnansweredError, decoded, exchange, refusal
 from tailrace_gateway.relay import Frame
-from tailrace_gateway.shards import GROUP_METADATA_TOPIC, partition_for
-from tailrace_gateway.upstream import CLIENT_ID, address_of
+from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_epoch_of, shard_of
+from tailrace_gateway.upstream import CLIENT_ID
 
 if TYPE_CHECKING:
     from tailrace_gateway.connection import ClientLink
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 # Every client since 2016 takes NOT_COORDINATOR as "find the coordinator again", for every group API.
 _AWAY = ErrorCode.NOT_COORDINATOR
-
-
-class MovedError(ConnectionError):
-    """The shard got another owner while its old one was being asked."""
 
 
 async def to_coordinator(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
@@ -49,19 +45,6 @@ async def to_coordinator(gateway: Gateway, connection: ClientLink, frame: Frame)
     except (IndexError, ValueError) as bad:
         raise Malformed(f"api key {frame.key} version {frame.version} has no group id") from bad
     return await _relay(gateway, connection, frame, shard_of(gateway.image, group_id))
-
-
-def shard_of(image: MetadataImage, group_id: str) -> int:
-    """The group's partition of __consumer_offsets; -1 while there is no such topic."""
-    topic = image.topic(GROUP_METADATA_TOPIC)
-    return partition_for(group_id, len(topic.partitions)) if topic is not None and topic.partitions else -1
-
-
-def owner_address(image: MetadataImage, shard: int, boot_id: str) -> Address | None:
-    """Where the owner of a shard listens."""
-    found = image.shards.get((GROUP_METADATA_TOPIC, shard))
-    service = None if found is None else image.services.get(("coordinator", found.owner))
-    return None if service is None else address_of(service.endpoints, boot_id)
 
 
 async def _owner(gateway: Gateway, shard: int) -> Address | None:
@@ -83,8 +66,7 @@ async def _relay(gateway: Gateway, connection: ClientLink, frame: Frame, shard: 
     address = await _owner(gateway, shard)
     if address is None:
         return refusal(frame, _AWAY)
-    found = gateway.image.shards.get((GROUP_METADATA_TOPIC, shard))
-    connection.owner = (shard, found.shard_epoch if found is not None else -1)
+    connection.owner = (shard, shard_epoch_of(gateway.image, shard))
     connection.owner_address = address
     try:
         return await exchange(connection, address, frame.data, gateway.limits.connect_ms)
@@ -100,8 +82,7 @@ def owner_changed(connection: ClientLink, image: MetadataImage) -> None:
     if connection.owner is None or connection.owner_address is None:
         return
     shard, shard_epoch = connection.owner
-    found = image.shards.get((GROUP_METADATA_TOPIC, shard))
-    if found is None or found.shard_epoch != shard_epoch:
+    if shard_epoch_of(image, shard) != shard_epoch:
         open_exchange = connection.exchanges.pop(connection.owner_address, None)
         if open_exchange is not None:
             open_exchange.break_off()

@@ -15,8 +15,10 @@ from typing import Any
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
+from tailrace.net.server import bind_unix
 from tailrace_gateway.connection import ClientLink
 from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.routes import PREAMBLE_ONLY
 
 _BACKLOG = 1024
 _ACCEPTS = 64  # connections taken per wake-up, so that a storm of them does not starve the relays
@@ -43,6 +45,37 @@ def _bind(host: str, port: int) -> socket.socket:
             raise PortTakenError(error.errno, f"port {port} of {host} is taken by another program") from error
         raise
     return sock
+
+
+class InternalListener:
+    """The Unix socket by which brokers relay what is not theirs to answer (gateway.advertise=brokers)."""
+
+    def __init__(self, gateway: Gateway, path: str) -> None:
+        self.gateway = gateway
+        self.path = path
+        self._loop = asyncio.get_running_loop()
+        self._sock = bind_unix(path)
+        self._sock.listen(_BACKLOG)
+        self._sock.setblocking(False)
+        self._loop.add_reader(self._sock.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                sock, _ = self._sock.accept()
+            except OSError:
+                return
+            sock.setblocking(False)
+            connection = ClientLink(sock, self.gateway, Identity(listener="INTERNAL"))
+            connection.requests.table = PREAMBLE_ONLY
+            self.gateway.connections.add(connection)
+            connection.start()
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._sock.fileno())
+        self._sock.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
 
 
 class Listener:

@@ -69,6 +69,9 @@ class Row(NamedTuple):
     flexible_from: int
 
 
+# What an internal connection may say before it has said for whom it speaks.
+PREAMBLE_ONLY: Mapping[int, Row] = {int(ApiKey.PREAMBLE): Row(int(Route.HERE), 0, 0, FLEXIBLE_FROM[ApiKey.PREAMBLE])}
+
 Versions = Mapping[int, tuple[int, int]]
 
 

@@ -1,20 +1,29 @@
-"""Which shard a group belongs to: its partition of __consumer_offsets, as Apache Kafka computes it."""
+"""Who coordinates a group: its partition of __consumer_offsets and that shard's owner in the image."""
 
 from __future__ import annotations
+
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.state.partitioner import partition_for
+from tailrace_gateway.upstream import address_of
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 
 
-def java_hash(text: str) -> int:
-    """java.lang.String.hashCode: over UTF-16 code units, as a signed 32-bit number."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value & 0x80000000 else value
+def shard_of(image: MetadataImage, group_id: str) -> int:
+    """The group's partition of __consumer_offsets; -1 while there is no such topic."""
+    topic = image.topic(GROUP_METADATA_TOPIC)
+    return partition_for(group_id, len(topic.partitions)) if topic is not None and topic.partitions else -1
 
 
-def partition_for(group_id: str, partitions: int) -> int:
-    """abs(hash) % partitions, where the abs of the smallest int is 0 (Kafka's Utils.abs)."""
-    value = java_hash(group_id)
-    return 0 if value == -(1 << 31) else abs(value) % partitions
+def shard_epoch_of(image: MetadataImage, shard: int) -> int:
+    """The shard's epoch, -1 if nobody ever owned it."""
+    found = image.shards.get((GROUP_METADATA_TOPIC, shard))
+    return -1 if found is None else found.shard_epoch
+
+
+def owner_address(image: MetadataImage, shard: int, boot_id: str) -> Address | None:
+    """Where the owner of a shard listens."""
+    found = image.shards.get((GROUP_METADATA_TOPIC, shard))
+    service = None if found is None else image.services.get(("coordinator", found.owner))
+    return None if service is None else address_of(service.endpoints, boot_id)

@@ -125,7 +125,7 @@ async def test_a_client_that_never_reads_stops_the_node_instead_of_filling_memor
 
     peer.script = flood
     client = await world.client(receive_bytes=4096)
-    client.writer.transport.pause_reading()
+    client.reader._transport.pause_reading()  # type: ignore[attr-defined]
     client.send(codec.encode_request(m.FetchRequest(topics=[]), 12, 1, "test"))
     await stalled
     (connection,) = world.gateway.connections

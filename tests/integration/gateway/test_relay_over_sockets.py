@@ -1,6 +1,5 @@
 """The relay with real sockets: bytes pass as they come, order holds, nothing grows without bound."""
 
-
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import FindCoordinatorResponse
-from tailrace_gateway import groups
-from tailrace_gateway.shards import GROUP_METADATA_TOPIC
+from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_of
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
@@ -44,12 +43,12 @@ def _find(key: str, key_type: int, context: Context, gateway: Gateway) -> _Found
     if key_type != _GROUP:
         return _refused(ErrorCode.INVALID_REQUEST, f"Key type {key_type} is not served.")
     image = gateway.image
-    shard = groups.shard_of(image, key)
+    shard = shard_of(image, key)
     if shard < 0:
         gateway.create_group_metadata_topic()
         return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_METADATA_TOPIC} is being created.")
     broker = image.brokers.get(image.leader(GROUP_METADATA_TOPIC, shard))
-    if broker is None or broker.fenced or groups.owner_address(image, shard, gateway.boot_id) is None:
+    if broker is None or broker.fenced or owner_address(image, shard, gateway.boot_id) is None:
         return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
     endpoint = gateway.endpoint_of(broker, context.connection.identity)
     if endpoint is None:

@@ -1,0 +1,90 @@
+"""What the REST API asks of the cluster: an in-process Kafka client that knows where everybody is from the image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.net.client import Client
+from tailrace.net.context import Identity
+from tailrace.wire.messages import ApiMessage
+from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_of
+from tailrace_gateway.upstream import address_of
+
+ASK_TIMEOUT_MS = 10_000
+CLIENT_ID = "tailrace-rest"
+
+
+class Admin:
+    """The gateway's AdminBackend. Raises TimeoutError, ConnectionError or ApiError as that says."""
+
+    def __init__(self, gateway: Gateway, node_address: Callable[[], tuple[str, int]]) -> None:
+        self._gateway = gateway
+        self._node_address = node_address
+        self._clients: dict[Address, Client] = {}
+
+    def image(self) -> MetadataImage:
+        return self._gateway.image
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
+        try:
+            await self._gateway.follower.wait_for(predicate, ASK_TIMEOUT_MS)
+        except TimeoutError:
+            return False
+        return True
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        """Host and port that a client at the admin port's host would be told."""
+        host, base_port = self._node_address()
+        broker = self._gateway.image.brokers.get(node_id)
+        identity = Identity(advertised_host=host, base_port=base_port, node_id=node_id)
+        found = None if broker is None else self._gateway.endpoint_of(broker, identity)
+        return found or (host, base_port + node_id)
+
+    async def ask_controller(self, message: ApiMessage, version: int | None = None) -> Any:
+        if version is None:
+            return await self._gateway.follower.ask_controller(message, ASK_TIMEOUT_MS)
+        address = self._gateway.follower.controller
+        if address is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller has answered yet.")
+        return await self._ask(address, message, version)
+
+    async def ask_broker(self, node_id: int, message: ApiMessage, version: int | None = None) -> Any:
+        broker = self._gateway.image.brokers.get(node_id)
+        address = None if broker is None else address_of(broker.endpoints, self._gateway.boot_id)
+        if broker is None or broker.fenced or address is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {node_id} is not there.")
+        return await self._ask(address, message, version)
+
+    async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:
+        image = self._gateway.image
+        address = owner_address(image, shard_of(image, group_id), self._gateway.boot_id)
+        if address is None:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "No coordinator owns the group's shard.")
+        return await self._ask(address, message, version)
+
+    async def ask_coordinators(self, message: ApiMessage, version: int | None = None) -> list[Any]:
+        image = self._gateway.image
+        shards: Mapping[tuple[str, int], Any] = image.shards
+        owners = [
+            owner_address(image, number, self._gateway.boot_id)
+            for topic, number in sorted(shards)
+            if topic == GROUP_METADATA_TOPIC
+        ]
+        if None in owners:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Some shards have no owner.")
+        return [await self._ask(address, message, version) for address in dict.fromkeys(owners) if address]
+
+    async def _ask(self, address: Address, message: ApiMessage, version: int | None) -> Any:
+        client = self._clients.get(address)
+        if client is None:
+            client = self._clients[address] = Client(address, CLIENT_ID)
+        return await client.ask(message, timeout_ms=ASK_TIMEOUT_MS, version=version)
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()

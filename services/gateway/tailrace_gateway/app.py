@@ -1,0 +1,196 @@
+"""Opens a gateway: metadata, node ports, the brokers' socket, registration, then the REST API; closed in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from tailrace.config import Config
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import Endpoint
+from tailrace.net.address import Address
+from tailrace.net.backoff import Backoff
+from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
+from tailrace.net.registration import Registration
+from tailrace.quota.leased_bucket import Terms
+from tailrace.runtime.role import Environment, Role
+from tailrace_gateway.admin import Admin
+from tailrace_gateway.gateway import Advertised, Gateway, Limits
+from tailrace_gateway.listener import InternalListener, Listener
+from tailrace_gateway.metrics import GatewayMetrics
+from tailrace_gateway.quotas import Quotas
+from tailrace_gateway.sweep import Sweep
+
+_QUOTA_WINDOW_MS = 1000.0
+_LEAVE_MS = 1000.0
+
+
+class OpenGateway:
+    """A gateway that runs; ready once it has an image with one broker that is not fenced."""
+
+    def __init__(self, gateway: Gateway, follower: MetadataFollower, addresses: dict[str, str]) -> None:
+        self.gateway = gateway
+        self.follower = follower
+        self.addresses = addresses
+        self.ready = asyncio.Event()
+        follower.subscribe(self._image_changed)
+        self._image_changed(follower.image, follower.image)
+
+    def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        if any(new.live_brokers()):
+            self.ready.set()
+
+    def health(self) -> dict[str, bool]:
+        """A stale image is no failure: the data plane goes on."""
+        return {"image": bool(self.follower.image.cluster_id)}
+
+
+def limits_of(config: Config) -> Limits:
+    """The bounds that have a config."""
+    return Limits(
+        max_frame_bytes=config.socket_request_max_bytes,
+        max_connections=config.max_connections,
+        idle_ms=config.connections_max_idle_ms,
+    )
+
+
+def advertised_of(config: Config) -> Advertised:
+    """What clients are told."""
+    return Advertised(
+        brokers=config.gateway_advertise == "brokers",
+        host=config.gateway_advertised_host,
+        port=config.gateway_advertised_port,
+        auto_create_topics=config.auto_create_topics_enable,
+    )
+
+
+@asynccontextmanager
+async def open_gateway(config: Config, environment: Environment) -> AsyncIterator[OpenGateway]:
+    """Yields once the node ports are bound."""
+    clock = environment.clock
+    async with AsyncExitStack() as stack:
+        name = f"gateway-{config.node_id}"
+        follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
+        terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, _QUOTA_WINDOW_MS)
+        quotas = Quotas(terms, config.quota_max_entries, clock)
+        gateway = Gateway(
+            follower,
+            clock,
+            environment.random,
+            environment.log,
+            quotas.meter_of,
+            limits_of(config),
+            advertised_of(config),
+            environment.boot_id,
+        )
+        stack.callback(close_connections, gateway)
+        listener = Listener(gateway, config.gateway_listen, config.gateway_port)
+        stack.callback(listener.close)
+        listener.open_node(0)
+        for changed in (quotas.image_changed, listener.image_changed, gateway.image_changed):
+            follower.subscribe(changed)
+            changed(MetadataImage(), follower.image)
+        sweep = Sweep(gateway)
+        stack.callback(sweep.close)
+        GatewayMetrics(environment.registry, gateway, lambda: follower.stale)
+        addresses = {"client": ",".join(listener.addresses)}
+        endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]
+        if environment.run_dir is not None:
+            internal = serve_brokers(gateway, config.node_id, environment.run_dir)
+            stack.callback(internal.close)
+            endpoints.append(Endpoint(f"UNIX-{environment.boot_id}", internal.path, 0))
+            addresses["internal"] = f"unix:{internal.path}"
+        await stack.enter_async_context(registered(config, environment, follower, endpoints))
+        admin = Admin(gateway, lambda: (listener.hosts[0], listener.base_port))
+        stack.push_async_callback(admin.close)
+        rest = Rest(admin, config, environment)
+        opened = OpenGateway(gateway, follower, addresses)
+        if config.admin_port:
+            addresses["admin"] = str(Address(config.gateway_listen[0], config.admin_port))
+            await stack.enter_async_context(background(rest.run_after(opened.ready)))
+        else:
+            addresses["admin"] = await rest.open(stack)
+        yield opened
+
+
+def serve_brokers(gateway: Gateway, node_id: int, run_dir: Path) -> InternalListener:
+    """The Unix socket for what brokers relay."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    return InternalListener(gateway, str(run_dir / f"gateway-{node_id}.sock"))
+
+
+class Rest:
+    """The REST API, imported late: FastAPI costs more than the rest of the gateway's start."""
+
+    def __init__(self, admin: Admin, config: Config, environment: Environment) -> None:
+        self._admin = admin
+        self._config = config
+        self._environment = environment
+
+    async def open(self, stack: AsyncExitStack) -> str:
+        """Binds the admin port and returns its address; raises OSError when it is taken."""
+        server = await asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.server")
+        hosts, port = self._config.gateway_listen, self._config.admin_port
+        opened = server.open_rest(hosts, port, self._admin, self._environment.clock, self._environment.random)
+        address: str = await stack.enter_async_context(opened)
+        return address
+
+    async def run_after(self, ready: asyncio.Event) -> None:
+        """Serves from when the data side is ready until cancelled."""
+        await ready.wait()
+        async with AsyncExitStack() as stack:
+            try:
+                await self.open(stack)
+            except OSError as taken:
+                self._environment.log.error("no REST API", port=self._config.admin_port, why=str(taken))
+                return
+            await asyncio.get_running_loop().create_future()
+
+
+@asynccontextmanager
+async def registered(
+    config: Config, environment: Environment, follower: MetadataFollower, endpoints: list[Endpoint]
+) -> AsyncIterator[None]:
+    """A member of the cluster while open; says goodbye at the end."""
+    registration = Registration(
+        follower,
+        environment.clock,
+        Backoff(environment.clock, environment.random),
+        environment.log,
+        role="gateway",
+        service_id=config.node_id,
+        incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
+        endpoints=endpoints,
+    )
+    async with background(registration.run()):
+        yield
+    await registration.leave(_LEAVE_MS)
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Runs a coroutine beside the body and cancels it after."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def close_connections(gateway: Gateway) -> None:
+    """Ends every client connection and what still runs for them."""
+    for connection in list(gateway.connections):
+        connection.close()
+    for task in list(gateway.background):
+        task.cancel()
+
+
+role = Role("gateway", open_gateway)
