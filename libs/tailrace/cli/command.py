@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from tailrace.cli.plan import ROLES
@@ -20,6 +21,10 @@ def main() -> None:
 
         run_role(find_role(command), arguments)
         return
+    if command == "demo":
+        from tailrace.cli.demo.command import main as run_demo
+
+        raise SystemExit(run_demo(arguments, dict(os.environ)))
     from tailrace.cli.daily import app
 
     app(prog_name="tailrace")

@@ -26,8 +26,10 @@ class Cluster:
     def __init__(
         self,
         *,
-        brokers: int = 1,
-        gateways: int = 1,
+        brokers: int | None = None,
+        gateways: int | None = None,
+        port: int = 0,
+        admin_port: int = 0,
         data_dir: Path | None = None,
         settings: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
@@ -37,14 +39,17 @@ class Cluster:
         """`settings` go to --set, `arguments` are further options of `up`; without data_dir it has a temporary one."""
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="tailrace-")
         self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
-        self._command = [*command, "--json", "--until-eof", "--data", str(self.data_dir), "--port", "0"]
-        self._command += ["--admin-port", "0", "--brokers", str(brokers), "--gateways", str(gateways), *arguments]
+        self._command = [*command, "--json", "--until-eof", "--data", str(self.data_dir), "--port", str(port)]
+        self._command += ["--admin-port", str(admin_port), *arguments]
+        for option, count in (("--brokers", brokers), ("--gateways", gateways)):
+            self._command += [option, str(count)] if count else []
         for key, value in (settings or {}).items():
             self._command += ["--set", f"{key}={value}"]
         self._environ = environ
         self._process: subprocess.Popen[bytes] | None = None
         self._events: Events | None = None
         self.log_path = self.data_dir / "up.log"
+        self._log_start = 0
         self.bootstrap = ""
         self.admin = ""
 
@@ -66,7 +71,7 @@ class Cluster:
             ready = self.wait_for("all_ready", timeout_seconds=timeout_seconds)
         except (TimeoutError, ClusterDied) as error:
             self.stop()
-            raise type(error)(f"{error}\n{self.last_log()}") from None
+            raise type(error)(f"{self.last_log()}{error}") from None
         self.bootstrap = ready["bootstrap"]
         self.admin = ready["admin"]
 
@@ -75,6 +80,7 @@ class Cluster:
         assert self._process is None, "already started"
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
+            self._log_start = log.tell()
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -102,6 +108,11 @@ class Cluster:
         self._process = self._events = None
         return status
 
+    def wait(self) -> int:
+        """Waits until `up` ends by itself and returns its exit status."""
+        assert self._process is not None
+        return self._process.wait()
+
     def close(self) -> None:
         """Stops the cluster and removes its directory if that is a temporary one."""
         self.stop()
@@ -127,8 +138,8 @@ class Cluster:
         return found
 
     def last_log(self) -> str:
-        """The end of what all roles logged."""
-        return self.log_path.read_bytes()[-_LAST_LOG_BYTES:].decode(errors="replace")
+        """The end of what all roles logged since the start."""
+        return self.log_path.read_bytes()[self._log_start :][-_LAST_LOG_BYTES:].decode(errors="replace")
 
     # -- events and faults ----------------------------------------------------------------------------------------
 
