@@ -1,67 +1,84 @@
-"""Serves the REST API in the gateway's own event loop."""
+"""Serves the REST API in the gateway's own event loop. The port listens at once; FastAPI is imported in a thread later,
+so that the data path neither waits for it nor stops meanwhile. Requests that come before wait in the backlog.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from random import Random
 
-import uvicorn
-
 from tailrace.clock import Clock
-from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.backend import AdminBackend
 
-CONNECTIONS_MAX = 64
-HEADER_BYTES_MAX = 16 << 10
-KEEP_ALIVE_SECONDS = 10
 _BACKLOG = 64
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn that leaves the process's signals to the role."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 @asynccontextmanager
 async def open_rest(
-    hosts: Sequence[str], port: int, backend: AdminBackend, clock: Clock, random: Random
+    hosts: Sequence[str],
+    port: int,
+    backend: AdminBackend,
+    clock: Clock,
+    random: Random,
+    after: asyncio.Event | None = None,
 ) -> AsyncIterator[str]:
-    """Listens on all hosts at one port (0 picks one) and yields the first address as host:port.
+    """Listens on all hosts at one port (0 picks one) and yields the first address; serves once `after` is set.
 
     Raises OSError when the port is taken. Gateways of one host share the port, as they share their data ports.
     """
-    config = uvicorn.Config(
-        create_app(backend, clock, random),
-        loop="none",
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=CONNECTIONS_MAX,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=1,
-        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
-    )
     sockets = listen(hosts, port)
-    server = _Server(config)
-    serving = asyncio.create_task(server.serve(sockets), name="rest")
+    stop = asyncio.Event()
+    serving = asyncio.create_task(_serve(sockets, backend, clock, random, after, stop), name="rest")
     try:
         host, bound = sockets[0].getsockname()[:2]
         yield f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
     finally:
-        server.should_exit = True
+        stop.set()
         await serving
         for listener in sockets:
             listener.close()
+
+
+async def _serve(
+    sockets: list[socket.socket],
+    backend: AdminBackend,
+    clock: Clock,
+    random: Random,
+    after: asyncio.Event | None,
+    stop: asyncio.Event,
+) -> None:
+    if after is not None and not await _first_is_set(after, stop):
+        return
+    serving = await asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.serving")
+    server = serving.build(backend, clock, random)
+    running = asyncio.create_task(server.serve(sockets))
+    await _first_is_done(running, stop)
+    server.should_exit = True
+    await running
+
+
+async def _first_is_set(first: asyncio.Event, other: asyncio.Event) -> bool:
+    """Waits for either event and says whether the first is set."""
+    waiting = asyncio.create_task(first.wait())
+    await _first_is_done(waiting, other)
+    waiting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await waiting
+    return first.is_set()
+
+
+async def _first_is_done(task: asyncio.Task[object], stop: asyncio.Event) -> None:
+    """Waits for the task's end or for the event."""
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await stopping
 
 
 def listen(hosts: Sequence[str], port: int) -> list[socket.socket]:

@@ -9,7 +9,8 @@ import pytest
 
 from tailrace.clock import ManualClock
 from tailrace_gateway.rest.memory_backend import MemoryBackend
-from tailrace_gateway.rest.server import HEADER_BYTES_MAX, open_rest
+from tailrace_gateway.rest.server import open_rest
+from tailrace_gateway.rest.serving import HEADER_BYTES_MAX
 
 
 async def test_it_serves_on_every_host_at_one_port_and_leaves_signals_alone(backend: MemoryBackend) -> None:
@@ -44,3 +45,22 @@ async def test_garbage_and_endless_headers_end_the_connection(backend: MemoryBac
             writer.write(sent)
             assert (await reader.read()).startswith(b"HTTP/1.1 400")
             writer.close()
+
+
+async def test_a_request_before_the_api_is_loaded_waits_for_it(backend: MemoryBackend) -> None:
+    after = asyncio.Event()
+    arguments = (backend, ManualClock(), random.Random(1))
+    async with (
+        open_rest(["127.0.0.1"], 0, *arguments, after) as address,
+        httpx.AsyncClient() as client,
+    ):
+        early = asyncio.create_task(client.get(f"http://{address}/v3/clusters"))
+        after.set()
+        assert (await early).status_code == 200
+
+
+async def test_it_closes_when_it_never_had_to_serve(backend: MemoryBackend) -> None:
+    async with open_rest(["127.0.0.1"], 0, backend, ManualClock(), random.Random(1), asyncio.Event()) as address:
+        host, _, port = address.rpartition(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+    writer.close()
