@@ -4,9 +4,15 @@ import json
 from typing import Any
 
 # Numbers and texts that belong to one cluster: their presence is compared, their value is not.
-OWN = frozenset(
-    ["api_key", "broker_id", "client_host", "client_id", "cluster_id", "controller_id", "coordinator_id", "current_leader_epoch", "documentation", "eligible_leader_replicas", "entity_name", "error_message", "finalized_features_epoch", "generation_id", "group_id", "host", "isr_nodes", "key", "last_known_elr", "leader", "leader_epoch", "leader_id", "log_append_time_ms", "log_dir", "max_version", "max_version_level", "member_id", "min_version", "min_version_level", "name", "node_id", "offline_replicas", "partition_size", "port", "producer_epoch", "producer_id", "rack", "replica_nodes", "resource_name", "session_id", "topic", "topic_id", "topic_name", "total_bytes", "usable_bytes", "value"]
-)
+WORDS = """
+    api_key broker_id client_host client_id cluster_id controller_id coordinator_id current_leader_epoch
+    documentation eligible_leader_replicas entity_name error_message finalized_features_epoch generation_id
+    group_id host isr_nodes key last_known_elr leader leader_epoch leader_id log_append_time_ms log_dir
+    max_version max_version_level member_id min_version min_version_level name node_id offline_replicas
+    partition_size port producer_epoch producer_id rack replica_nodes resource_name session_id topic topic_id
+    topic_name total_bytes usable_bytes value
+"""
+OWN = frozenset(WORDS.split())
 
 
 def shape(value: Any, name: str = "") -> Any:

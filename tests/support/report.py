@@ -66,7 +66,7 @@ class Report:
         from support.raw import REQUESTS
 
         yield "\n## Served APIs and versions\n"
-        yield "`tests/compat/test_versions.py` sends every version in this table and compares the answers with Kafka's.\n"
+        yield "`tests/compat/test_versions.py` sends every version here and compares the answers with Kafka's.\n"
         yield row("key", "API", *(TARGETS[name] for name in TARGETS if name in self.served))
         yield row("---", "---", *("---" for name in TARGETS if name in self.served))
         for key in sorted({key for served in self.served.values() for key in served}):
