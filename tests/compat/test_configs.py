@@ -1,0 +1,87 @@
+"""Every config that Kafka describes, described as Kafka does: type, source, default, synonyms, read-only, sensitive.
+
+Kafka's answers are kept in golden/configs.json (`--targets kafka --rewrite-golden` writes it anew).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.raw import build
+from support.stage import create_topic
+from support.targets import Target
+
+GOLDEN = Path(__file__).with_name("golden") / "configs.json"
+TOPIC, BROKER = 2, 4
+# Values that belong to one installation, and what both are told differently when they start.
+OWN = {
+    "advertised.listeners",
+    "broker.id",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dir",
+    "log.dirs",
+    "node.id",
+    "offsets.topic.replication.factor",
+    "process.roles",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+}
+
+
+def described(target: Target, kind: int, name: str, keys: list[str] | None = None) -> dict[str, Any]:
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+    answer = target.ask(build(32, resources=[resource], include_synonyms=True, include_documentation=True), 4)
+    (result,) = answer.results
+    assert result.error_code == 0, result.error_message
+    return {
+        row.name: {
+            "value": row.value,
+            "read_only": row.read_only,
+            "source": row.config_source,
+            "sensitive": row.is_sensitive,
+            "type": row.config_type,
+            "documented": bool(row.documentation),
+            "synonyms": [[s.name, s.value, s.source] for s in row.synonyms],
+        }
+        for row in result.configs
+    }
+
+
+@pytest.mark.capability("every config of Kafka, with type, source, default and synonyms")
+@pytest.mark.parametrize("kind", ["topic", "broker"])
+def test_every_config_is_described_as_kafka_describes_it(
+    target: Target, kind: str, pytestconfig: pytest.Config
+) -> None:
+    found = described(target, TOPIC, create_topic(target).name) if kind == "topic" else described(target, BROKER, "0")
+    golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+    if pytestconfig.getoption("--rewrite-golden"):
+        assert target.is_kafka
+        golden[kind] = {name: found[name] for name in sorted(found) if name not in OWN}
+        rows = (f' "{k}": {{\n' + ",\n".join(lines(v)) + "\n }" for k, v in sorted(golden.items()))
+        GOLDEN.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+    assert set(golden[kind]) <= set(found), f"not described: {sorted(set(golden[kind]) - set(found))}"
+    differing = {
+        name: (found[name], wanted)
+        for name, wanted in golden[kind].items()
+        if name not in OWN and found[name] != wanted
+    }
+    assert not differing
+
+
+def lines(configs: dict[str, Any]) -> list[str]:
+    return [f'  "{name}": {json.dumps(entry, sort_keys=True)}' for name, entry in configs.items()]
+
+
+@pytest.mark.capability("every config of Kafka, with type, source, default and synonyms")
+def test_only_the_configs_that_are_asked_for_are_described(target: Target) -> None:
+    topic = create_topic(target, configs={"retention.ms": "5000"})
+    found = described(target, TOPIC, topic.name, ["retention.ms", "no.such.config"])
+    assert list(found) == ["retention.ms"]
+    assert found["retention.ms"]["synonyms"] == [["retention.ms", "5000", 1]]
