@@ -63,13 +63,12 @@ def rates(tally: Tally, elapsed_ms: float) -> str:
 
 
 def create_topic(bootstrap: str) -> None:
-    import kafka.admin
+    from kafka import KafkaAdminClient
     from kafka.errors import TopicAlreadyExistsError
 
-    library: Any = kafka.admin  # it exports NewTopic without saying so
-    admin = library.KafkaAdminClient(bootstrap_servers=bootstrap, client_id="demo-admin")
+    admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="demo-admin")
     try:
-        admin.create_topics([library.NewTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)])
+        admin.create_topics({TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 1}})
     except TopicAlreadyExistsError:
         pass
     finally:
