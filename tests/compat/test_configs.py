@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.raw import build
 from support.stage import create_topic
 from support.targets import Target

@@ -1,6 +1,7 @@
 """Metadata on the wire: topics that come into being by being asked for, and the address of every node."""
 
 import pytest
+
 from support.raw import build
 from support.stage import metadata_request, unique, wait_for_topic
 from support.targets import Target
