@@ -6,7 +6,6 @@ again with the same incarnation.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
@@ -35,7 +34,7 @@ class Controllers(Protocol):
 
 
 class Registration:
-    """One life of one service; `registered` is set once a controller has taken it in."""
+    """One life of one service; service_epoch is -1 until a controller has taken it in, then on_registered is called."""
 
     def __init__(
         self,
@@ -57,12 +56,12 @@ class Registration:
         self._log = log
         self._role = role
         self._service_id = service_id
-        self._incarnation_id = incarnation_id
+        self.incarnation_id = incarnation_id
         self._endpoints = endpoints
         self._interval_ms = interval_ms
         self._reports = reports
         self.service_epoch = -1
-        self.registered = asyncio.Event()
+        self.on_registered: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
         """Registers and heartbeats until cancelled."""
@@ -85,7 +84,7 @@ class Registration:
         request = RegisterServiceRequest(
             role=self._role,
             service_id=self._service_id,
-            incarnation_id=self._incarnation_id,
+            incarnation_id=self.incarnation_id,
             endpoints=[endpoint(name=at.name, host=at.host, port=at.port) for at in self._endpoints],
         )
         try:
@@ -97,8 +96,8 @@ class Registration:
             self._log.warning("registration refused", why=answer.error_message or ErrorCode(answer.error_code).name)
             return False
         self.service_epoch = answer.service_epoch
-        self.registered.set()
         self._backoff.reset()
+        self.on_registered()
         return True
 
     async def _beat(self) -> None:

@@ -1,0 +1,155 @@
+"""Opens a coordinator: metadata, listener, registration; closed in reverse. Builds every object of the role."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from tailrace.clock import Cancellable, Clock
+from tailrace.config import Config
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.net.backoff import Backoff
+from tailrace.net.dispatch import Service
+from tailrace.net.endpoints import endpoint_of
+from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
+from tailrace.net.registration import Registration
+from tailrace.net.server import Server, serve
+from tailrace.runtime.role import Environment, Role
+from tailrace.wire.apis import INTERNAL_APIS
+from tailrace_coordinator.coordinator import ROLE, Coordinator
+from tailrace_coordinator.deadlines import Every
+from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.handlers import HANDLERS
+from tailrace_coordinator.metrics import CoordinatorMetrics
+from tailrace_coordinator.reports import Reports
+
+_LEAVE_TIMEOUT_MS = 1000
+_SERVE_CACHED_MS = 3000
+
+
+class OpenCoordinator:
+    """A coordinator that runs; ready once it is registered and its image shows it, even with no shard."""
+
+    def __init__(self, coordinator: Coordinator, follower: MetadataFollower, addresses: dict[str, str]) -> None:
+        self.coordinator = coordinator
+        self.follower = follower
+        self.addresses = addresses
+        self.ready = asyncio.Event()
+
+    def health(self) -> dict[str, bool]:
+        """A stale image is no illness: groups go on without controllers."""
+        return {"metadata": self.follower.image.offset >= 0}
+
+
+@asynccontextmanager
+async def open_coordinator(config: Config, environment: Environment) -> AsyncIterator[OpenCoordinator]:
+    """Yields once the listener is bound; `ready` follows when a controller has taken the registration in."""
+    clock, log = environment.clock, environment.log
+    metrics = CoordinatorMetrics(environment.registry)
+    coordinator = Coordinator(
+        config.node_id,
+        group_config(config),
+        clock=clock,
+        random=environment.random,
+        log=log,
+        boot_id=environment.boot_id,
+        metrics=metrics,
+        append_timeout_ms=config.offsets_commit_timeout_ms,
+    )
+    metrics.machines = coordinator.machines
+    service = Service(coordinator, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes)
+    async with (
+        open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        server = await serve([_internal_address(config, environment)], service)
+        stack.push_async_callback(server.close)
+        opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})
+        registration = _registration(config, environment, follower, server, coordinator)
+        stack.callback(_follow(opened, registration, clock).cancel)
+        stack.push_async_callback(coordinator.close)
+        expiry = Every(clock, config.offsets_retention_check_interval_ms, coordinator.expire_offsets)
+        stack.callback(expiry.cancel)
+        registering = asyncio.get_running_loop().create_task(registration.run())
+        try:
+            yield opened
+        finally:
+            registering.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await registering
+            await registration.leave(_LEAVE_TIMEOUT_MS)
+
+
+def group_config(config: Config) -> GroupConfig:
+    """Returns what the group machine needs of the configuration."""
+    return GroupConfig(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_max_size=config.group_max_size,
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+    )
+
+
+def _follow(opened: OpenCoordinator, registration: Registration, clock: Clock) -> Cancellable:
+    """Keeps shards in step with the image, from the moment it shows this life registered.
+
+    With all controllers away that may take for ever: then the cached image of an earlier life is served. What that life
+    may still have under way is found by the offsets of the next append.
+    """
+    coordinator, follower = opened.coordinator, opened.follower
+    serving = False
+
+    def on_image(old: MetadataImage, new: MetadataImage) -> None:
+        nonlocal serving
+        service = new.services.get((ROLE, coordinator.coordinator_id))
+        if service is not None and service.incarnation_id == coordinator.incarnation_id:
+            serving = True
+            opened.ready.set()
+        if serving:
+            coordinator.on_image(old, new)
+
+    def on_registered() -> None:
+        coordinator.incarnation_id = registration.incarnation_id
+        on_image(follower.image, follower.image)
+
+    def serve_cached() -> None:
+        nonlocal serving
+        serving = True
+        on_image(follower.image, follower.image)
+
+    registration.on_registered = on_registered
+    follower.subscribe(on_image)
+    return clock.call_later(_SERVE_CACHED_MS, serve_cached)
+
+
+def _registration(
+    config: Config, environment: Environment, follower: MetadataFollower, server: Server, coordinator: Coordinator
+) -> Registration:
+    return Registration(
+        follower,
+        environment.clock,
+        Backoff(environment.clock, environment.random),
+        environment.log,
+        role=ROLE,
+        service_id=config.node_id,
+        incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
+        endpoints=[endpoint_of(address, environment.boot_id) for address in server.addresses],
+        interval_ms=config.broker_heartbeat_interval_ms,
+        reports=Reports(environment.clock, coordinator.machines),
+    )
+
+
+def _internal_address(config: Config, environment: Environment) -> Address:
+    if environment.run_dir is None:
+        return Address("127.0.0.1", 0)
+    environment.run_dir.mkdir(parents=True, exist_ok=True)
+    return Address(str(environment.run_dir / f"{ROLE}-{config.node_id}.sock"), -1)
+
+
+role = Role(ROLE, open_coordinator)

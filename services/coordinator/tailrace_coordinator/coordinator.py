@@ -1,0 +1,158 @@
+"""The role's object: the shards this coordinator owns, kept in step with the metadata image."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from tailrace.clock import Clock
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.net.backoff import Backoff
+from tailrace.net.client import Client
+from tailrace.net.endpoints import address_of
+from tailrace.state import partition_for
+from tailrace_coordinator.deadlines import Deadlines
+from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.machine import GroupMachine
+from tailrace_coordinator.metrics import CoordinatorMetrics
+from tailrace_coordinator.owned_shard import Decide, OwnedShard
+from tailrace_coordinator.partition_log import CLIENT_ID, PartitionLog, Place
+
+ROLE = "coordinator"
+TOPIC = "__consumer_offsets"
+
+
+@dataclass(slots=True)
+class _Running:
+    place: Place
+    address: Address
+    shard: OwnedShard
+    task: asyncio.Task[None]
+
+
+class Coordinator:
+    """Owns what the image says it owns. Handlers ask it by group id."""
+
+    def __init__(
+        self,
+        coordinator_id: int,
+        group_config: GroupConfig,
+        *,
+        clock: Clock,
+        random: random.Random,
+        log: Any,
+        boot_id: str,
+        metrics: CoordinatorMetrics,
+        append_timeout_ms: int,
+    ) -> None:
+        self.coordinator_id = coordinator_id
+        self.config = group_config
+        self.image = MetadataImage()
+        self.incarnation_id: UUID | None = None  # None: not registered in this life, another life's shards are ours
+        self.deadlines = Deadlines(clock)
+        self.metrics = metrics
+        self._clock = clock
+        self._random = random
+        self._logger = log
+        self._boot_id = boot_id
+        self._append_timeout_ms = append_timeout_ms
+        self._shards: dict[int, _Running] = {}
+        self._clients: dict[Address, Client] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def new_member_uuid(self) -> str:
+        """The random part of a member id."""
+        return str(UUID(int=self._random.getrandbits(128), version=4))
+
+    def machines(self) -> Iterator[GroupMachine | None]:
+        """Yields the groups of each owned shard, None for one that is not loaded."""
+        return (running.shard.machine for running in self._shards.values())
+
+    def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Begins, ends or begins again the shards whose owner, shard epoch, leader or leader epoch changed."""
+        self.image = new
+        wanted = dict(self._wanted(new))
+        for partition, running in list(self._shards.items()):
+            if wanted.get(partition) != (running.place, running.address):
+                self._end(partition)
+        for partition, (place, address) in wanted.items():
+            if partition not in self._shards:
+                self._begin(place, address)
+
+    async def ask(self, group_id: str, decide: Decide) -> Any:
+        """Has the group's shard decide, and returns its reply once what it saw is committed. Raises ApiError."""
+        return await self._shard_of(group_id).ask(decide)
+
+    async def ask_all(self, decide: Decide) -> list[Any]:
+        """Asks every owned shard; COORDINATOR_LOAD_IN_PROGRESS if one of them cannot answer yet (KIP-222)."""
+        return list(await asyncio.gather(*(running.shard.ask(decide) for running in self._shards.values())))
+
+    def expire_offsets(self) -> None:
+        """Lets every shard remove expired offsets."""
+        for running in self._shards.values():
+            running.shard.expire_offsets()
+
+    async def close(self) -> None:
+        """Ends all shards and connections."""
+        for partition in list(self._shards):
+            self._end(partition)
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        self.deadlines.close()
+        for client in self._clients.values():
+            await client.close()
+
+    def _shard_of(self, group_id: str) -> OwnedShard:
+        topic = self.image.topic(TOPIC)
+        if topic is None or not topic.partitions:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        partition = partition_for(group_id, len(topic.partitions))
+        running = self._shards.get(partition)
+        if running is not None:
+            return running.shard
+        owner = self.image.shards.get((TOPIC, partition))
+        if owner is not None and owner.owner == self.coordinator_id:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # ours, but nobody leads the partition
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+
+    def _wanted(self, image: MetadataImage) -> Iterator[tuple[int, tuple[Place, Address]]]:
+        service = image.services.get((ROLE, self.coordinator_id))
+        if self.incarnation_id is not None and (service is None or service.incarnation_id != self.incarnation_id):
+            return  # another process has our id, or we are not registered yet: its shards are not ours
+        for (topic_name, index), shard in image.shards.items():
+            topic, partition = image.topic(topic_name), image.partition(topic_name, index)
+            if shard.owner != self.coordinator_id or topic_name != TOPIC or topic is None or partition is None:
+                continue
+            broker = image.brokers.get(partition.leader)
+            address = None if broker is None else address_of(broker.endpoints, self._boot_id)
+            if address is not None:
+                place = Place(topic.topic_id, index, shard.shard_epoch, partition.leader, partition.leader_epoch)
+                yield index, (place, address)
+
+    def _begin(self, place: Place, address: Address) -> None:
+        client = self._clients.get(address)
+        if client is None:
+            client = self._clients[address] = Client(address, CLIENT_ID)
+        shard = OwnedShard(
+            place,
+            PartitionLog(client, place, self.coordinator_id, self._append_timeout_ms),
+            config=self.config,
+            clock=self._clock,
+            deadlines=self.deadlines,
+            backoff=Backoff(self._clock, self._random),
+            metrics=self.metrics,
+            logger=self._logger,
+        )
+        task = asyncio.get_running_loop().create_task(shard.run(), name=f"shard-{place.partition}")
+        self._shards[place.partition] = _Running(place, address, shard, task)
+
+    def _end(self, partition: int) -> None:
+        running = self._shards.pop(partition)
+        running.task.cancel()
+        self._ending.add(running.task)
+        running.task.add_done_callback(self._ending.discard)

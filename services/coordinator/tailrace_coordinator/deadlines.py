@@ -1,0 +1,100 @@
+"""Every timer of the role in one heap behind one timer of the clock.
+
+A deadline that moves later (each heartbeat moves one) costs no new heap entry: its entry looks again when it comes up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Hashable
+
+from tailrace.clock import Cancellable, Clock
+
+
+class Deadlines:
+    """Deadlines by (owner, key); fires `due(key)` of the owner's callback."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at_ms: dict[Callable[[Hashable], None], dict[Hashable, float]] = {}
+        self._heap: list[tuple[float, int, Callable[[Hashable], None], Hashable]] = []
+        self._queued: dict[tuple[Callable[[Hashable], None], Hashable], float] = {}
+        self._order = itertools.count()
+        self._timer: Cancellable | None = None
+        self._timer_at_ms = 0.0
+
+    def __len__(self) -> int:
+        return sum(len(deadlines) for deadlines in self._at_ms.values())
+
+    def schedule(self, due: Callable[[Hashable], None], key: Hashable, delay_ms: float) -> None:
+        """Sets a deadline in place of the one of the same owner and key."""
+        at_ms = self._clock.monotonic_ms() + delay_ms
+        self._at_ms.setdefault(due, {})[key] = at_ms
+        queued_ms = self._queued.get((due, key))
+        if queued_ms is None or queued_ms > at_ms:
+            self._push(at_ms, due, key)
+            self._arm()
+
+    def cancel(self, due: Callable[[Hashable], None], key: Hashable) -> None:
+        self._at_ms.get(due, {}).pop(key, None)
+
+    def forget(self, due: Callable[[Hashable], None]) -> None:
+        """Cancels everything of one owner."""
+        self._at_ms.pop(due, None)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at_ms.clear()
+        self._heap.clear()
+
+    def _push(self, at_ms: float, due: Callable[[Hashable], None], key: Hashable) -> None:
+        self._queued[due, key] = at_ms
+        heapq.heappush(self._heap, (at_ms, next(self._order), due, key))
+
+    def _arm(self) -> None:
+        if not self._heap or (self._timer is not None and self._timer_at_ms <= self._heap[0][0]):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at_ms = self._heap[0][0]
+        self._timer = self._clock.call_later(max(0.0, self._timer_at_ms - self._clock.monotonic_ms()), self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now_ms = self._clock.monotonic_ms()
+        fired = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            queued_ms, _, due, key = heapq.heappop(self._heap)
+            if self._queued.get((due, key)) != queued_ms:
+                continue
+            del self._queued[due, key]
+            at_ms = self._at_ms.get(due, {}).get(key)
+            if at_ms is None:
+                continue
+            if at_ms > now_ms:
+                self._push(at_ms, due, key)
+            else:
+                del self._at_ms[due][key]
+                fired.append((due, key))
+        self._arm()  # first, so that whatever a callback does the next deadline stands
+        for due, key in fired:
+            due(key)
+
+
+class Every:
+    """An action that repeats until it is cancelled."""
+
+    def __init__(self, clock: Clock, interval_ms: float, action: Callable[[], None]) -> None:
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self._action = action
+        self._timer = clock.call_later(interval_ms, self._fire)
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _fire(self) -> None:
+        self._timer = self._clock.call_later(self._interval_ms, self._fire)
+        self._action()

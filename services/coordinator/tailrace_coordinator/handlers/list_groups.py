@@ -1,0 +1,31 @@
+"""ListGroups v0-5. v4 states filter (KIP-518), v5 types filter (KIP-848); both ignore case, as Kafka does.
+
+Lists every shard owned here; the gateway keeps of it what the asked node leads.
+"""
+
+from __future__ import annotations
+
+from tailrace.errors import ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire.messages import ListGroupsRequest, ListGroupsResponse
+from tailrace_coordinator.coordinator import Coordinator
+
+
+async def handle(request: ListGroupsRequest, context: Context, coordinator: Coordinator) -> ListGroupsResponse:
+    """Answers all groups, or COORDINATOR_LOAD_IN_PROGRESS while some are not loaded."""
+    states = frozenset(state.lower() for state in request.states_filter)
+    types = frozenset(kind.lower() for kind in request.types_filter)
+    shards = await coordinator.ask_all(lambda groups, now_ms, token: groups.list_groups(now_ms, token, states, types))
+    return ListGroupsResponse(
+        error_code=ErrorCode.NONE,
+        groups=[
+            ListGroupsResponse.ListedGroup(
+                group_id=listed.group_id,
+                protocol_type=listed.protocol_type,
+                group_state=listed.state,
+                group_type=listed.group_type,
+            )
+            for shard in shards
+            for listed in shard
+        ],
+    )

@@ -1,0 +1,87 @@
+"""OffsetCommit v2-10.
+
+v2-4 retention_time_ms (KIP-211 took it away). v6 leader epoch (KIP-320). v7 group.instance.id (KIP-345). v9 member
+epoch (KIP-848) and GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION. v10 topic ids (KIP-1103): UNKNOWN_TOPIC_ID.
+Generation -1 and no member: a standalone consumer or an admin, only while the group is empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.context import Context
+from tailrace.wire.messages import OffsetCommitRequest, OffsetCommitResponse
+from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.groups.offsets import Commit, Position
+
+
+async def handle(request: OffsetCommitRequest, context: Context, coordinator: Coordinator) -> OffsetCommitResponse:
+    """Answers one code per partition, once the offsets are committed."""
+    by_id = context.api_version >= 10
+    rows: list[list[ErrorCode | None]] = []  # None: to be decided
+    positions, decided = [], []
+    for topic in request.topics:
+        found, unknown = find_topic(coordinator.image, topic, by_id=by_id)
+        row: list[ErrorCode | None] = []
+        for partition in topic.partitions:
+            if found is None:
+                row.append(unknown)
+            elif not 0 <= partition.partition_index < len(found.partitions):
+                row.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                row.append(None)
+                positions.append(_position(found, partition, by_id=by_id))
+        rows.append(row)
+    if positions:
+        commit = Commit(
+            request.group_id,
+            request.generation_id_or_member_epoch,
+            request.member_id,
+            request.group_instance_id,
+            context.api_version,
+            request.retention_time_ms if context.api_version <= 4 else -1,
+        )
+        decided = await coordinator.ask(
+            request.group_id, lambda groups, now_ms, token: groups.commit(now_ms, token, commit, positions)
+        )
+        coordinator.metrics.offset_commits += len(positions)
+    left = iter(decided)
+    return OffsetCommitResponse(
+        topics=_topics(request, [[next(left) if code is None else code for code in row] for row in rows])
+    )
+
+
+def find_topic(image: MetadataImage, asked: Any, *, by_id: bool) -> tuple[TopicImage | None, ErrorCode]:
+    """Returns the topic a request names or identifies, and the error where there is none."""
+    if by_id:
+        topic = None if asked.topic_id is None else image.topic_by_id(asked.topic_id)
+        return topic, ErrorCode.UNKNOWN_TOPIC_ID
+    return image.topic(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _position(topic: TopicImage, partition: Any, *, by_id: bool) -> Position:
+    return Position(
+        topic.name,
+        partition.partition_index,
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata,
+        topic.topic_id if by_id else None,
+    )
+
+
+def _topics(request: OffsetCommitRequest, codes: list[list[ErrorCode]]) -> list[Any]:
+    topic = OffsetCommitResponse.OffsetCommitResponseTopic
+    return [
+        topic(
+            name=asked.name,
+            topic_id=asked.topic_id,
+            partitions=[
+                topic.OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                for partition, code in zip(asked.partitions, row, strict=True)
+            ],
+        )
+        for asked, row in zip(request.topics, codes, strict=True)
+    ]

@@ -1,0 +1,49 @@
+"""OffsetDelete v0 (KIP-496).
+
+GROUP_SUBSCRIBED_TO_TOPIC for topics a living group reads; NON_EMPTY_GROUP where that cannot be known.
+"""
+
+from __future__ import annotations
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire.messages import OffsetDeleteRequest, OffsetDeleteResponse
+from tailrace_coordinator.coordinator import Coordinator
+
+
+async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Coordinator) -> OffsetDeleteResponse:
+    """Answers one code per partition; an offset that is not there counts as deleted."""
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    known = {
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+        if coordinator.image.partition(topic.name, partition.partition_index) is not None
+    }
+    asked = sorted(known)
+    codes: dict[tuple[str, int], ErrorCode] = {}
+    if asked or not request.topics:
+        decided = await coordinator.ask(
+            request.group_id,
+            lambda groups, now_ms, token: groups.delete_offsets(now_ms, token, request.group_id, asked),
+        )
+        codes = dict(zip(asked, decided, strict=True))
+        coordinator.metrics.offset_deletions += sum(code is ErrorCode.NONE for code in decided)
+    topic_row = OffsetDeleteResponse.OffsetDeleteResponseTopic
+    return OffsetDeleteResponse(
+        error_code=ErrorCode.NONE,
+        topics=[
+            topic_row(
+                name=topic.name,
+                partitions=[
+                    topic_row.OffsetDeleteResponsePartition(
+                        partition_index=p.partition_index,
+                        error_code=codes.get((topic.name, p.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                    )
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -1,0 +1,22 @@
+"""SyncGroup v0-5.
+
+v3 group.instance.id (KIP-345). v5 protocol type and name, which must then be there (KIP-559). Followers wait until the
+leader's assignments are committed.
+"""
+
+from __future__ import annotations
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire.messages import SyncGroupRequest, SyncGroupResponse
+from tailrace_coordinator.coordinator import Coordinator
+
+
+async def handle(request: SyncGroupRequest, context: Context, coordinator: Coordinator) -> SyncGroupResponse:
+    """Answers the member's assignment."""
+    if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    response: SyncGroupResponse = await coordinator.ask(
+        request.group_id, lambda groups, now_ms, token: groups.sync(now_ms, token, request)
+    )
+    return response

@@ -1,0 +1,235 @@
+"""One shard this coordinator owns: fence, replay, serve; on any doubt drop everything and begin again.
+
+The future a handler waits on and the token the machine knows it by meet here. What makes a doubt: an append whose
+outcome is unknown, a refusal by the leader, a base offset other than the next one (somebody else's append, for instance
+one of ours that was believed lost, came between), or a bug in a decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
+
+from tailrace.clock import Clock
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.backoff import Backoff
+from tailrace.net.client import Disconnected
+from tailrace.records.batch import read_header, split
+from tailrace.records.record import iterate
+from tailrace.state import KeyValue, Output, Overloaded, Shard
+from tailrace.wire.codec import Malformed
+from tailrace_coordinator.deadlines import Deadlines
+from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
+from tailrace_coordinator.groups.records import BadRecord, GroupRecord, decode, encode
+from tailrace_coordinator.metrics import CoordinatorMetrics
+from tailrace_coordinator.partition_log import Barrier, Place
+
+Decide = Callable[[GroupMachine, int, int], GroupEffects]  # (machine, now_ms, token)
+
+_DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
+
+
+class Log(Protocol):
+    """What a shard needs of its partition; `PartitionLog` over the wire."""
+
+    async def fence(self) -> Barrier: ...
+    async def read(self, offset: int) -> bytes: ...
+    async def append(self, records: tuple[KeyValue, ...], now_ms: int) -> int: ...
+
+
+class OwnedShard:
+    """Answers COORDINATOR_LOAD_IN_PROGRESS until loaded and COORDINATOR_NOT_AVAILABLE while its leader is away."""
+
+    def __init__(
+        self,
+        place: Place,
+        log: Log,
+        *,
+        config: GroupConfig,
+        clock: Clock,
+        deadlines: Deadlines,
+        backoff: Backoff,
+        metrics: CoordinatorMetrics,
+        logger: Any,
+    ) -> None:
+        self.place = place
+        self._log = log
+        self._config = config
+        self._clock = clock
+        self._deadlines = deadlines
+        self._backoff = backoff
+        self._metrics = metrics
+        self._logger = logger
+        self._shard: Shard[GroupRecord] | None = None
+        self._next_offset = 0
+        self._tokens = itertools.count(1)
+        self._asking: dict[int, asyncio.Future[Any]] = {}
+        self._append: tuple[KeyValue, ...] | None = None
+        self._wake = asyncio.Event()
+        self._away = False
+
+    @property
+    def machine(self) -> GroupMachine | None:
+        """The groups, None while they are not loaded."""
+        shard = self._shard
+        return None if shard is None else shard.machine  # type: ignore[return-value]
+
+    async def run(self) -> None:
+        """Loads and serves until cancelled."""
+        try:
+            while True:
+                try:
+                    await self._load()
+                    self._backoff.reset()
+                    await self._serve()
+                except _DOUBTS as doubt:
+                    self._away = isinstance(doubt, Disconnected | TimeoutError)
+                    self._logger.warning(
+                        "shard dropped", partition=self.place.partition, why=str(doubt) or type(doubt).__name__
+                    )
+                self._drop()
+                await self._backoff.wait()
+        finally:
+            self._drop()
+
+    async def ask(self, decide: Decide) -> Any:
+        """Takes a decision and waits for its reply. Raises ApiError."""
+        shard = self._shard
+        if shard is None:
+            away = self._away
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE if away else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        token = next(self._tokens)
+        machine: Any = shard.machine
+        try:
+            output = shard.run(lambda: decide(machine, self._clock.wall_ms(), token))
+        except Overloaded:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too much waits for the log") from None
+        except BaseException:
+            self._doubt()  # a decision that broke off may have left soft state half changed
+            raise
+        if len(output.replies) == 1 and output.replies[0][0] == token:
+            self._take(Output(output.append, (), output.timers))
+            return _unwrap(output.replies[0][1])
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asking[token] = future
+        self._take(output)
+        try:
+            return _unwrap(await future)
+        finally:
+            self._asking.pop(token, None)
+
+    def expire_offsets(self) -> None:
+        """Removes what its retention has outlived (offsets.retention.minutes)."""
+        if self._shard is not None and self.machine is not None:
+            self._take(self._shard.take(self.machine.expire_offsets(self._clock.wall_ms())))
+
+    async def _load(self) -> None:
+        started_ms = self._clock.monotonic_ms()
+        barrier = await self._log.fence()
+        machine = GroupMachine(self._config)
+        offset = barrier.log_start_offset
+        while offset <= barrier.offset:
+            offset = self._replay(machine, await self._log.read(offset), offset)
+        self._next_offset = offset
+        shard = Shard(machine, encode, max_batch_bytes=self._config.max_record_bytes)
+        self._shard = shard
+        self._away = False
+        self._take(shard.take(machine.on_loaded(self._clock.wall_ms())))
+        elapsed_ms = self._clock.monotonic_ms() - started_ms
+        self._metrics.partition_load_time_ms = elapsed_ms
+        self._logger.info(
+            "shard loaded",
+            partition=self.place.partition,
+            shard_epoch=self.place.shard_epoch,
+            groups=len(machine.groups),
+            barrier_offset=barrier.offset,
+            elapsed_ms=round(elapsed_ms),
+        )
+
+    def _replay(self, machine: GroupMachine, records: bytes, offset: int) -> int:
+        """Applies what lies at or after offset; returns the next offset."""
+        for batch in split(records):
+            header = read_header(batch)
+            if header.next_offset <= offset:
+                continue
+            if not header.is_control:
+                for record in iterate(batch):
+                    if record.offset >= offset and record.key is not None:
+                        self._apply(machine, record.key, record.value, record.offset)
+            offset = header.next_offset
+        return offset
+
+    def _apply(self, machine: GroupMachine, key: bytes, value: bytes | None, offset: int) -> None:
+        try:
+            record = decode(key, value)
+        except BadRecord as bad:  # as Kafka does: one damaged record must not keep all other groups away
+            self._logger.error("record left out", partition=self.place.partition, offset=offset, why=str(bad))
+            return
+        if record is not None:
+            machine.apply(record)
+
+    async def _serve(self) -> None:
+        shard = self._shard
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._shard is shard is not None and self._append is not None:
+                records, self._append = self._append, None
+                base_offset = await self._log.append(records, self._clock.wall_ms())
+                if base_offset != self._next_offset:
+                    raise ApiError(ErrorCode.NOT_COORDINATOR, f"appended at {base_offset}, not {self._next_offset}")
+                self._next_offset += len(records)
+                if self._shard is shard:
+                    self._take(shard.committed())
+            if self._shard is not shard:
+                raise ApiError(ErrorCode.NOT_COORDINATOR, "a decision failed")
+
+    def _take(self, output: Output) -> None:
+        for timer in output.timers:
+            if timer.delay_ms is None:
+                self._deadlines.cancel(self._on_deadline, timer.key)
+            else:
+                self._deadlines.schedule(self._on_deadline, timer.key, timer.delay_ms)
+        for token, reply in output.replies:
+            future = self._asking.get(token)
+            if future is not None and not future.done():
+                future.set_result(reply)
+        if output.append is not None:
+            self._append = output.append
+            self._wake.set()
+
+    def _on_deadline(self, key: Hashable) -> None:
+        shard, machine = self._shard, self.machine
+        if shard is None or machine is None:
+            return
+        try:
+            output = shard.take(machine.on_timer(key, self._clock.wall_ms()))
+        except BaseException:
+            self._doubt()
+            raise
+        self._take(output)
+
+    def _doubt(self) -> None:
+        """Ends this loading of the shard; `run` begins the next."""
+        self._drop()
+        self._wake.set()
+
+    def _drop(self) -> None:
+        """Forgets the groups; whoever waits is sent to find the coordinator again."""
+        self._deadlines.forget(self._on_deadline)
+        if self._shard is not None:
+            self._shard.drop()
+            self._shard = None
+        self._append = None
+        for future in self._asking.values():
+            if not future.done():
+                future.set_result(ApiError(ErrorCode.NOT_COORDINATOR))
+
+
+def _unwrap(reply: Any) -> Any:
+    if isinstance(reply, ApiError):
+        raise reply
+    return reply

@@ -1,0 +1,110 @@
+"""One partition of `__consumer_offsets` at its leader, over the wire: fence, read, append."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.client import Client
+from tailrace.records.record import Record, build
+from tailrace.state import KeyValue
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.messages import FenceShardRequest, FetchRequest
+from tailrace.wire.produce import encode_internal_produce
+
+CLIENT_ID = "tailrace-coordinator"
+_PRODUCE_VERSION = 13
+_FETCH_VERSION = 17
+_FETCH_BYTES = 4 << 20
+_ANSWER_GRACE_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Where a new owner's reading begins and ends; nothing an older owner sends comes after offset."""
+
+    offset: int
+    log_start_offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a shard is loaded on; when any of it changes the shard is loaded again."""
+
+    topic_id: UUID
+    partition: int
+    shard_epoch: int
+    leader: int
+    leader_epoch: int
+
+
+class PartitionLog:
+    """Raises ApiError for the leader's refusals, Disconnected or TimeoutError where the outcome is unknown."""
+
+    def __init__(self, client: Client, place: Place, coordinator_id: int, timeout_ms: int) -> None:
+        self._client = client
+        self._place = place
+        self._coordinator_id = coordinator_id
+        self._timeout_ms = timeout_ms
+
+    async def fence(self) -> Barrier:
+        """Appends the barrier and waits for its commit."""
+        place = self._place
+        request = FenceShardRequest(
+            topic_id=place.topic_id,
+            partition=place.partition,
+            shard_epoch=place.shard_epoch,
+            coordinator_id=self._coordinator_id,
+        )
+        answer = await self._client.ask(request, timeout_ms=self._timeout_ms)
+        _check(answer.error_code)
+        return Barrier(answer.barrier_offset, answer.log_start_offset, answer.leader_epoch)
+
+    async def read(self, offset: int) -> bytes:
+        """Returns whole batches from offset on, at least one; the first may begin before it."""
+        place = self._place
+        partition = FetchRequest.FetchTopic.FetchPartition(
+            partition=place.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
+        )
+        request = FetchRequest(
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic_id=place.topic_id, partitions=[partition])],
+        )
+        answer = await self._client.ask(request, version=_FETCH_VERSION, timeout_ms=self._timeout_ms)
+        _check(answer.error_code)
+        found = answer.responses[0].partitions[0]
+        _check(found.error_code)
+        return bytes(found.records or b"")
+
+    async def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
+        """Appends one batch with acks=all and the shard epoch beside it; returns its base offset."""
+        place = self._place
+        batch = build(Record(timestamp=now_ms, key=key, value=value) for key, value in records)
+        frame = encode_internal_produce(
+            _PRODUCE_VERSION,
+            0,
+            CLIENT_ID,
+            place.topic_id.bytes,
+            place.partition,
+            batch,
+            shard_epoch=place.shard_epoch,
+            timeout_ms=self._timeout_ms,
+        )
+        raw = await self._client.ask_frame(frame[4:], timeout_ms=self._timeout_ms + _ANSWER_GRACE_MS)
+        body = codec.response_body(ApiKey.PRODUCE, _PRODUCE_VERSION, memoryview(raw)[4:])
+        answer = codec.decode_response(ApiKey.PRODUCE, _PRODUCE_VERSION, body)
+        result = answer.responses[0].partition_responses[0]
+        _check(result.error_code)
+        return int(result.base_offset)
+
+
+def _check(error_code: int) -> None:
+    if error_code != ErrorCode.NONE:
+        raise ApiError(ErrorCode(error_code))
