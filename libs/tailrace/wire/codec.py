@@ -64,16 +64,22 @@ def response_correlation_id(frame: Any) -> int:
     return int(correlation_id)
 
 
+def _set_version(message: Any, version: int) -> None:
+    # The library's API_VERSION property wants a header slot, which messages it decoded do not have.
+    message._header = None
+    message._version = version
+
+
 def encode_request(message: ApiMessage, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A whole request frame: size, header, body."""
-    message.API_VERSION = version
+    _set_version(message, version)
     message.with_header(correlation_id=correlation_id, client_id=client_id)
     return bytes(message.encode(header=True, framed=True))
 
 
 def encode_response_body(message: ApiMessage, version: int) -> bytes:
     """The body alone, for places that write their own header."""
-    message.API_VERSION = version
+    _set_version(message, version)
     return bytes(message.encode())
 
 

@@ -11,15 +11,17 @@ class AcquireLeaseRequest(ApiMessage):
     class LeaseDemand(DataContainer):
         client_id: str | None
         kind: int
-        demand_bytes: float
+        demand_bytes_per_second: float
         used_bytes: float
+        unused_bytes: float
         def __init__(
             self,
             *args: Any,
             client_id: str | None = ...,
             kind: int = ...,
-            demand_bytes: float = ...,
+            demand_bytes_per_second: float = ...,
             used_bytes: float = ...,
+            unused_bytes: float = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...
@@ -63,6 +65,7 @@ class AcquireLeaseResponse(ApiMessage):
         kind: int
         limited: bool
         rate_bytes_per_second: float
+        credit_bytes: float
         def __init__(
             self,
             *args: Any,
@@ -70,6 +73,7 @@ class AcquireLeaseResponse(ApiMessage):
             kind: int = ...,
             limited: bool = ...,
             rate_bytes_per_second: float = ...,
+            credit_bytes: float = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...
