@@ -114,7 +114,7 @@ class ProducePath:
             for partition, (batches, cells) in staged.items():
                 answers = partition.append(batches, now_ms, from_client=not partition.internal)
                 for cell, answer in zip(cells, answers, strict=True):
-                    cell.error_code, cell.base_offset, cell.time_ms, _, cell.message = answer
+                    cell.error_code, cell.base_offset, _, cell.time_ms, cell.message = answer
                 self._broker.appended(partition)
         if self._open:
             opened, self._open = self._open, []
