@@ -10,6 +10,7 @@ import random
 import types
 import typing
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ class Filler:
             bits = int(kind.removeprefix("u").removeprefix("int"))
             low, high = (0, 2**bits) if kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
             return chance.randrange(low, high)
-        made = {
+        made: dict[str, Callable[[], Any]] = {
             "bool": lambda: chance.random() < 0.5,
             "string": lambda: "".join(chance.choice("abcé…") for _ in range(chance.randrange(5))),
             "bytes": lambda: chance.randbytes(chance.randrange(200)),
