@@ -57,7 +57,7 @@ class Scope:
 
     def listing(self, *parts: Part) -> ListMetadata:
         """The metadata of a list."""
-        return ListMetadata(self_=self.url(*parts))
+        return ListMetadata(self_=self.url(*parts), next=None)
 
     def topic(self, name: str) -> TopicImage:
         """The topic of that name, or 404."""

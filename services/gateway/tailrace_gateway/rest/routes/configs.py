@@ -88,7 +88,7 @@ async def change(scope: Scope, owner: Owner, *changes: ConfigChange) -> None:
     await configs.alter(scope.backend, owner.resource, owner.name, changes)
 
 
-@router.get("/topics/{topic_name}/configs")
+@router.get("/topics/{topic_name}/configs", response_model_exclude_unset=True)
 async def list_topic_configs(scope: InCluster, topic_name: str) -> Listing[Config]:
     """Lists a topic's configs."""
     return await list_of(scope, topic_owner(scope, topic_name))
@@ -101,7 +101,7 @@ async def alter_topic_configs(scope: InCluster, topic_name: str, changes: Config
     await configs.alter(scope.backend, owner.resource, owner.name, changes.data, changes.validate_only)
 
 
-@router.get("/topics/{topic_name}/configs/{name}")
+@router.get("/topics/{topic_name}/configs/{name}", response_model_exclude_unset=True)
 async def get_topic_config(scope: InCluster, topic_name: str, name: str) -> Config:
     """Describes a config of a topic."""
     return await one_of(scope, topic_owner(scope, topic_name), name)
@@ -119,7 +119,7 @@ async def reset_topic_config(scope: InCluster, topic_name: str, name: str) -> No
     await change(scope, topic_owner(scope, topic_name), ConfigChange(name=name, operation="DELETE"))
 
 
-@router.get("/brokers/{broker_id}/configs")
+@router.get("/brokers/{broker_id}/configs", response_model_exclude_unset=True)
 async def list_broker_configs(scope: InCluster, broker_id: int) -> Listing[Config]:
     """Lists a broker's configs."""
     return await list_of(scope, broker_owner(scope, broker_id))
@@ -132,7 +132,7 @@ async def alter_broker_configs(scope: InCluster, broker_id: int, changes: Config
     await configs.alter(scope.backend, owner.resource, owner.name, changes.data, changes.validate_only)
 
 
-@router.get("/brokers/{broker_id}/configs/{name}")
+@router.get("/brokers/{broker_id}/configs/{name}", response_model_exclude_unset=True)
 async def get_broker_config(scope: InCluster, broker_id: int, name: str) -> Config:
     """Describes a config of a broker."""
     return await one_of(scope, broker_owner(scope, broker_id), name)
@@ -150,7 +150,7 @@ async def reset_broker_config(scope: InCluster, broker_id: int, name: str) -> No
     await change(scope, broker_owner(scope, broker_id), ConfigChange(name=name, operation="DELETE"))
 
 
-@router.get("/broker-configs")
+@router.get("/broker-configs", response_model_exclude_unset=True)
 async def list_cluster_configs(scope: InCluster) -> Listing[Config]:
     """Lists what was set for all brokers."""
     return await list_of(scope, CLUSTER)
@@ -162,7 +162,7 @@ async def alter_cluster_configs(scope: InCluster, changes: ConfigChanges) -> Non
     await configs.alter(scope.backend, CLUSTER.resource, CLUSTER.name, changes.data, changes.validate_only)
 
 
-@router.get("/broker-configs/{name}")
+@router.get("/broker-configs/{name}", response_model_exclude_unset=True)
 async def get_cluster_config(scope: InCluster, name: str) -> Config:
     """Describes a config of all brokers."""
     return await one_of(scope, CLUSTER, name)
