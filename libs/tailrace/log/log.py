@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import lookup, producer_state
 from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
+from tailrace.log.compaction import Compaction, discard, plan, swap_in
 from tailrace.log.config import LogSettings
 from tailrace.log.deletion import Doomed
 from tailrace.log.filesystem import File, Filesystem, write_file_atomically
+from tailrace.log.flush import Flush
 from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.producer_state import ProducerEntry, ProducerState
@@ -54,28 +56,6 @@ class Appended(NamedTuple):
     error_message: str | None
 
 
-class Flush:
-    """An fsync on its way; run() may be called in another thread."""
-
-    __slots__ = ("_directories", "_files", "_filesystem", "now_ms", "offset")
-
-    def __init__(
-        self, filesystem: Filesystem, directories: list[str], files: list[File], offset: int, now_ms: int
-    ) -> None:
-        self._filesystem = filesystem
-        self._directories = directories
-        self._files = files
-        self.offset = offset
-        self.now_ms = now_ms
-
-    def run(self) -> None:
-        """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
-        for file in self._files:
-            file.sync()
-        for directory in self._directories:
-            self._filesystem.sync_directory(directory)
-
-
 class Log:
     """Open with Log.open. Offsets are absolute, times are milliseconds, sizes bytes."""
 
@@ -89,6 +69,7 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.recovery_point = 0
+        self.cleaned_offset = 0  # compaction has seen everything below (cleaner-offset-checkpoint)
         self.cut_bytes = 0  # what recovery took off the tail when the log was opened
         self.storage_error: OSError | None = None  # of the last failed write
         self._filesystem = filesystem
@@ -98,6 +79,7 @@ class Log:
         self._places: dict[int, tuple[Segment, int]] = {}  # where the batch after a finished read begins
         self._doomed = Doomed()
         self._flushed_ms = 0
+        self._compaction: Compaction | None = None  # the pass that may still be finished
         self._snapshot_offset = -1
         # Names that a crash could still take back; the partition's own is in the parent.
         self._unsynced_directories = [directory, directory.rpartition("/")[0]]
@@ -393,7 +375,10 @@ class Log:
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
+        self.cleaned_offset = min(self.cleaned_offset, end_offset)
         self._places.clear()
+        # What the cut took may have superseded what a pass on its way leaves out.
+        self._compaction = None
         if self.epochs.truncate_from_end(end_offset):
             self._save_epochs()
         self.producers = load_producers(self._filesystem, self.directory, self._segments, end_offset)
@@ -445,7 +430,7 @@ class Log:
         facts = [
             SegmentFacts(end, segment.size_bytes, self._largest_timestamp(segment) if by_policy else 0)
             for segment, end in zip(self._segments, ends, strict=True)
-            if segment.size_bytes
+            if segment.size_bytes or segment is not self._active
         ]
         count = expendable(
             facts,
@@ -475,6 +460,46 @@ class Log:
     def removable_files(self, now_ms: int) -> list[str]:
         """Deleted files whose delay is over; the caller removes them (a large one takes a while: in a thread)."""
         return self._doomed.due(now_ms)
+
+    # -- compaction --------------------------------------------------------------------------------------------------
+
+    def begin_compaction(self, now_ms: int, high_watermark: int) -> Compaction | None:
+        """A pass over the closed segments below the high watermark, None if cleanup.policy or dirtiness ask for none.
+
+        Run it, in a thread or step by step, then give it to finish_compaction.
+        """
+        todo = plan(self._segments, self.cleaned_offset, high_watermark, self._config, now_ms)
+        if todo is None:
+            return None
+        last_offsets = {
+            producer_id: entry.batches[-1].last_offset
+            for producer_id, entry in self.producers.entries.items()
+            if entry.batches
+        }
+        self._compaction = Compaction(self._filesystem, todo, self._config, now_ms, last_offsets)
+        return self._compaction
+
+    def finish_compaction(self, compaction: Compaction) -> None:
+        """Swaps in the copies; what retention took meanwhile stays away, and after a truncation all are thrown away."""
+        valid = self._compaction is compaction
+        self._compaction = None
+        for group in compaction.groups:
+            bases = [source.base_offset for source in group.sources]
+            at = bisect_right(self._bases, bases[0]) - 1
+            here = self._segments[at : at + len(bases)] if at >= 0 else []
+            sizes = [(segment.base_offset, segment.size_bytes) for segment in here]
+            if not valid or sizes != [(source.base_offset, source.size_bytes) for source in group.sources]:
+                # A later group may have dropped a tombstone that hides what stays in this one.
+                valid = False
+                discard(group)
+                continue
+            due_ms = compaction.now_ms + self._config.file_delete_delay_ms
+            swap_in(group, lambda segment, due_ms=due_ms: self._doomed.add(segment, due_ms))  # type: ignore[misc]
+            self._segments[at : at + len(bases)] = [group.output]
+            self._bases[at : at + len(bases)] = bases[:1]
+            self._places.clear()
+        if valid:
+            self.cleaned_offset = compaction.cleaned_offset
 
     # -- flush -------------------------------------------------------------------------------------------------------
 

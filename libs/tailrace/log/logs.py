@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from uuid import UUID, uuid4
 
 from tailrace.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSET,
     LOCK,
     LOG_START_OFFSET,
     META_PROPERTIES,
@@ -56,6 +58,7 @@ class LogDir:
         self._configs: dict[str, LogSettings] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
+        self._cleaned_offsets: dict[TopicPartition, int] = {}
         self._doomed: list[tuple[int, str]] = []
 
     @classmethod
@@ -82,6 +85,7 @@ class LogDir:
         log_dir._read_clean_shutdown()
         log_dir._recovery_points = log_dir._read_offsets(RECOVERY_POINT)
         log_dir._log_start_offsets = log_dir._read_offsets(LOG_START_OFFSET)
+        log_dir._cleaned_offsets = log_dir._read_offsets(CLEANER_OFFSET)
         log_dir.high_watermarks = log_dir._read_offsets(REPLICATION_OFFSET)
         for name in filesystem.list(path):
             topic, _, partition = name.rpartition("-")
@@ -165,6 +169,7 @@ class LogDir:
             clean=self.clean and key in self._recovery_points,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
+        log.cleaned_offset = min(self._cleaned_offsets.get(key, 0), log.log_end_offset)
         self._unopened.discard(key)
         self._logs[key] = log
         return log
@@ -195,7 +200,7 @@ class LogDir:
         key = (topic, partition)
         self._logs.pop(key, None)
         self._unopened.discard(key)
-        for offsets in (self._recovery_points, self._log_start_offsets, self.high_watermarks):
+        for offsets in (self._recovery_points, self._log_start_offsets, self._cleaned_offsets, self.high_watermarks):
             offsets.pop(key, None)
         stem = f"{topic[:200]}-{partition}.{self._new_id().hex}"  # a file name has at most 255 bytes
         target = join(self.path, stem + _DELETE_SUFFIX)
@@ -221,6 +226,8 @@ class LogDir:
         """Writes the recovery points, log start offsets and high watermarks."""
         for key, log in self._logs.items():
             self._recovery_points[key] = log.recovery_point
+            if log.cleaned_offset:
+                self._cleaned_offsets[key] = log.cleaned_offset
             if log.log_start_offset > log.segment_base_offsets[0]:
                 self._log_start_offsets[key] = log.log_start_offset
             else:
@@ -228,6 +235,7 @@ class LogDir:
         for name, offsets in (
             (RECOVERY_POINT, self._recovery_points),
             (LOG_START_OFFSET, self._log_start_offsets),
+            (CLEANER_OFFSET, self._cleaned_offsets),
             (REPLICATION_OFFSET, self.high_watermarks),
         ):
             write_file_atomically(self._filesystem, self.path, name, format_offsets(offsets))
@@ -248,7 +256,8 @@ class LogDir:
             if path.endswith(_DELETE_SUFFIX):
                 for name in self._filesystem.list(path):
                     self._filesystem.remove(join(path, name))
-            self._filesystem.remove(path)
+            with suppress(FileNotFoundError):  # a later segment of the same name was deleted over it
+                self._filesystem.remove(path)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock."""

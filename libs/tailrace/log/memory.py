@@ -130,7 +130,10 @@ class MemoryFile:
 
 
 class MemoryFilesystem:
-    """Paths are absolute; the root is there. writes counts the write calls, now_ms is the time stamped on files."""
+    """Paths are absolute; the root's own entries are always on the disk.
+
+    writes counts the write calls, now_ms is the time stamped on files.
+    """
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -191,6 +194,8 @@ class MemoryFilesystem:
             if node is None:
                 node = _Directory()
                 directory.change(None, name, node)
+                if directory is self._root:
+                    directory.sync()  # a mount point
             if not isinstance(node, _Directory):
                 raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
             directory = node

@@ -41,6 +41,7 @@ class Segment:
         "index_interval_bytes",
         "latest_offset",
         "latest_timestamp",
+        "name_suffix",
         "size_bytes",
     )
 
@@ -49,6 +50,7 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
+        self.name_suffix = ""  # ".cleaned" while compaction writes it
         self.size_bytes = 0
         self.bytes_since_index_entry = 0
         self.first_timestamp = -1  # of the first batch: segment.ms counts from it
@@ -58,7 +60,7 @@ class Segment:
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
 
     def path(self, suffix: str) -> str:
-        return join(self.directory, file_name(self.base_offset, suffix))
+        return join(self.directory, file_name(self.base_offset, suffix) + self.name_suffix)
 
     @property
     def file(self) -> File:
@@ -82,6 +84,13 @@ class Segment:
         """Reads from a file that does not have the segment's name (yet)."""
         self._file = self.filesystem.open(path)
         self.size_bytes = size_bytes
+
+    def view(self) -> Segment:
+        """The same bytes as an object of its own, for another thread; also after this segment's files are gone."""
+        twin = Segment(self.filesystem, self.directory, self.base_offset, self.index_interval_bytes)
+        twin._file = self.file
+        twin.size_bytes = self.size_bytes
+        return twin
 
     def create(self) -> None:
         """Makes an empty segment, whatever was there under its name."""

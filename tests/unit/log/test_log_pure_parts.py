@@ -112,7 +112,7 @@ def test_partition_metadata_names_the_topic_id_in_kafkas_base64() -> None:
 
 
 def test_meta_properties_of_kafkas_own_writing_are_read() -> None:
-    content = b"#\n#Sat Nov 21 12:00:00 UTC 2026\ncluster.id=abc\\=\\=\nversion=1\ndirectory.id=sqHI5AAAQACAAAAAAAD__w\nnode.id=3\n"
+    content = b"#\n#Sat Nov 21 2026\ncluster.id=abc\\=\\=\nversion=1\ndirectory.id=sqHI5AAAQACAAAAAAAD__w\nnode.id=3\n"
     properties = checkpoints.parse_properties(content)
     assert (properties["cluster.id"], properties["node.id"]) == ("abc==", "3")
 

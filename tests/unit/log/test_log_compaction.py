@@ -1,0 +1,235 @@
+"""Compaction against a model: same keys, same latest values, offsets kept, and no harm from a crash at any step."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
+from tailrace.log.compaction import Compaction
+from tailrace.log.filesystem import join
+from tailrace.log.log import Log
+from tailrace.log.memory import MemoryFilesystem
+from tailrace.records.compression import Codec
+from tailrace.records.record import Record, build
+
+COMPACTED = with_settings(
+    cleanup_policy="compact", segment_bytes=600, min_cleanable_dirty_ratio=0.01, delete_retention_ms=1000
+)
+
+
+def put(log: Log, *pairs: tuple[bytes | None, bytes | None], codec: Codec = Codec.NONE, **fields: int) -> None:
+    records = [Record(timestamp=NOW, key=key, value=value) for key, value in pairs]
+    (answer,) = log.append([build(records, compression=codec, **fields)], 0, NOW)  # type: ignore[arg-type]
+    assert answer.error_code == 0
+
+
+def compact(log: Log, now_ms: int = NOW) -> bool:
+    compaction = log.begin_compaction(now_ms, log.log_end_offset)
+    if compaction is None:
+        return False
+    compaction.run()
+    log.finish_compaction(compaction)
+    return True
+
+
+def latest(records: list[Record]) -> dict[bytes | None, tuple[int, bytes | None]]:
+    return {record.key: (record.offset, record.value) for record in records}
+
+
+def alive(records: list[Record]) -> dict[bytes | None, bytes | None]:
+    return {key: value for key, (_, value) in latest(records).items() if value is not None}
+
+
+def test_only_the_latest_value_of_a_key_stays_at_its_offset() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, COMPACTED)
+    for number in range(60):
+        put(log, (b"k%d" % (number % 3), b"%d" % number), (b"once%d" % number, b"x"))
+    before = records_of(log)
+    assert compact(log)
+    after = records_of(log)
+    assert latest(after) == latest(before) and len(after) < len(before)
+    assert [record.offset for record in after] == sorted({record.offset for record in after})
+    assert log.log_end_offset == 120 and log.log_start_offset == 0
+    assert not compact(log)
+    assert records_of(open_log(filesystem, COMPACTED)) == after
+
+
+def test_a_log_of_few_keys_does_not_grow() -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    sizes = []
+    for number in range(400):
+        put(log, (b"k%d" % (number % 5), b"v" * 50))
+        if number % 40 == 39:
+            compact(log)
+            sizes.append(log.size_bytes)
+    assert max(sizes) < 3 * COMPACTED.segment_bytes and len(log.segment_base_offsets) < 12
+
+
+def test_tombstones_go_after_delete_retention_ms() -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    put(log, (b"gone", b"v"))
+    log.roll()
+    put(log, (b"gone", None))
+    log.roll()
+    put(log, (b"other", b"v"))
+    assert compact(log, NOW)
+    assert [(record.key, record.value) for record in records_of(log)] == [(b"gone", None), (b"other", b"v")]
+    assert records_of(log)[0].timestamp == NOW
+    log.roll()
+    put(log, (b"more", b"v"))
+    assert compact(log, NOW + 999) and records_of(log)[0].key == b"gone"
+    log.roll()
+    put(log, (b"more", b"w"))
+    assert compact(log, NOW + 1000) and records_of(log)[0].key == b"other"
+
+
+def test_a_producers_last_batch_stays_without_its_records() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, COMPACTED)
+    for sequence in range(2):
+        put(log, (b"k", b"%d" % sequence), producer_id=5, producer_epoch=0, base_sequence=sequence)
+    log.roll()
+    put(log, (b"k", b"last"))
+    log.roll()
+    put(log, (b"x", b"y"))
+    compact(log)
+    assert [record.value for record in records_of(log)] == [b"last", b"y"]
+    for name in filesystem.list(DIRECTORY):
+        if name.endswith(".snapshot"):
+            filesystem.remove(join(DIRECTORY, name))
+    assert open_log(filesystem, COMPACTED).producers.entries[5].batches[-1].last_sequence == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "high_watermark", "due"),
+    [
+        ({}, 99, True),
+        ({"cleanup_policy": "delete"}, 99, False),
+        ({"cleanup_policy": ("compact", "delete")}, 99, True),
+        ({"min_compaction_lag_ms": 10**9}, 99, False),
+        ({}, 0, False),
+    ],
+)
+def test_a_pass_is_due_by_policy_lag_and_watermark(changes: dict[str, object], high_watermark: int, due: bool) -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    put(log, (b"k", b"v"))
+    log.roll()
+    put(log, (b"k", b"w"))
+    log.config = with_settings(**{**vars(COMPACTED), **changes})
+    assert (log.begin_compaction(NOW, high_watermark) is not None) == due
+
+
+def test_the_dirty_ratio_and_the_longest_lag_decide() -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    for number in range(20):
+        put(log, (b"%d" % number, b"v" * 40))
+    log.roll()
+    put(log, (b"tail", b"v"))
+    compact(log)
+    log.roll()
+    put(log, (b"active", b"v"))
+    log.config = with_settings(**{**vars(COMPACTED), "min_cleanable_dirty_ratio": 0.5})
+    assert log.begin_compaction(NOW, 99) is None
+    log.config = with_settings(**{**vars(log.config), "max_compaction_lag_ms": 10})
+    assert log.begin_compaction(NOW + 11, 99) is not None
+
+
+def test_a_small_key_map_takes_several_passes_to_the_same_end() -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    for number in range(120):
+        put(log, (b"k%d" % (number % 30), b"%d" % number))
+    expected = latest(records_of(log))
+    passes = 0
+    while (compaction := log.begin_compaction(NOW, log.log_end_offset)) is not None:
+        compaction._max_key_bytes = 1000
+        compaction.run()
+        before = log.cleaned_offset
+        log.finish_compaction(compaction)
+        assert log.cleaned_offset > before
+        passes += 1
+    assert passes > 2 and latest(records_of(log)) == expected
+    assert len(records_of(log)) < 60
+
+
+@pytest.mark.parametrize("change", ["truncate", "delete", "append"])
+def test_changes_during_a_pass_win_over_it(change: str) -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    for number in range(60):
+        put(log, (b"k%d" % (number % 3), b"%d" % number))
+    compaction = log.begin_compaction(NOW, 60)
+    assert isinstance(compaction, Compaction)
+    compaction.run()
+    if change == "truncate":
+        log.truncate_to(10)
+    elif change == "delete":
+        log.advance_log_start_offset(30)
+        log.delete_retention(NOW, 60)
+    else:
+        put(log, (b"k0", b"new"))
+    expected = latest(records_of(log))
+    log.finish_compaction(compaction)
+    assert latest(records_of(log)) == expected
+
+
+RENAMES_AND_REMOVALS = 40
+
+
+@pytest.mark.parametrize("power", [True, False])
+@pytest.mark.parametrize("step", range(RENAMES_AND_REMOVALS))
+def test_a_crash_at_any_step_of_a_swap_loses_and_resurrects_nothing(step: int, power: bool) -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, COMPACTED)
+    choice = random.Random(step)
+    for number in range(60):
+        put(log, (b"k%d" % choice.randrange(8), None if choice.random() < 0.3 else b"%d" % number))
+    log.flush()
+    expected = alive(records_of(log))
+    for now_ms in (NOW, NOW + 5000):
+        compaction = log.begin_compaction(now_ms, log.log_end_offset)
+        if compaction is None:
+            continue
+        compaction.run()
+        filesystem.fail_next("rename", InterruptedError(), after=step)
+        try:
+            log.finish_compaction(compaction)
+        except InterruptedError:
+            break
+    if power:
+        filesystem.crash(choice)
+    log = open_log(filesystem, COMPACTED, recovery_point=log.recovery_point)
+    assert alive(records_of(log)) == expected and log.log_end_offset == 60
+    while compact(log, NOW + 10_000):
+        pass
+    assert alive(records_of(log)) == expected
+
+
+PAIRS = st.tuples(st.integers(0, 6), st.one_of(st.none(), st.binary(max_size=30)))
+ACTIONS = st.one_of(
+    st.tuples(st.just("put"), st.lists(PAIRS, min_size=1, max_size=5), st.sampled_from(list(Codec))),
+    st.tuples(st.just("compact"), st.integers(0, 3000)),
+    st.tuples(st.just("roll")),
+    st.tuples(st.just("reopen")),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ACTIONS, max_size=40))
+def test_any_history_keeps_what_a_dictionary_keeps(history: list[tuple[object, ...]]) -> None:
+    filesystem = MemoryFilesystem()
+    log, now_ms, model = open_log(filesystem, COMPACTED), NOW, {}
+    for action in history:
+        if action[0] == "put":
+            pairs = [(b"%d" % key, value) for key, value in action[1]]  # type: ignore[attr-defined]
+            put(log, *pairs, codec=action[2])  # type: ignore[arg-type]
+            model.update(dict(pairs))
+        elif action[0] == "compact":
+            now_ms += action[1]  # type: ignore[operator]
+            compact(log, now_ms)
+        elif action[0] == "roll":
+            log.roll()
+        else:
+            log = open_log(filesystem, COMPACTED, recovery_point=log.recovery_point)
+        assert alive(records_of(log)) == {key: value for key, value in model.items() if value is not None}
