@@ -1,0 +1,1 @@
+"""Byte-rate quotas that hold over the whole cluster: buckets at the gateways, leases from the quota service."""

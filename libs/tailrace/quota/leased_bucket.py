@@ -1,0 +1,170 @@
+"""One client's bytes at one gateway: a token bucket that fills at the rate of its lease, and what to ask for next.
+
+Nothing here waits and nothing reads a clock: a charge is arithmetic on the bucket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tailrace.quota.bucket import TokenBucket
+from tailrace.quota.entity import Kind
+from tailrace.quota.leases import FLOOR, Demand
+
+INT_MAX = 2**31 - 1
+_HEADROOM = 0.25
+_GROWTH = 0.1
+IDLE_REPORTS = 8
+BURST_MS = 100.0
+"""How much unused lease a bucket keeps; the rest goes back to the quota service, which gives it to whoever is short."""
+
+
+class Terms:
+    """What all buckets of one gateway share."""
+
+    __slots__ = ("gateways", "lease_ms", "max_throttle_ms", "unavailable", "wanted", "window_ms")
+
+    def __init__(self, lease_ms: float, unavailable: str, max_throttle_ms: float, window_ms: float) -> None:
+        self.lease_ms = lease_ms
+        self.unavailable = unavailable
+        self.max_throttle_ms = max_throttle_ms
+        self.window_ms = window_ms
+        self.gateways = 1
+        self.wanted: Callable[[LeasedBucket], None] = lambda bucket: None
+
+
+class LeasedBucket:
+    """One client id's bytes of one kind. `limit` is the rate over the whole cluster, the bucket's rate is our lease."""
+
+    __slots__ = (
+        "_bucket",
+        "_debt_until_ms",
+        "_idle_reports",
+        "_in_debt_ms",
+        "_reported_ms",
+        "_terms",
+        "_used_rate",
+        "active",
+        "client_id",
+        "expires_ms",
+        "kind",
+        "limit",
+        "used_bytes",
+    )
+
+    def __init__(self, client_id: str, kind: Kind, limit: float, terms: Terms, now_ms: float) -> None:
+        self.client_id = client_id
+        self.kind = kind
+        self.limit = limit
+        self.active = False
+        self.expires_ms = now_ms
+        self.used_bytes = 0.0
+        self._terms = terms
+        self._bucket = TokenBucket(limit, limit, now_ms)
+        self._debt_until_ms = now_ms
+        self._in_debt_ms = 0.0
+        self._idle_reports = 0
+        self._used_rate = 0.0
+        self._reported_ms = now_ms
+        self._set_rate(self._fair(), now_ms)
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second this gateway may pass on now."""
+        return self._bucket.rate
+
+    def charge(self, size_bytes: float, now_ms: float) -> int:
+        """Takes the bytes and returns throttle_time_ms (KIP-219), at most the longest throttle."""
+        if now_ms >= self.expires_ms:
+            self._run_out(now_ms)
+            if self._terms.unavailable == "open" and self.active and now_ms >= self.expires_ms:
+                self.used_bytes += size_bytes
+                return 0
+        self.used_bytes += size_bytes
+        level = self._bucket.charge(size_bytes, now_ms)
+        if level >= 0:
+            return 0
+        until_ms = now_ms - level / self._bucket.rate * 1000
+        self._in_debt_ms += max(0.0, until_ms - max(now_ms, self._debt_until_ms))
+        self._debt_until_ms = until_ms
+        return min(math.ceil(-level / self._throttle_rate(now_ms) * 1000), int(self._terms.max_throttle_ms))
+
+    def window_bytes(self, now_ms: float) -> int:
+        """What one answer may bring so that the throttle after it stays short; at least one byte."""
+        return max(1, min(INT_MAX, int(self._throttle_rate(now_ms) * self._terms.window_ms / 1000)))
+
+    def relimit(self, limit: float, now_ms: float) -> None:
+        """A quota was changed: our part of it stays the same part."""
+        rate = self._bucket.rate * limit / self.limit
+        self.limit = limit
+        self._set_rate(rate, now_ms)
+
+    def demand(self, now_ms: float) -> Demand:
+        """What to ask for, from what was used lately; who was idle for IDLE_REPORTS reports gives the lease back."""
+        interval_ms = max(1.0, now_ms - self._reported_ms)
+        lost = self._bucket.take_lost(now_ms)
+        debt = self._bucket.debt(now_ms)
+        spill_ms = max(0.0, self._debt_until_ms - now_ms) if debt else 0.0
+        in_debt = min(1.0, max(0.0, self._in_debt_ms - spill_ms) / interval_ms)
+        used, self.used_bytes = self.used_bytes, 0.0
+        self._in_debt_ms = spill_ms
+        self._reported_ms = now_ms
+        self._idle_reports = 0 if used or debt else self._idle_reports + 1
+        if self._idle_reports >= IDLE_REPORTS:
+            self.active = False
+            return Demand(self.client_id, self.kind, 0.0, 0.0, lost)
+        # A muted client looks idle between its requests: only the mean over some reports tells what it uses.
+        rate = used * 1000 / interval_ms
+        self._used_rate = (self._used_rate + rate) / 2 if self._used_rate else rate
+        # Who was held back for the whole time may want more than it used: ask for more, and for the debt at once.
+        need = self._used_rate * (1 + max(_HEADROOM, in_debt)) + debt * 1000 / interval_ms
+        return Demand(self.client_id, self.kind, max(1.0, need + _GROWTH * self.limit * in_debt), used, lost)
+
+    def unanswered(self, demand: Demand) -> None:
+        """A report that got no answer: what it said is said again with the next one."""
+        self.used_bytes += demand.used_bytes
+        self._bucket.lost += demand.unused_bytes
+
+    def grant(self, rate: float, credit_bytes: float, expires_ms: float, now_ms: float) -> None:
+        """A lease came, with what other gateways left unused."""
+        self.expires_ms = expires_ms
+        self._bucket.add(credit_bytes, now_ms)
+        self._set_rate(rate, now_ms)
+
+    def _run_out(self, now_ms: float) -> None:
+        if not self.active:
+            # Idle until now: an even share holds for the moment that asking for a lease takes.
+            self.active = True
+            self._idle_reports = 0
+            self._used_rate = 0.0
+            self._reported_ms = now_ms
+            self.used_bytes = 0.0
+            self._in_debt_ms = 0.0
+            self.expires_ms = now_ms + self._terms.lease_ms
+            self._set_rate(self._fair(), now_ms)
+            self._bucket.level = min(0.0, self._bucket.level)
+            self._bucket.lost = 0.0
+            self._terms.wanted(self)
+        elif self._terms.unavailable == "closed":
+            self._set_rate(FLOOR * self._fair(), now_ms)
+
+    def _set_rate(self, rate: float, now_ms: float) -> None:
+        rate = max(1.0, rate)
+        self._bucket.refill_at(rate, rate * BURST_MS / 1000, now_ms)
+        spill_ms = max(0.0, self._debt_until_ms - now_ms)
+        self._debt_until_ms = now_ms + self._bucket.debt(now_ms) * 1000 / rate
+        self._in_debt_ms += self._debt_until_ms - now_ms - spill_ms
+
+    def _fair(self) -> float:
+        return self.limit / self._terms.gateways
+
+    def _throttle_rate(self, now_ms: float) -> float:
+        """The rate by which a throttle is reckoned.
+
+        A gateway that is held back gets at least an even share within a lease: reckoning by a newcomer's small lease
+        would mute it for long after that. The bucket keeps the debt, so a throttle that was too short is made up for.
+        """
+        if self._terms.unavailable == "closed" and now_ms >= self.expires_ms:
+            return self._bucket.rate
+        return max(self._bucket.rate, self._fair())

@@ -1,0 +1,354 @@
+"""Buckets, entities, the split and the lease table, as tables; tests/sim/quota shows them together."""
+
+import pytest
+
+from tailrace.quota.bucket import TokenBucket
+from tailrace.quota.entity import ClientQuotas, Kind
+from tailrace.quota.leased import ClientMeter, LeasedQuota
+from tailrace.quota.leased_bucket import IDLE_REPORTS, Terms
+from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, Grant, LeaseTable
+from tailrace.quota.split import split
+
+LEASE_MS = 500.0
+RATE = 1000.0
+PRODUCE, FETCH = Kind
+APP = ClientQuotas({(("client-id", "app"),): {"producer_byte_rate": RATE}})
+OPEN = ClientQuotas()
+
+
+# -- the bucket ----------------------------------------------------------------------------------------------------
+
+
+def test_a_bucket_begins_empty_and_goes_into_debt() -> None:
+    bucket = TokenBucket(rate=1000, burst=500, now_ms=0)
+    assert bucket.charge(200, 0) == -200
+    assert bucket.charge(0, 100) == -100
+    assert bucket.debt(100) == 100
+    assert bucket.charge(0, 200) == 0
+
+
+def test_a_bucket_fills_to_its_burst_and_tells_what_ran_over() -> None:
+    bucket = TokenBucket(rate=1000, burst=500, now_ms=0)
+    assert bucket.charge(0, 2000) == 500
+    assert bucket.take_lost(2000) == 1500
+    assert bucket.take_lost(2000) == 0
+
+
+def test_a_bucket_keeps_its_debt_when_the_rate_changes() -> None:
+    bucket = TokenBucket(rate=1000, burst=500, now_ms=0)
+    bucket.charge(1000, 0)
+    bucket.refill_at(rate=2000, burst=1000, now_ms=500)
+    assert bucket.debt(500) == 500
+    assert bucket.debt(750) == 0
+
+
+def test_a_clock_that_goes_back_brings_nothing() -> None:
+    bucket = TokenBucket(rate=1000, burst=500, now_ms=1000)
+    bucket.charge(100, 1000)
+    assert bucket.debt(0) == 100
+    assert bucket.debt(1050) == 50
+
+
+# -- entities ------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_ids_own_rate_comes_before_the_default_key_by_key() -> None:
+    quotas = ClientQuotas(
+        {
+            (("client-id", None),): {"producer_byte_rate": 10.0, "consumer_byte_rate": 20.0},
+            (("client-id", "app"),): {"producer_byte_rate": 5.0, "request_percentage": 50.0},
+            (("user", "app"),): {"producer_byte_rate": 1.0},
+            (("client-id", "app"), ("user", "u")): {"consumer_byte_rate": 2.0},
+        }
+    )
+    assert quotas.rate("app", PRODUCE) == 5
+    assert quotas.rate("app", FETCH) == 20
+    assert quotas.rate("other", PRODUCE) == 10
+    assert quotas.rate("", FETCH) == 20
+
+
+def test_without_quotas_nobody_is_limited() -> None:
+    assert OPEN.rate("app", PRODUCE) is None
+
+
+# -- the split -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("needs", "shares"),
+    [
+        ([], []),
+        ([0], [100]),
+        ([0, 0], [50, 50]),
+        ([1000, 1000], [50, 50]),
+        ([20, 1000], [20, 80]),
+        ([10, 30, 1000], [10, 30, 60]),
+        ([10, 30], [40, 60]),
+        ([1e12, 1e12, 20, 10], [35, 35, 20, 10]),
+    ],
+)
+def test_small_needs_are_met_and_large_ones_are_levelled(needs: list[float], shares: list[float]) -> None:
+    assert split(100, needs, 0) == pytest.approx(shares)
+
+
+def test_everybody_gets_the_floor_and_nothing_is_lost() -> None:
+    shares = split(100, [0, 1000], 2)
+    assert shares == pytest.approx([2, 98])
+    assert split(1, [0, 0], 2) == [2, 2]
+
+
+# -- the service's side --------------------------------------------------------------------------------------------
+
+
+def table() -> LeaseTable:
+    return LeaseTable(LEASE_MS, max_entries=2, now_ms=-LEASE_MS)
+
+
+def ask(
+    leases: LeaseTable, gateway: int, need: float, now_ms: float, unused: float = 0.0, live: range = range(2)
+) -> Grant:
+    demand = Demand("app", PRODUCE, need, 0.0, unused)
+    (grant,) = leases.acquire((gateway, "i"), [demand], APP, live, now_ms)
+    return grant
+
+
+def test_one_gateway_alone_gets_the_whole_rate() -> None:
+    assert ask(table(), 0, need=5000, now_ms=0).rate_bytes_per_second == RATE
+
+
+def test_a_newcomer_gets_the_floor_until_the_other_gave_way() -> None:
+    leases = table()
+    ask(leases, 0, need=5000, now_ms=0)
+    assert ask(leases, 1, need=5000, now_ms=10).rate_bytes_per_second == pytest.approx(FLOOR * RATE / 2)
+    assert ask(leases, 0, need=5000, now_ms=250).rate_bytes_per_second == pytest.approx(RATE / 2)
+    assert ask(leases, 1, need=5000, now_ms=260).rate_bytes_per_second == pytest.approx(RATE / 2)
+    assert leases.leased("app", PRODUCE, 260) <= RATE * (1 + FLOOR)
+
+
+def test_a_lease_given_back_is_free_at_once() -> None:
+    leases = table()
+    ask(leases, 0, need=5000, now_ms=0)
+    ask(leases, 0, need=0, now_ms=100)
+    assert ask(leases, 1, need=5000, now_ms=110).rate_bytes_per_second == RATE
+
+
+def test_a_silent_gateways_lease_stays_booked_because_it_may_still_be_in_use() -> None:
+    leases = table()
+    ask(leases, 0, need=5000, now_ms=0)
+    for now_ms in range(100, int(HELD_LEASES * LEASE_MS), 250):
+        assert ask(leases, 1, need=5000, now_ms=now_ms).rate_bytes_per_second < RATE / 10
+    assert ask(leases, 1, need=5000, now_ms=HELD_LEASES * LEASE_MS).rate_bytes_per_second == RATE
+
+
+def test_a_dead_gateways_lease_is_free_at_once() -> None:
+    leases = table()
+    ask(leases, 0, need=5000, now_ms=0)
+    assert ask(leases, 1, need=5000, now_ms=10, live=range(1, 2)).rate_bytes_per_second == RATE
+
+
+def test_what_ran_over_at_one_gateway_is_credit_for_another() -> None:
+    leases = table()
+    ask(leases, 0, need=500, now_ms=0)
+    ask(leases, 1, need=500, now_ms=0)
+    ask(leases, 0, need=10, now_ms=250, unused=100)
+    assert ask(leases, 1, need=5000, now_ms=250).credit_bytes >= 100
+
+
+def test_credit_is_bounded() -> None:
+    leases = table()
+    ask(leases, 0, need=500, now_ms=0, unused=1e9)
+    assert ask(leases, 0, need=1e9, now_ms=250, unused=1e9).credit_bytes == pytest.approx(RATE * CREDIT_MS / 1000)
+
+
+def test_a_service_that_just_started_gives_no_more_than_an_even_share() -> None:
+    leases = LeaseTable(LEASE_MS, 10, now_ms=0)
+    assert ask(leases, 0, need=5000, now_ms=10).rate_bytes_per_second == RATE / 2
+    assert ask(leases, 0, need=5000, now_ms=LEASE_MS).rate_bytes_per_second == RATE
+
+
+def test_a_client_without_quota_is_not_limited() -> None:
+    (grant,) = table().acquire((0, "i"), [Demand("other", PRODUCE, 1.0)], APP, [0], 0)
+    assert not grant.limited
+
+
+def test_above_the_bound_a_client_gets_an_even_share_and_is_not_remembered() -> None:
+    leases = table()
+    quotas = ClientQuotas({(("client-id", None),): {"producer_byte_rate": RATE}})
+    demands = [Demand(f"c{i}", PRODUCE, 5000.0) for i in range(3)]
+    grants = leases.acquire((0, "i"), demands, quotas, [0, 1], 0)
+    assert [grant.rate_bytes_per_second for grant in grants] == [RATE, RATE, RATE / 2]
+    assert len(leases) == 2
+
+
+def test_forgotten_clients_are_swept() -> None:
+    leases = table()
+    ask(leases, 0, need=5000, now_ms=0)
+    leases.acquire((0, "i"), [], APP, [0], 100 * LEASE_MS)
+    assert len(leases) == 0
+
+
+# -- the gateway's side --------------------------------------------------------------------------------------------
+
+
+def leased(unavailable: str = "last", gateways: int = 2, max_entries: int = 10) -> LeasedQuota:
+    quota = LeasedQuota(Terms(LEASE_MS, unavailable, max_throttle_ms=1500, window_ms=1000), max_entries)
+    quota.update(APP, gateways, 0)
+    return quota
+
+
+def give(quota: LeasedQuota, rate: float, now_ms: float, credit: float = 0.0) -> None:
+    quota.granted([Grant("app", PRODUCE, True, rate, credit)], LEASE_MS, now_ms, now_ms)
+
+
+def test_a_client_without_quota_is_never_throttled_and_costs_nothing() -> None:
+    quota = leased()
+    meter = quota.meter("other", 0)
+    assert not meter.produce_limited and not meter.fetch_limited
+    assert meter.charge(PRODUCE, 1e9, 0) == 0
+    assert meter.window_bytes(FETCH, 0) == 2**31 - 1
+    assert quota.active == 0
+
+
+def test_the_first_request_is_charged_at_an_even_share_and_asks_for_a_lease() -> None:
+    quota = leased()
+    asked = []
+    quota.on_wanted = lambda: asked.append(True)
+    assert quota.meter("app", 0).charge(PRODUCE, 100, 0) == 200
+    assert asked and quota.active == 1
+
+
+def test_a_throttle_is_the_debt_at_the_leases_rate() -> None:
+    quota = leased()
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 100, 0)
+    give(quota, RATE, 0)
+    assert meter.charge(PRODUCE, 100, 0) == 200
+    assert meter.charge(PRODUCE, 0, 200) == 0
+
+
+def test_a_throttle_is_reckoned_by_at_least_an_even_share_but_the_debt_stays() -> None:
+    quota = leased()
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 0, 0)
+    give(quota, 10, 0)
+    assert meter.charge(PRODUCE, 100, 0) == 200
+    assert meter.charge(PRODUCE, 0, 200) == 196
+
+
+def test_a_throttle_has_an_upper_bound() -> None:
+    assert leased().meter("app", 0).charge(PRODUCE, 1e9, 0) == 1500
+
+
+def test_credit_pays_debt() -> None:
+    quota = leased()
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 100, 0)
+    give(quota, RATE, 0, credit=60)
+    assert meter.charge(PRODUCE, 0, 0) == 40
+
+
+@pytest.mark.parametrize(("policy", "throttle_ms"), [("last", 50), ("open", 0), ("closed", 1500)])
+def test_without_the_quota_service_the_policy_holds(policy: str, throttle_ms: int) -> None:
+    quota = leased(policy)
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 0, 0)
+    give(quota, RATE, 0)
+    assert meter.charge(PRODUCE, 150, LEASE_MS) == throttle_ms
+    give(quota, RATE, 10 * LEASE_MS)
+    assert meter.charge(PRODUCE, 1300, 10 * LEASE_MS) >= 1200  # healed: charged, by the lease's rate
+    give(quota, RATE, 10 * LEASE_MS + 1300)
+    assert meter.charge(PRODUCE, 0, 10 * LEASE_MS + 1300) == 0
+
+
+def test_an_idle_client_gives_its_lease_back_and_starts_without_savings() -> None:
+    quota = leased()
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 10, 0)
+    give(quota, RATE, 0)
+    reports = [quota.demands(250 * i)[0] for i in range(1, IDLE_REPORTS + 2)]
+    assert [report.used_bytes for report in reports[:2]] == [10, 0]
+    needs = [report.bytes_per_second for report in reports]
+    assert needs == sorted(needs, reverse=True) and needs[-1] == 0 < needs[-2]
+    assert quota.active == 0 and quota.demands(9000) == []
+    assert meter.charge(PRODUCE, 100, 10_000) == 200
+
+
+def test_a_client_that_is_held_back_asks_for_more_than_it_used() -> None:
+    quota = leased()
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 100, 0)
+    give(quota, 400, 0)
+    (demand,) = quota.demands(250)
+    assert demand.bytes_per_second > 2 * demand.used_bytes * 4
+    meter.charge(PRODUCE, 10, 400)
+    (demand,) = quota.demands(500)
+    assert demand.bytes_per_second < 2 * RATE
+
+
+def test_a_client_below_its_rate_asks_for_what_it_uses_with_some_headroom() -> None:
+    quota = leased()
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 0, 0)
+    give(quota, RATE, 0)
+    meter.charge(PRODUCE, 20, 100)
+    (demand,) = quota.demands(250)
+    assert demand.bytes_per_second == pytest.approx(20 * 4 * 1.25)
+    assert demand.unused_bytes > 0
+
+
+def test_a_report_without_answer_is_said_again() -> None:
+    quota = leased()
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 20, 100)
+    give(quota, RATE, 100)
+    first = quota.demands(500)
+    quota.unanswered(first)
+    (again,) = quota.demands(500)
+    assert (again.used_bytes, again.unused_bytes) == (20, first[0].unused_bytes)
+    assert again.unused_bytes > 0
+
+
+def test_a_changed_quota_holds_at_once_and_keeps_each_gateways_part() -> None:
+    quota = leased()
+    meter = quota.meter("app", 0)
+    meter.charge(PRODUCE, 0, 0)
+    give(quota, 250, 0)
+    quota.update(ClientQuotas({(("client-id", "app"),): {"producer_byte_rate": 4 * RATE}}), 2, 0)
+    assert meter.buckets[PRODUCE].rate == 1000
+    quota.update(OPEN, 2, 0)
+    assert not meter.produce_limited and quota.active == 0
+    quota.update(ClientQuotas({(("client-id", None),): {"consumer_byte_rate": 7.0}}), 2, 0)
+    assert meter.fetch_limited and not meter.produce_limited
+
+
+def test_a_fetch_may_bring_what_the_window_holds() -> None:
+    quota = leased()
+    quota.update(ClientQuotas({(("client-id", "app"),): {"consumer_byte_rate": RATE}}), 2, 0)
+    assert quota.meter("app", 0).window_bytes(FETCH, 0) == RATE / 2
+
+
+def test_who_reconnects_finds_the_old_debt() -> None:
+    quota = leased()
+    meter: ClientMeter | None = quota.meter("app", 0)
+    assert meter is not None
+    meter.charge(PRODUCE, 500, 0)
+    meter = None
+    assert quota.meter("app", 0).charge(PRODUCE, 0, 0) == 1000
+
+
+def test_the_number_of_leases_is_bounded_and_the_oldest_comes_back_with_its_next_request() -> None:
+    quota = leased(max_entries=2)
+    quota.update(ClientQuotas({(("client-id", None),): {"producer_byte_rate": RATE}}), 1, 0)
+    meters = [quota.meter(f"c{i}", 0) for i in range(3)]
+    for meter in meters:
+        meter.charge(PRODUCE, 100, 0)
+    assert [demand.client_id for demand in quota.demands(1)] == ["c1", "c2"]
+    meters[0].charge(PRODUCE, 100, LEASE_MS)
+    assert [demand.client_id for demand in quota.demands(LEASE_MS)] == ["c2", "c0"]
+
+
+def test_meters_that_nobody_uses_are_forgotten() -> None:
+    quota = leased()
+    for i in range(100):
+        quota.meter(f"c{i}", 0)
+    assert len(quota._meters) <= 1
