@@ -16,6 +16,7 @@ from tailrace_controller.effects import Effects
 
 MAX_PARTITIONS_PER_TOPIC = 10_000  # of one request, as in Kafka
 NOT_GIVEN = -1
+GROUP_METADATA_TOPIC = "__consumer_offsets"
 _Result = CreateTopicsResponse.CreatableTopicResult
 
 
@@ -55,8 +56,13 @@ def _create_one(
     image: MetadataImage, topic: Any, config: Config, topic_id: UUID
 ) -> tuple[tuple[MetadataRecord, ...], Any]:
     _check_name(image, topic.name)
-    partitions = _manual(image, topic) if topic.assignments else _automatic(image, topic, config)
     overrides = {item.name: item.value for item in topic.configs or ()}
+    count, replication_factor = topic.num_partitions, topic.replication_factor
+    if topic.name == GROUP_METADATA_TOPIC:  # whoever asks first: the topic has settings of its own
+        count = config.offsets_topic_num_partitions if count == NOT_GIVEN else count
+        replication_factor = placement.MAX_REPLICATION_FACTOR if replication_factor == NOT_GIVEN else replication_factor
+        overrides = {**_group_metadata_configs(config), **overrides}
+    partitions = _manual(image, topic) if topic.assignments else _automatic(image, count, replication_factor, config)
     validate(overrides, config)
     records: tuple[MetadataRecord, ...] = (
         TopicRecord(topic.name, topic_id),
@@ -99,8 +105,17 @@ def _check_name(image: MetadataImage, name: str) -> None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
-def _automatic(image: MetadataImage, topic: Any, config: Config) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    replication_factor, count = topic.replication_factor, topic.num_partitions
+def _group_metadata_configs(config: Config) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+
+
+def _automatic(
+    image: MetadataImage, count: int, replication_factor: int, config: Config
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     if replication_factor != NOT_GIVEN and replication_factor <= 0:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
