@@ -51,4 +51,10 @@ def fake_role(name: str) -> Role:
 
 
 if __name__ == "__main__":
-    sys.exit(up.main(sys.argv[1:], fake_role, preload=("uvloop", "prometheus_client", "tailrace.config")))
+    sys.exit(
+        up.main(
+            sys.argv[1:],
+            lambda name: lambda: fake_role(name),
+            preload=("uvloop", "prometheus_client", "tailrace.config"),
+        )
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -12,6 +13,7 @@ def main() -> None:
     """The entry point of the console script."""
     command, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
     if command == "up":
+        gc.disable()  # nothing that start-up imports is garbage; up.py turns it on again where the roles live
         from tailrace.cli import up
 
         raise SystemExit(up.main(arguments))
@@ -19,7 +21,7 @@ def main() -> None:
         from tailrace.cli.roles import find_role
         from tailrace.runtime import main as run_role
 
-        run_role(find_role(command), arguments)
+        run_role(find_role(command)(), arguments)
         return
     if command == "demo":
         from tailrace.cli.demo.command import main as run_demo

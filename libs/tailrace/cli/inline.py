@@ -41,7 +41,7 @@ class InlineReporter:
 def run(
     instances: Sequence[Instance],
     settings: Callable[[Instance], Mapping[str, str]],
-    find_role: Callable[[str], Role],
+    find_role: Callable[[str], Callable[[], Role]],
     run_dir: Path,
     on_ready: Callable[[Sequence[RunFile]], None],
 ) -> int:
@@ -55,7 +55,7 @@ def run(
     reporters = [InlineReporter(instance, run_dir, changed) for instance in instances]
     services = [
         Service(
-            find_role(instance.role),
+            find_role(instance.role)(),
             instance.id,
             Config.load(instance.role, None, os.environ, settings(instance)),
             reporter,

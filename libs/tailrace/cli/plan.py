@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +35,7 @@ def socket_dir(data_dir: Path, runtime_dir: str | None) -> Path:
     if len(str(run_dir / _LONGEST_SOCKET_NAME).encode()) <= _SOCKET_PATH_MAX:
         return run_dir
     digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]
-    return Path(runtime_dir or tempfile.gettempdir()) / f"tailrace-{digest}"
+    return Path(runtime_dir or "/tmp") / f"tailrace-{digest}"
 
 
 def settings(

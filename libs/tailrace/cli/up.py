@@ -33,7 +33,7 @@ PRELOADED = (
     "tailrace.net.client",
     "tailrace.net.metadata_follower",
 )
-FindRole = Callable[[str], Role]
+FindRole = Callable[[str], Callable[[], Role]]
 
 
 class PipeReporter:
@@ -62,7 +62,6 @@ class Up:
         self.given = given
         self.clock = SystemClock()
         self.started_ms = self.clock.monotonic_ms()
-        self._find_role = find_role
         sockets = plan.socket_dir(given.data_dir, os.environ.get("XDG_RUNTIME_DIR"))
         self.data_dir = DataDir(given.data_dir, sockets)
         self.data_dir.clear()
@@ -76,6 +75,7 @@ class Up:
         for name in preload:
             importlib.import_module(name)
         self.instances = plan.instances(given)
+        self._roles = {role: find_role(role) for role in plan.ROLES}
         self._check_settings()
 
     def run(self) -> int:
@@ -98,7 +98,7 @@ class Up:
         return inline.run(
             self.instances,
             self.settings,
-            self._find_role,
+            self._roles.__getitem__,
             self.data_dir.run_dir,
             lambda running: self._on_ready([(file.role, file.addresses) for file in running], screen),
         )
@@ -138,7 +138,7 @@ class Up:
         logs.configure(self.log_format, self.given.log_level)
         config = Config.load(instance.role, None, os.environ, self.settings(instance))
         service = Service(
-            self._find_role(instance.role),
+            self._roles[instance.role](),
             instance.id,
             config,
             PipeReporter(report_fd),

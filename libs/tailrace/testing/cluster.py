@@ -168,6 +168,11 @@ class Cluster:
             since,
         )
 
+    def wait_next(self, number: int, timeout_seconds: float = _START_SECONDS) -> Event:
+        """Event number `number`, counted from 0, as soon as it is there."""
+        assert self._events is not None
+        return self._events.wait(lambda _: True, timeout_seconds, number)
+
     def kill(self, role: str, service_id: int = 0, number: signal.Signals = signal.SIGKILL) -> int:
         """Sends the signal; SIGKILL waits for the death. Returns a mark for wait_for."""
         mark = self.now
