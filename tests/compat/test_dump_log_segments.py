@@ -1,0 +1,93 @@
+"""Apache Kafka's own DumpLogSegments reads every file of ours without complaint."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from support import kafka_peer
+from tailrace.log.config import LogConfig
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.log import Log
+from tailrace.log.logs import LogDir
+from tailrace.records.compression import Codec
+from tailrace.records.record import Record, build
+
+NOW = 1_700_000_000_000
+CONFIG = LogConfig(
+    segment_bytes=20_000, index_interval_bytes=500, cleanup_policy="compact", min_cleanable_dirty_ratio=0.1
+)
+
+
+def libs() -> str:
+    folder = os.environ.get("KAFKA_LIBS", "")
+    if not list(Path(folder).glob("kafka-tools-*.jar")) if folder else True:
+        folder = str(kafka_peer.CACHE / "libs")
+    if not list(Path(folder).glob("kafka-tools-*.jar")):
+        pytest.skip("no Apache Kafka jars: KAFKA_LIBS=folder of them")
+    if shutil.which("java") is None:
+        pytest.skip("no Java: apt-get install -y openjdk-17-jdk-headless")
+    return folder
+
+
+def dump(*options: str) -> str:
+    command = ["java", "-Xmx256m", "-cp", f"{libs()}/*", "org.apache.kafka.tools.DumpLogSegments", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def fill(log: Log, numbers: range) -> None:
+    """Batches with every codec, of an idempotent producer, with headers and out-of-order times."""
+    for number in numbers:
+        records = [
+            Record(
+                timestamp=NOW + (number * 37 + index * 11) % 900,
+                key=b"k%d" % (number % 70),
+                value=b"v" * 60,
+                headers=(("h", b"x"),),
+            )
+            for index in range(5)
+        ]
+        codec, sequence = list(Codec)[number % 5], number * 5
+        batch = build(records, compression=codec, producer_id=4, producer_epoch=0, base_sequence=sequence)
+        (answer,) = log.append([batch], number // 50, NOW)
+        assert answer.error_code == 0
+
+
+def filled_partition(path: Path) -> Path:
+    """Several segments, the older ones compacted, shut down cleanly."""
+    logs = LogDir.open(RealFilesystem(), str(path), node_id=0, cluster_id="dump", now_ms=NOW)
+    log = logs.create("topic", 0, uuid4(), CONFIG)
+    fill(log, range(120))
+    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    assert compaction is not None
+    compaction.run()
+    log.finish_compaction(compaction)
+    fill(log, range(120, 250))
+    directory = Path(log.directory)
+    logs.remove(log.removable_files(NOW + CONFIG.file_delete_delay_ms))
+    logs.close(broker_epoch=3)
+    return directory
+
+
+def test_kafka_reads_our_segments_indexes_and_snapshots(tmp_path: Path) -> None:
+    libs()
+    directory = filled_partition(tmp_path)
+    files = {
+        suffix: sorted(map(str, directory.glob(f"*{suffix}")))
+        for suffix in (".log", ".index", ".timeindex", ".snapshot")
+    }
+    assert len(files[".log"]) > 2 and len(files[".index"]) == len(files[".timeindex"]) == len(files[".log"])
+    records = dump("--print-data-log", "--files", ",".join(files[".log"]))
+    assert "offset: 1249 " in records and "isvalid: false" not in records and "Found invalid" not in records
+    assert records.count("isvalid: true") > 50
+    indexes = dump("--index-sanity-check", "--files", ",".join(files[".index"] + files[".timeindex"]))
+    assert indexes.count("passed sanity check.") == 2 * len(files[".log"])
+    mismatches = dump("--verify-index-only", "--files", ",".join(files[".index"] + files[".timeindex"]))
+    assert "Mismatches" not in mismatches and "out of order" not in mismatches and "not found" not in mismatches
+    snapshot = dump("--files", files[".snapshot"][-1])
+    assert "producerId: 4 producerEpoch: 0" in snapshot and "lastSequence: 1249" in snapshot
