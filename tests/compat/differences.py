@@ -12,7 +12,21 @@ class Difference(NamedTuple):
     why: str
 
 
+DIFFERENT_CONFIGS = {"min.insync.replicas"}
+
 DIFFERENCES = (
+    Difference(
+        "the source of `min.insync.replicas`",
+        "DYNAMIC_DEFAULT_BROKER_CONFIG: a new cluster writes a default of 1 for all brokers",
+        "DEFAULT_CONFIG",
+        "Kafka does so for its eligible leader replicas (KIP-966), which have no meaning with one replica",
+    ),
+    Difference(
+        "error messages",
+        "often none, or NONE on success",
+        "a sentence in most refusals",
+        "the code is the protocol, the sentence is for people; where Kafka has one, Tailrace has one",
+    ),
     Difference(
         "replication factor above 1",
         "creates the replicas",

@@ -27,3 +27,21 @@ def shape(value: Any, name: str = "") -> Any:
     if name in OWN and value not in (None, "", -1):
         return "text" if isinstance(value, str) else type(value).__name__
     return value if isinstance(value, (int, float, str, bool)) or value is None else str(type(value).__name__)
+
+
+def differing(got: Any, want: Any, path: str = "") -> list[str]:
+    """Where two shapes differ, one line each; empty when they are equal.
+
+    Kafka's error messages are not part of the protocol: where it refuses with a text there must be one too, where it
+    refuses without one or succeeds there may be.
+    """
+    if isinstance(got, dict) and isinstance(want, dict):
+        keys = sorted(set(got) | set(want))
+        if want.get("error_message", "text") != "text" or want.get("error_code") == 0:
+            keys = [key for key in keys if key != "error_message"]
+        pairs = [(f"{path}.{key}", got.get(key, "absent"), want.get(key, "absent")) for key in keys]
+        return [line for where, a, b in pairs for line in differing(a, b, where)]
+    if isinstance(got, list) and isinstance(want, list) and len(got) == len(want):
+        numbered = enumerate(zip(got, want, strict=True))
+        return [line for n, (a, b) in numbered for line in differing(a, b, f"{path}[{n}]")]
+    return [] if got == want else [f"{path}: {str(got)[:300]}, Kafka {str(want)[:300]}"]
