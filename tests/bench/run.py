@@ -12,6 +12,7 @@ from bench.cells import CELLS, CONNECTIONS, Cell
 from bench.report import Row
 from bench.servers import Target
 from support import kafka_peer
+from support.targets import pss_bytes
 
 WARM_UP_CELLS = ("produce 1 KiB", "produce 128 KiB", "fetch 16 KiB")
 
@@ -95,7 +96,7 @@ class Bench:
 
     def memory(self) -> str:
         """What the processes hold after all the load."""
-        found = {target.name: servers.pss_bytes(target.pids) / 2**20 for target in self.targets}
+        found = {target.name: sum(map(pss_bytes, target.pids)) / 2**20 for target in self.targets}
         names = {"kafka": "Kafka", "direct": "Tailrace, all processes together"}
         parts = [f"{label} {found[name]:.0f} MiB" for name, label in names.items() if name in found]
         return f"Memory after the run (PSS): {', '.join(parts)}." if parts else ""

@@ -1,6 +1,5 @@
 """What is measured against: Apache Kafka and Tailrace, each with its data on tmpfs in small recycled segments."""
 
-import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from support.kafka_peer import CLUSTER_ID, KafkaPeer, classpath
 from support.process import Child
-from support.tailrace_cluster import TailraceCluster
+from tailrace.testing import Cluster
 
 # Both brokers drop old segments every second, so that no cell runs out of tmpfs and all write to memory touched before.
 SETTINGS = {
@@ -55,21 +54,15 @@ class Kafka(KafkaPeer):
         return [Target("kafka", self.bootstrap, (self.child.process.pid,))]
 
 
-class Tailrace(TailraceCluster):
+class Tailrace(Cluster):
     """`tailrace up` with one broker, whose own client listener is open beside the gateway."""
 
     def targets(self) -> list[Target]:
         """The broker itself and the gateway; the CPU of every role counts for both."""
-        run = self.folder / "data" / "run"
-        pids = tuple(int(file.read_text().split()[0]) for file in sorted(run.glob("*.pid")))
-        return [Target("direct", client_listener(run / "broker-0.json"), pids), Target("gateway", self.bootstrap, pids)]
-
-
-def client_listener(file: Path) -> str:
-    """The broker's client listener from the addresses that it published."""
-    published = json.loads(file.read_text())
-    addresses: dict[str, str] = published.get("addresses", published)
-    return addresses["client"]
+        pids = [int(file.read_text()) for file in sorted((self.data_dir / "run").glob("*-*.pid"))]
+        direct = self.addresses("broker")["client"].partition(",")[0]
+        gateway = self.addresses("gateway")["client"].partition(",")[0]
+        return [Target("direct", direct, pids), Target("gateway", gateway, pids)]
 
 
 def kafka(folder: Path) -> Kafka:
@@ -79,15 +72,4 @@ def kafka(folder: Path) -> Kafka:
 
 def tailrace(folder: Path) -> Tailrace:
     """A Tailrace that is not started yet."""
-    data = folder / "tailrace"
-    data.mkdir()
-    return Tailrace(data, 1, {**SETTINGS, "gateway.advertise": "brokers"})
-
-
-def pss_bytes(pids: Sequence[int]) -> int:
-    """Memory of the processes, what they share counted once (proportional set size)."""
-    total = 0
-    for pid in pids:
-        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
-        total += next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-    return total * 1024
+    return Tailrace(data_dir=folder / "tailrace", settings={**SETTINGS, "gateway.advertise": "brokers"})
