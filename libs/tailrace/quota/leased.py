@@ -61,6 +61,7 @@ class LeasedQuota:
         self._quotas = ClientQuotas()
         self._meters: WeakValueDictionary[str, ClientMeter] = WeakValueDictionary()
         self._active: dict[LeasedBucket, ClientMeter | None] = {}
+        self._fresh: list[LeasedBucket] = []
 
     @property
     def active(self) -> int:
@@ -89,10 +90,16 @@ class LeasedQuota:
 
     def demands(self, now_ms: float) -> list[Demand]:
         """What to ask the quota service for now; buckets that were idle are given back and forgotten."""
+        self._fresh.clear()
         demands = [bucket.demand(now_ms) for bucket in self._active]
         for bucket in [bucket for bucket in self._active if not bucket.active]:
             self._let_go(bucket)
         return demands
+
+    def fresh_demands(self, now_ms: float) -> list[Demand]:
+        """The same for clients that appeared since anything was asked; the others' reports keep their rhythm."""
+        fresh, self._fresh = self._fresh, []
+        return [bucket.demand(now_ms) for bucket in fresh if bucket.active]
 
     def unanswered(self, demands: Iterable[Demand]) -> None:
         """The quota service did not answer these."""
@@ -114,6 +121,7 @@ class LeasedQuota:
         if len(self._active) >= self._max_entries:
             self._let_go(next(iter(self._active)))
         self._active[bucket] = self._meters.get(bucket.client_id)
+        self._fresh.append(bucket)
         self.on_wanted()
 
     def _let_go(self, bucket: LeasedBucket) -> None:

@@ -102,7 +102,8 @@ class LeasedBucket:
 
     def demand(self, now_ms: float) -> Demand:
         """What to ask for, from what was used lately; who was idle for IDLE_REPORTS reports gives the lease back."""
-        interval_ms = max(1.0, now_ms - self._reported_ms)
+        # A report right after the first request must not take that request for a rate.
+        interval_ms = max(self._terms.lease_ms / 2, now_ms - self._reported_ms)
         lost = self._bucket.take_lost(now_ms)
         debt = self._bucket.debt(now_ms)
         spill_ms = max(0.0, self._debt_until_ms - now_ms) if debt else 0.0

@@ -58,11 +58,11 @@ class World:
         self.gateways = [LeasedQuota(Terms(LEASE_MS, unavailable, 15_000, 1000), 1000) for _ in range(gateways)]
         for index, gateway in enumerate(self.gateways):
             gateway.update(self.quotas, gateways, 0.0)
-            gateway.on_wanted = self.asker(index)
+            gateway.on_wanted = self.asker(index, fresh=True)
             self.later(self.random.uniform(0, LEASE_MS / 2), self.renewer(index))
 
-    def asker(self, index: int) -> Callable[[], None]:
-        return lambda: self.later(1, lambda: self.ask(index))
+    def asker(self, index: int, *, fresh: bool = False) -> Callable[[], None]:
+        return lambda: self.later(1, lambda: self.ask(index, fresh=fresh))
 
     def renewer(self, index: int) -> Callable[[], None]:
         return lambda: self.renew(index)
@@ -83,10 +83,10 @@ class World:
         self.ask(index)
         self.later(LEASE_MS / 2 * self.random.uniform(0.95, 1.05), self.renewer(index))
 
-    def ask(self, index: int) -> None:
+    def ask(self, index: int, *, fresh: bool = False) -> None:
         """One AcquireLease; either way may be lost, which the gateway notices and then asks again."""
         gateway, asked_ms = self.gateways[index], self.now_ms
-        demands = gateway.demands(self.now_ms)
+        demands = gateway.fresh_demands(self.now_ms) if fresh else gateway.demands(self.now_ms)
         if not demands:
             return
 

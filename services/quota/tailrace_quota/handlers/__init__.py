@@ -1,1 +1,9 @@
-"""One file per API the quota serves."""
+"""One file per API; the table is what this role serves."""
+
+from __future__ import annotations
+
+from tailrace.net.dispatch import Handler
+from tailrace.wire.apis import ApiKey
+from tailrace_quota.handlers import acquire_lease
+
+HANDLERS: dict[int, Handler] = {ApiKey.ACQUIRE_LEASE: acquire_lease.handle}

@@ -1,0 +1,94 @@
+"""Opens a quota service: metadata, listener, registration; closed in reverse. Builds every object of the role."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from tailrace.config import Config, ConfigError
+from tailrace.net.address import Address
+from tailrace.net.backoff import Backoff
+from tailrace.net.dispatch import Service
+from tailrace.net.endpoints import endpoint_of
+from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
+from tailrace.net.registration import Registration
+from tailrace.net.server import Server, serve
+from tailrace.runtime.role import Environment, Role
+from tailrace.wire.apis import INTERNAL_APIS
+from tailrace_quota.handlers import HANDLERS
+from tailrace_quota.metrics import QuotaMetrics
+from tailrace_quota.quota import ROLE, Quota
+from tailrace_quota.store import MemoryStore
+
+_LEAVE_TIMEOUT_MS = 1000
+
+
+class OpenQuota:
+    """A quota service that runs; ready as soon as it listens."""
+
+    def __init__(self, quota: Quota, addresses: dict[str, str]) -> None:
+        self.quota = quota
+        self.addresses = addresses
+        self.ready = asyncio.Event()
+        self.ready.set()
+
+    def health(self) -> dict[str, bool]:
+        """Whether it has ever seen the cluster's quotas; a stale image is no illness."""
+        return {"metadata": self.quota.knows_quotas}
+
+
+@asynccontextmanager
+async def open_quota(config: Config, environment: Environment) -> AsyncIterator[OpenQuota]:
+    """Yields once the listener is bound; registration follows in the background."""
+    if config.quota_url is not None:
+        raise ConfigError(
+            f"quota.url={config.quota_url!r} is not supported yet: leave it unset to keep leases in memory."
+        )
+    clock, log = environment.clock, environment.log
+    store = MemoryStore(config.quota_lease_ms, config.quota_max_entries, clock.monotonic_ms())
+    quota = Quota(store, config.quota_lease_ms, clock, QuotaMetrics(environment.registry))
+    service = Service(quota, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes)
+    async with (
+        open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        follower.subscribe(quota.on_image)
+        quota.on_image(follower.image, follower.image)
+        server = await serve([_internal_address(config, environment)], service)
+        stack.push_async_callback(server.close)
+        registration = _registration(config, environment, follower, server)
+        registering = asyncio.get_running_loop().create_task(registration.run())
+        try:
+            yield OpenQuota(quota, {"internal": str(server.addresses[0])})
+        finally:
+            registering.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await registering
+            await registration.leave(_LEAVE_TIMEOUT_MS)
+
+
+def _registration(config: Config, environment: Environment, follower: MetadataFollower, server: Server) -> Registration:
+    return Registration(
+        follower,
+        environment.clock,
+        Backoff(environment.clock, environment.random),
+        environment.log,
+        role=ROLE,
+        service_id=config.node_id,
+        incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
+        endpoints=[endpoint_of(address, environment.boot_id) for address in server.addresses],
+        interval_ms=config.broker_heartbeat_interval_ms,
+    )
+
+
+def _internal_address(config: Config, environment: Environment) -> Address:
+    if environment.run_dir is None:
+        return Address("127.0.0.1", 0)
+    environment.run_dir.mkdir(parents=True, exist_ok=True)
+    return Address(str(environment.run_dir / f"{ROLE}-{config.node_id}.sock"), -1)
+
+
+role = Role(ROLE, open_quota)

@@ -1,0 +1,41 @@
+"""The quota service: what the metadata image says of quotas and gateways, and the leases given by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailrace.clock import Clock
+from tailrace.metadata.image import MetadataImage
+from tailrace.quota.entity import ClientQuotas
+from tailrace.quota.leases import Demand, Gateway, Grant
+from tailrace_quota.metrics import QuotaMetrics
+from tailrace_quota.store import LeaseStore
+
+ROLE = "quota"
+
+
+class Quota:
+    """Gives leases by the quotas of the last image it has seen, also while no controller answers."""
+
+    def __init__(self, store: LeaseStore, lease_ms: int, clock: Clock, metrics: QuotaMetrics) -> None:
+        self.lease_ms = lease_ms
+        self.knows_quotas = False
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._quotas = ClientQuotas()
+        self._live: frozenset[int] = frozenset()
+        metrics.clients = store.clients
+
+    def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Follows the image; cheap when neither quotas nor services changed."""
+        self.knows_quotas = new.offset >= 0
+        if old is new or new.quotas is not old.quotas:
+            self._quotas = ClientQuotas(new.quotas)
+        if old is new or new.services is not old.services:
+            self._live = frozenset(service.service_id for service in new.services_of("gateway"))
+
+    async def acquire(self, gateway: Gateway, demands: Sequence[Demand]) -> list[Grant]:
+        """Leases for one gateway, in the order of its demands."""
+        self._metrics.acquired(demands)
+        return await self._store.acquire(gateway, demands, self._quotas, self._live, self._clock.monotonic_ms())
