@@ -16,6 +16,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
+from tailrace.net.lease_client import LeaseClient
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.registration import Registration
 from tailrace.quota.leased_bucket import Terms
@@ -106,6 +107,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             stack.callback(internal.close)
             endpoints.append(Endpoint(f"UNIX-{environment.boot_id}", internal.path, 0))
             addresses["internal"] = f"unix:{internal.path}"
+        await stack.enter_async_context(background(leases_of(config, environment, follower, quotas).run()))
         await stack.enter_async_context(registered(config, environment, follower, endpoints))
         admin = Admin(gateway, lambda: (listener.hosts[0], listener.base_port))
         stack.push_async_callback(admin.close)
@@ -117,6 +119,20 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         else:
             addresses["admin"] = await rest.open(stack)
         yield opened
+
+
+def leases_of(config: Config, environment: Environment, follower: MetadataFollower, quotas: Quotas) -> LeaseClient:
+    """What keeps the quotas' leases filled."""
+    return LeaseClient(
+        quotas.leased,
+        lambda: follower.image,
+        config.node_id,
+        UUID(int=environment.random.getrandbits(128), version=4),
+        clock=environment.clock,
+        random=environment.random,
+        log=environment.log,
+        boot_id=environment.boot_id,
+    )
 
 
 def serve_brokers(gateway: Gateway, node_id: int, run_dir: Path) -> InternalListener:
