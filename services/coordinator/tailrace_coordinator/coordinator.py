@@ -81,9 +81,11 @@ class Coordinator:
         for partition, running in list(self._shards.items()):
             if wanted.get(partition) != (running.place, running.address):
                 self._end(partition)
-        for partition, (place, address) in wanted.items():
-            if partition not in self._shards:
-                self._begin(place, address)
+        begun = [each for partition, each in wanted.items() if partition not in self._shards]
+        for place, address in begun:
+            self._begin(place, address)
+        if begun:
+            self._logger.info("shards to load", count=len(begun), owned=len(self._shards), metadata_offset=new.offset)
 
     async def ask(self, group_id: str, decide: Decide) -> Any:
         """Has the group's shard decide, and returns its reply once what it saw is committed. Raises ApiError."""

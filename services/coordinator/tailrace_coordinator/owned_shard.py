@@ -29,6 +29,7 @@ from tailrace_coordinator.partition_log import Barrier, Place
 
 Decide = Callable[[GroupMachine, int, int], GroupEffects]  # (machine, now_ms, token)
 
+_SLOW_LOAD_MS = 1000
 _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 
 
@@ -140,7 +141,8 @@ class OwnedShard:
         self._take(shard.take(machine.on_loaded(self._clock.wall_ms())))
         elapsed_ms = self._clock.monotonic_ms() - started_ms
         self._metrics.partition_load_time_ms = elapsed_ms
-        self._logger.info(
+        say = self._logger.info if elapsed_ms > _SLOW_LOAD_MS else self._logger.debug
+        say(
             "shard loaded",
             partition=self.place.partition,
             shard_epoch=self.place.shard_epoch,
