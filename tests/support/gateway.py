@@ -172,6 +172,7 @@ class World:
             BOOT_ID,
         )
         self.listener = Listener(self.gateway, ["127.0.0.1"], 0)
+        self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)
         self.follower.subscribe(self.listener.image_changed)
         self.peers: list[Peer] = []

@@ -91,6 +91,9 @@ class ClientLink(Link):
         if torn and self._task is None and not self.pauses & MUTED:
             self.refuse("the connection ended in the middle of a frame")
             return
+        if self.owner is not None:  # a member that left must not be waited for through a whole rebalance
+            self.close()
+            return
         self.pause(ENDED)
         self.close_if_done()
 

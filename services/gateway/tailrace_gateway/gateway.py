@@ -174,14 +174,11 @@ class Gateway:
                 self.answered_requests[key] += count
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Ends what waits for a broker or a shard owner that is no longer that (its death, or its new life)."""
+        """Ends what waits for a broker that was given up, or for a shard's owner that is none any more."""
         if old.brokers is not new.brokers:
             for connection in list(self.connections):
-                node = connection.node
-                if node is not None:
-                    broker = new.brokers.get(connection.node_id)
-                    if broker is None or broker.fenced or broker.broker_epoch != node.broker_epoch:
-                        connection.node_lost(f"broker {connection.node_id} was fenced")
+                if fenced_now(old.brokers.get(connection.node_id), new.brokers.get(connection.node_id)):
+                    connection.node_lost(f"broker {connection.node_id} was fenced")
         if old.shards is not new.shards:
             for connection in list(self.connections):
                 if connection.owner is not None:
@@ -200,7 +197,7 @@ class Gateway:
             self.away_since_ms.setdefault(connection.node_id, self.clock.monotonic_ms())
             return None
         self.away_since_ms.pop(connection.node_id, None)
-        node = NodeLink(sock, self.pool, connection, broker.broker_epoch)
+        node = NodeLink(sock, self.pool, connection)
         node.write(preamble(connection.identity))
         return node
 
@@ -247,3 +244,10 @@ class Gateway:
             if endpoint is not None and endpoint.port == identity.base_port:
                 return broker.broker_id
         return -1
+
+
+def fenced_now(old: BrokerImage | None, new: BrokerImage | None) -> bool:
+    """Whether a broker was given up. A new life starts fenced, too, but connections to it may be there already."""
+    if old is None or old.fenced:
+        return False
+    return new is None or (new.fenced and new.broker_epoch == old.broker_epoch)

@@ -68,10 +68,9 @@ def preamble(identity: Identity) -> bytes:
 class NodeLink(Link):
     """The node's end of one client connection's relay."""
 
-    def __init__(self, sock: socket.socket, pool: Pool, client: ClientLink, broker_epoch: int) -> None:
+    def __init__(self, sock: socket.socket, pool: Pool, client: ClientLink) -> None:
         super().__init__(sock, pool)
         self.client = client
-        self.broker_epoch = broker_epoch
         self.answers = Answers(client.slots, client.requests)
 
     def received(self, buffer: Buffer, end: int) -> int:

@@ -1,0 +1,227 @@
+"""A node that dies: what it owed ends its clients' connections, what comes later waits, and nothing is sent twice."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.gateway import Peer, World
+from tailrace.errors import ErrorCode
+from tailrace.net.address import Address
+from tailrace.wire import codec
+from tailrace.wire import messages as m
+from tailrace_gateway.gateway import Limits
+
+
+def produce(acks: int = 1, timeout_ms: int = 30_000) -> m.ProduceRequest:
+    topic = m.ProduceRequest.TopicProduceData
+    partitions = [topic.PartitionProduceData(index=i, records=b"records") for i in (0, 1)]
+    return m.ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic(name="t", partition_data=partitions)])
+
+
+def frame(message: Any, version: int, correlation_id: int = 1) -> bytes:
+    return codec.encode_request(message, version, correlation_id, "test")
+
+
+def _address(peer: Peer) -> Address:
+    return Address(str(peer.path), -1)
+
+
+async def turns_until(reached: Callable[[], bool]) -> None:
+    """Lets the event loop turn until the gateway has come so far."""
+    async with asyncio.timeout(10):
+        while not reached():
+            await asyncio.get_running_loop().run_in_executor(None, bool)
+
+
+async def answer_produce(header: Any, data: bytes, writer: asyncio.StreamWriter) -> None:
+    response = m.ProduceResponse(responses=[])
+    writer.write(codec.encode_response(response, header.api_version, header.correlation_id))
+
+
+@pytest.fixture
+async def quick(open_world: Callable[..., World]) -> World:
+    """A gateway that waits 200 ms for a node and 300 ms for anybody else."""
+    return open_world(limits=Limits(node_wait_ms=200, controller_wait_ms=300, coordinator_wait_ms=100))
+
+
+async def test_a_node_that_dies_with_answers_owed_closes_its_clients_connections_only(quick: World) -> None:
+    dying, living = await quick.peer("broker-0"), await quick.peer("broker-1")
+    dying.script = dying.silent
+    living.script = answer_produce
+    quick.put_broker(0, dying)
+    quick.put_broker(1, living)
+    client, other = await quick.client(0), await quick.client(1)
+    await other.ask(produce(), 9)
+    client.send(frame(produce(), 9))
+    await dying.received.get()
+    dying.hang_up()
+    assert await client.closed()
+    assert (await other.ask(produce(), 9, 2)).responses == []
+    assert len(dying.frames) == 1
+
+
+async def test_a_node_that_dies_in_the_middle_of_an_answer_closes_the_connection(quick: World) -> None:
+    peer = await quick.peer("broker-0")
+
+    async def half(header: Any, data: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x00\x00\x10\x00" + header.correlation_id.to_bytes(4, "big") + b"half")
+        await writer.drain()
+        writer.close()
+
+    peer.script = half
+    quick.put_broker(0, peer)
+    client = await quick.client()
+    client.send(frame(produce(), 9))
+    assert await client.reader.readexactly(12) == b"\x00\x00\x10\x00\x00\x00\x00\x01half"
+    assert await client.closed()
+
+
+async def test_a_node_that_dies_owing_nothing_is_reached_again_by_the_next_request(quick: World) -> None:
+    peer = await quick.peer("broker-0")
+    peer.script = answer_produce
+    quick.put_broker(0, peer)
+    client = await quick.client()
+    await client.ask(produce(), 9, 1)
+    (connection,) = quick.gateway.connections
+    peer.hang_up()
+    await turns_until(lambda: connection.node is None)
+    await client.ask(produce(), 9, 2)
+    assert len(peer.preambles) == 2
+
+
+async def test_a_request_for_a_dead_node_waits_for_its_new_life(open_world: Callable[..., World]) -> None:
+    world = open_world()
+    peer = await world.peer("broker-0")
+    peer.script = answer_produce
+    world.put_broker(0, peer)
+    await peer.stop()
+    client = await world.client()
+    client.send(frame(produce(), 9))
+    client.send(frame(produce(), 9, 2))
+    await turns_until(lambda: bool(world.gateway.away_since_ms))
+    await peer.start()
+    world.put_broker(0, peer, epoch=2)
+    assert (await client.answer())[0] == 1
+    assert (await client.answer())[0] == 2
+    assert len(peer.frames) == 2
+
+
+async def test_a_node_that_stays_away_is_answered_per_partition_with_a_retriable_error(quick: World) -> None:
+    client = await quick.client()
+    answer = await client.ask(produce(), 9)
+    codes = [p.error_code for t in answer.responses for p in t.partition_responses]
+    assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+
+
+async def test_a_produce_waits_no_longer_than_its_own_timeout(open_world: Callable[..., World]) -> None:
+    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world.put()
+    client = await world.client()
+    answer = await client.ask(produce(timeout_ms=50), 9)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_another_leader_in_the_image_ends_the_wait_at_once(open_world: Callable[..., World]) -> None:
+    world = open_world(limits=Limits(node_wait_ms=60_000))
+    other = await world.peer("broker-1")
+    world.put_broker(1, other)
+    client = await world.client()
+    client.send(frame(produce(), 9))
+    await turns_until(lambda: bool(world.gateway.away_since_ms))
+    world.put_topic("t", [1, 1])
+    assert (await client.answer())[0] == 1
+
+
+@pytest.mark.parametrize("version", [4, 6, 7, 11, 12, 17])
+async def test_a_fetch_from_a_dead_node_names_every_partition_it_asked_for(quick: World, version: int) -> None:
+    client = await quick.client()
+    topic = m.FetchRequest.FetchTopic
+    partitions = [topic.FetchPartition(partition=i, partition_max_bytes=9) for i in (0, 4)]
+    answer = await client.ask(m.FetchRequest(topics=[topic(topic="t", partitions=partitions)]), version)
+    rows = [(p.partition_index, p.error_code) for t in answer.responses for p in t.partitions]
+    assert rows == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (4, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+async def test_a_fetch_session_of_a_dead_node_is_gone(quick: World) -> None:
+    client = await quick.client()
+    answer = await client.ask(m.FetchRequest(session_id=5, session_epoch=3, topics=[]), 12)
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (m.ListOffsetsRequest(topics=[]), 1),
+        (m.ListOffsetsRequest(topics=[]), 10),
+        (m.DeleteRecordsRequest(topics=[]), 2),
+        (m.OffsetForLeaderEpochRequest(topics=[]), 4),
+        (m.DescribeLogDirsRequest(topics=None), 4),
+        (m.InitProducerIdRequest(transactional_id=None), 4),
+    ],
+)
+async def test_every_data_api_of_a_dead_node_has_an_answer(quick: World, request_: Any, version: int) -> None:
+    client = await quick.client()
+    await client.ask(request_, version)
+
+
+async def test_acks_0_for_a_dead_node_closes_the_connection(quick: World) -> None:
+    client = await quick.client()
+    client.send(frame(produce(acks=0), 9))
+    assert await client.closed()
+
+
+async def test_a_fenced_broker_ends_the_connections_that_wait_for_it(quick: World) -> None:
+    peer = await quick.peer("broker-0")
+    peer.script = peer.silent
+    quick.put_broker(0, peer)
+    client = await quick.client()
+    client.send(frame(produce(), 9))
+    await peer.received.get()
+    quick.put_broker(0, peer, fenced=True)
+    assert await client.closed()
+
+
+async def test_a_transactional_id_is_refused_for_good(quick: World) -> None:
+    quick.put_broker(0, await quick.peer("broker-0"))
+    client = await quick.client()
+    answer = await client.ask(m.InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1), 4)
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+async def test_a_control_request_reaches_the_controller_as_it_was_and_its_answer_comes_back(quick: World) -> None:
+    controller = await quick.peer("controller-0")
+    quick.follower.controller = _address(controller)
+    client = await quick.client()
+    data = frame(m.CreateTopicsRequest(topics=[], timeout_ms=1), 7)
+    client.send(data)
+    assert await client.answer() == (1, data[4:])
+    assert controller.preambles[0].client_host == "127.0.0.1"
+
+
+async def test_a_controller_that_comes_late_is_waited_for(quick: World) -> None:
+    controller = await quick.peer("controller-0")
+    await controller.stop()
+    quick.follower.controller = _address(controller)
+    client = await quick.client()
+    data = frame(m.CreateTopicsRequest(topics=[], timeout_ms=1), 7)
+    client.send(data)
+    await turns_until(lambda: any(c.busy for c in quick.gateway.connections))
+    await controller.start()
+    assert (await client.answer())[0] == 1
+
+
+async def test_a_controller_that_dies_unanswered_gives_request_timed_out(quick: World) -> None:
+    controller = await quick.peer("controller-0")
+    controller.script = controller.silent
+    quick.follower.controller = _address(controller)
+    client = await quick.client()
+    topic = m.CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    client.send(frame(m.CreateTopicsRequest(topics=[topic], timeout_ms=1), 7))
+    await controller.received.get()
+    controller.hang_up()
+    _, rest = await client.answer()
+    answer = codec.decode_response(19, 7, rest[1:])
+    assert [t.error_code for t in answer.topics] == [ErrorCode.REQUEST_TIMED_OUT]
+    assert len(controller.frames) == 1
