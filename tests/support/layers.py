@@ -145,12 +145,16 @@ def run_layer(name: str, options: list[str]) -> Result:
         commands = (module("pytest", "-q", "-p", "support.skips", f"tests/{name}", *colour, *options),)
     elif name == "bench":
         commands = ((*commands[0], *options),)
-    statuses, closing = [], ""
+    failed, closing = [], ""
     for command in commands:
-        print("$", " ".join(command).replace(f"{BIN}/", "").replace(str(ROOT), "."), flush=True)
+        shown = " ".join(command).replace(f"{BIN}/", "").replace(str(ROOT), ".")
+        print("$", shown, flush=True)
         status, closing = stream(command)
-        statuses.append(status)
-    return Result("failed" if any(statuses) else "passed", time.monotonic() - began, closing)
+        if status:
+            failed.append(shown)
+    if layer.commands:
+        closing = f"failed: {'; '.join(failed)}" if failed else f"{len(commands)} commands"
+    return Result("failed" if failed else "passed", time.monotonic() - began, closing)
 
 
 def main(arguments: list[str]) -> int:
