@@ -1,0 +1,110 @@
+"""A producer that never stops asking, and the check of what it was promised: acknowledged records, once, in order."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+_IN_FLIGHT = 100
+_READ_TIMEOUT_MS = 20_000
+
+
+@dataclass
+class Promised:
+    """What was acknowledged: value -> (partition, offset); and how many sends failed."""
+
+    acknowledged: dict[int, tuple[int, int]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+
+class Load:
+    """Sends 0, 1, 2, … to a topic with a bounded number in flight, from `with` to its end; idempotent, acks=all."""
+
+    def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
+        self.promised = Promised()
+        self._topic = topic
+        self._lock = threading.Condition()
+        self._stop = threading.Event()
+        self._room = threading.Semaphore(_IN_FLIGHT)
+        options = {"acks": "all", "linger_ms": 2, "retry_backoff_ms": 50, "delivery_timeout_ms": 60_000}
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap, **{**options, **settings})
+        self._thread = threading.Thread(target=self._run, name="load")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._room.release()
+        self._thread.join()
+        self._producer.flush(timeout=60)
+        self._producer.close(timeout=10)
+
+    def wait_for(self, more: int, timeout_seconds: float = 60) -> None:
+        """Returns when `more` further records were acknowledged from now on."""
+        with self._lock:
+            want = len(self.promised.acknowledged) + more
+            if not self._lock.wait_for(lambda: len(self.promised.acknowledged) >= want, timeout_seconds):
+                raise TimeoutError(f"{want - len(self.promised.acknowledged)} of {more} acknowledgements are missing")
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            self._room.acquire()
+            value = b"%d" % number
+            future = self._producer.send(self._topic, value=value, key=b"%d" % (number % 97))
+            future.add_callback(self._acknowledged, number)
+            future.add_errback(self._failed)
+            number += 1
+
+    def _acknowledged(self, number: int, metadata: Any) -> None:
+        with self._lock:
+            self.promised.acknowledged[number] = (metadata.partition, metadata.offset)
+            self._lock.notify_all()
+        self._room.release()
+
+    def _failed(self, error: BaseException) -> None:
+        with self._lock:
+            self.promised.failed.append(repr(error))
+        self._room.release()
+
+
+def read_all(bootstrap: str, topic: str) -> dict[int, list[tuple[int, int]]]:
+    """Every record of a topic: partition -> [(offset, value)], from the start to the present end."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=_READ_TIMEOUT_MS, group_id=None)
+    try:
+        partitions = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic))]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        consumer.seek_to_beginning(*partitions)
+        left = {p for p in partitions if ends[p] > 0}
+        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        while left:
+            batches = consumer.poll(timeout_ms=_READ_TIMEOUT_MS)
+            if not batches:
+                raise TimeoutError(f"nothing more came, {left} are not at their end")
+            for place, records in batches.items():
+                found[place.partition] += [(r.offset, int(r.value)) for r in records]
+            left = {p for p in left if consumer.position(p) < ends[p]}
+        return found
+    finally:
+        consumer.close()
+
+
+def check(promised: Promised, found: dict[int, list[tuple[int, int]]], *, once: bool = True) -> None:
+    """Every acknowledged record is where it was promised, once, and each partition is in the order of sending."""
+    at = {(partition, offset): value for partition, rows in found.items() for offset, value in rows}
+    lost = {n: place for n, place in promised.acknowledged.items() if at.get(place) != n}
+    assert not lost, (
+        f"{len(lost)} acknowledged records are not where they were promised: {dict(list(lost.items())[:5])}"
+    )
+    for partition, rows in found.items():
+        values = [value for _, value in rows]
+        if once:
+            assert len(values) == len(set(values)), f"partition {partition} holds a record twice"
+            assert values == sorted(values), f"partition {partition} is out of order"
