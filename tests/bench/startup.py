@@ -71,8 +71,9 @@ def start(cluster: Cluster, bootstrap: str, created: bool) -> tuple[float, float
     return acknowledged_at, ready_at
 
 
-def processes(cluster: Cluster) -> list[int]:
-    return [cluster.pid, *(int(path.read_text()) for path in (cluster.data_dir / "run").glob("*-*.pid"))]
+def processes(cluster: Cluster) -> dict[str, int]:
+    run = cluster.data_dir / "run"
+    return {"up": cluster.pid, **{path.stem: int(path.read_text()) for path in sorted(run.glob("*-*.pid"))}}
 
 
 def pss_bytes(pid: int) -> int:
@@ -86,14 +87,14 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def idle_share(cluster: Cluster, seconds: float) -> float:
-    """CPU time over `seconds` in which nothing happens, as a share of one core."""
+def idle_shares(cluster: Cluster, seconds: float) -> dict[str, float]:
+    """CPU time over `seconds` in which nothing happens, by process, as a share of one core."""
     pids = processes(cluster)
-    before = sum(map(cpu_seconds, pids))
+    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     try:
         cluster.wait_for("died", since=cluster.now, timeout_seconds=seconds)
     except TimeoutError:
-        return (sum(map(cpu_seconds, pids)) - before) / seconds
+        return {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
     raise RuntimeError("a role died while nothing happened")
 
 
@@ -127,16 +128,18 @@ def main() -> None:
             rounds.append(start(cluster, bootstrap, created=True))
             cluster.stop()
         start(cluster, bootstrap, created=True)
-        idle = idle_share(cluster, options.idle_seconds)
-        memory = sum(map(pss_bytes, processes(cluster)))
+        idle = idle_shares(cluster, options.idle_seconds)
+        memory = {name: pss_bytes(pid) / 1e6 for name, pid in processes(cluster).items()}
         cluster.stop()
     first, ready = (statistics.median(column) for column in zip(*rounds, strict=True))
     print(f"cores                       {os.cpu_count()}, load {os.getloadavg()[0]:.1f}")
     print(f"fresh directory, ready      {fresh[1]:.2f} s")
     print(f"first acknowledged record   {first:.2f} s, median of {len(rounds)}: {shown(rounds, 0)}")
     print(f"all ready                   {ready:.2f} s, median of {len(rounds)}: {shown(rounds, 1)}")
-    print(f"idle                        {idle * 100:.1f} % of a core")
-    print(f"memory, sum of PSS          {memory / 1e6:.0f} MB in 6 processes")
+    parts = ", ".join(f"{name} {share * 100:.1f}" for name, share in idle.items())
+    print(f"idle                        {sum(idle.values()) * 100:.1f} % of a core: {parts}")
+    parts = ", ".join(f"{name} {size:.0f}" for name, size in memory.items())
+    print(f"memory, sum of PSS          {sum(memory.values()):.0f} MB: {parts}")
 
 
 def shown(rounds: list[tuple[float, float]], column: int) -> str:

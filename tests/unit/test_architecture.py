@@ -6,6 +6,7 @@ import-linter (pyproject.toml) holds the directions between packages; this test 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,9 +59,14 @@ def python_files() -> list[Path]:
     return product_files() + sorted((ROOT / "tests").rglob("*.py"))
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path) -> Iterator[str]:
     """Dotted names of what a file imports at run time; `if TYPE_CHECKING` blocks do not run."""
-    for node in running_nodes(ast.parse(path.read_text())):
+    for node in running_nodes(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -78,7 +84,7 @@ def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 def attributes(path: Path) -> Iterator[tuple[str, str, int]]:
     """`module.name` as used or imported from, with its line."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield node.value.id, node.attr, node.lineno
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -89,7 +95,7 @@ def yields(path: Path) -> set[int]:
     """Lines with `asyncio.sleep(0)`, which gives the loop one turn and waits for nothing."""
     return {
         node.lineno
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and ast.unparse(node) == "asyncio.sleep(0)"
     }
 
