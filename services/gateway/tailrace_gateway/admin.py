@@ -10,10 +10,10 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
+from tailrace.net.endpoints import address_of
 from tailrace.wire.messages import ApiMessage
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_of
-from tailrace_gateway.upstream import address_of
 
 ASK_TIMEOUT_MS = 10_000
 CLIENT_ID = "tailrace-rest"

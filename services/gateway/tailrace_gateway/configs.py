@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
+from tailrace.net.endpoints import address_of
 from tailrace.wire import codec
 from tailrace.wire.messages import DescribeConfigsRequest
 from tailrace.wire.refuse import refuse
 from tailrace_gateway.forward import NotSentError, UnansweredError, decoded, exchange, to_controller
 from tailrace_gateway.relay import Frame
-from tailrace_gateway.upstream import CLIENT_ID, address_of
+from tailrace_gateway.upstream import CLIENT_ID
 
 if TYPE_CHECKING:
     from tailrace_gateway.connection import ClientLink

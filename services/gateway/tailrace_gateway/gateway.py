@@ -14,6 +14,7 @@ from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service, answer_frame
+from tailrace.net.endpoints import address_of
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.header import parse_request_header
@@ -26,7 +27,7 @@ from tailrace_gateway.meter import MeterOf
 from tailrace_gateway.relay import Frame
 from tailrace_gateway.routes import Route, Versions, table
 from tailrace_gateway.shards import GROUP_METADATA_TOPIC
-from tailrace_gateway.upstream import NodeLink, address_of, connect, preamble
+from tailrace_gateway.upstream import NodeLink, connect, preamble
 
 
 class Follower(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.endpoints import address_of
 from tailrace.state.partitioner import partition_for
-from tailrace_gateway.upstream import address_of
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 

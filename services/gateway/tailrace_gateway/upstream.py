@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterable
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.context import Identity
 from tailrace.wire import codec
@@ -30,17 +28,6 @@ if TYPE_CHECKING:
 CLIENT_ID = "tailrace-gateway"
 _SIZE = Struct(">i")
 _ANSWER_BYTES_MAX = 1 << 28
-
-
-def address_of(endpoints: Iterable[Endpoint], boot_id: str) -> Address | None:
-    """Where to reach a service: its Unix socket if it was published by this boot of this host, else INTERNAL."""
-    found = None
-    for endpoint in endpoints:
-        if endpoint.name == f"UNIX-{boot_id}":
-            return Address(endpoint.host, -1)
-        if endpoint.name == "INTERNAL":
-            found = Address(endpoint.host, endpoint.port)
-    return found
 
 
 async def connect(address: Address, timeout_ms: float) -> socket.socket:
