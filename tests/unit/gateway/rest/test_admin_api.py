@@ -234,6 +234,15 @@ async def test_groups_are_deleted_when_empty(http: httpx.AsyncClient, backend: M
     assert refusal(await http.get(f"{ROOT}/consumer-groups/idle")) == (404, 404)
 
 
+async def test_before_the_first_group_there_is_none_and_no_coordinator(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    for expected in ((404, 404), (503, 50302)):
+        backend.fail_next = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert refusal(await http.get(f"{ROOT}/consumer-groups/g")) == expected
+        backend.set_topic("__consumer_offsets", 1)
+
+
 async def test_names_with_odd_characters_keep_their_links(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.groups["a b/ü?"] = MemoryGroup()
     (row,) = (await http.get(f"{ROOT}/consumer-groups")).json()["data"]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.messages import (
+    ApiMessage,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
@@ -23,6 +24,7 @@ from tailrace_gateway.rest.kafka.assignment import partitions_of
 OFFSET_FETCH_BY_NAME = 9  # v10 addresses topics by id (KIP-848)
 LIST_OFFSETS_VERSION = 7
 LATEST = -1
+GROUP_METADATA_TOPIC = "__consumer_offsets"
 TopicPartition = tuple[str, int]
 
 
@@ -81,7 +83,7 @@ async def list_groups(backend: AdminBackend) -> list[Group]:
 async def describe(backend: AdminBackend, group_id: str) -> Group:
     """One group with its members; 404 for one that does not exist."""
     request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False)
-    (row,) = (await backend.ask_group(group_id, request)).groups
+    (row,) = (await _ask(backend, group_id, request)).groups
     if row.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not row.error_code and row.group_state == "Dead"):
         raise not_found(f"Consumer group {group_id} cannot be found.")
     check(row.error_code, row.error_message)
@@ -96,8 +98,18 @@ def _member(row: Any) -> Member:
 
 async def delete(backend: AdminBackend, group_id: str) -> None:
     """Deletes an empty group."""
-    (row,) = (await backend.ask_group(group_id, DeleteGroupsRequest(groups_names=[group_id]))).results
+    (row,) = (await _ask(backend, group_id, DeleteGroupsRequest(groups_names=[group_id]))).results
     check(row.error_code)
+
+
+async def _ask(backend: AdminBackend, group_id: str, request: ApiMessage) -> Any:
+    try:
+        return await backend.ask_group(group_id, request)
+    except ApiError as refused:
+        # The topic of the groups is made with the first of them; before that nobody coordinates and no group exists.
+        if refused.code == ErrorCode.COORDINATOR_NOT_AVAILABLE and backend.image().topic(GROUP_METADATA_TOPIC) is None:
+            raise not_found(f"Consumer group {group_id} cannot be found.") from None
+        raise
 
 
 async def lags(backend: AdminBackend, group: Group) -> list[PartitionLag]:
