@@ -23,7 +23,7 @@ RANGE = (("range", b"range-metadata"),)
 
 def subscription(*topics: str) -> bytes:
     """A ConsumerProtocolSubscription v0."""
-    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    names = b"".join(struct.pack(">h", len(topic.encode())) + topic.encode() for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
 

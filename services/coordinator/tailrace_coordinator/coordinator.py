@@ -77,6 +77,7 @@ class Coordinator:
     def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
         """Begins, ends or begins again the shards whose owner, shard epoch, leader or leader epoch changed."""
         self.image = new
+        self._forget_deleted(old, new)
         wanted = dict(self._wanted(new))
         for partition, running in list(self._shards.items()):
             if wanted.get(partition) != (running.place, running.address):
@@ -108,6 +109,14 @@ class Coordinator:
         self.deadlines.close()
         for client in self._clients.values():
             await client.close()
+
+    def _forget_deleted(self, old: MetadataImage, new: MetadataImage) -> None:
+        if old.topic_names is new.topic_names:
+            return
+        deleted = {name: topic_id for topic_id, name in old.topic_names.items() if topic_id not in new.topic_names}
+        if deleted:
+            for running in self._shards.values():
+                running.shard.forget_topics(deleted)
 
     def _shard_of(self, group_id: str) -> OwnedShard:
         topic = self.image.topic(TOPIC)

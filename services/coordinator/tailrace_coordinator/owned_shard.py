@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
+from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
@@ -124,8 +125,23 @@ class OwnedShard:
 
     def expire_offsets(self) -> None:
         """Removes what its retention has outlived (offsets.retention.minutes)."""
-        if self._shard is not None and self.machine is not None:
-            self._take(self._shard.take(self.machine.expire_offsets(self._clock.wall_ms())))
+        self._act(lambda machine, now_ms: machine.expire_offsets(now_ms))
+
+    def forget_topics(self, deleted: Mapping[str, UUID]) -> None:
+        """Removes the offsets of topics that were deleted."""
+        self._act(lambda machine, now_ms: machine.forget_topics(now_ms, deleted))
+
+    def _act(self, decide: Callable[[GroupMachine, int], GroupEffects]) -> None:
+        """Takes a decision nobody asked for."""
+        shard, machine = self._shard, self.machine
+        if shard is None or machine is None:
+            return
+        try:
+            output = shard.take(decide(machine, self._clock.wall_ms()))
+        except BaseException:
+            self._doubt()
+            raise
+        self._take(output)
 
     async def _load(self) -> None:
         started_ms = self._clock.monotonic_ms()
@@ -204,15 +220,7 @@ class OwnedShard:
             self._wake.set()
 
     def _on_deadline(self, key: Hashable) -> None:
-        shard, machine = self._shard, self.machine
-        if shard is None or machine is None:
-            return
-        try:
-            output = shard.take(machine.on_timer(key, self._clock.wall_ms()))
-        except BaseException:
-            self._doubt()
-            raise
-        self._take(output)
+        self._act(lambda machine, now_ms: machine.on_timer(key, now_ms))
 
     def _doubt(self) -> None:
         """Ends this loading of the shard; `run` begins the next."""

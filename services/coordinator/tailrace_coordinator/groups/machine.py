@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Effects, Token
@@ -135,6 +136,14 @@ class GroupMachine:
             no_offsets = offsets.expire(turn, group, self.offsets)
             if no_offsets and group.state is GroupState.EMPTY and not group.pending_members:
                 self._remove(turn, group)
+        return turn.effects()
+
+    def forget_topics(self, now_ms: int, deleted: Mapping[str, UUID]) -> GroupEffects:
+        """Removes the offsets of deleted topics; those of a new topic of the same name have another id and stay."""
+        turn = Turn(self.config, now_ms)
+        for offset in self.offsets:
+            if offset.topic in deleted and offset.topic_id in (None, deleted[offset.topic]):
+                turn.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
         return turn.effects()
 
     def on_timer(self, key: Hashable, now_ms: int) -> GroupEffects:

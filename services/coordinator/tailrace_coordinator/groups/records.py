@@ -1,7 +1,7 @@
 """What `__consumer_offsets` holds: OffsetCommit and GroupMetadata records in Kafka's own key and value schemas.
 
-Keys are never flexible. Values are written as Kafka 4.3 writes them: OffsetCommitValue 3 (1 with an expire timestamp,
-from OffsetCommit v2-4 with a retention time), GroupMetadataValue 3; versions 0 to 4 are read (KIP-915: 4 is flexible).
+Keys are never flexible. Values are written as Kafka 4.3 writes them: OffsetCommitValue 4 with the topic's id (1 with an
+expire timestamp, from OffsetCommit v2-4 with a retention time), GroupMetadataValue 3; versions 0 to 4 are read.
 """
 
 from __future__ import annotations
@@ -132,14 +132,28 @@ def _offset_key(record: OffsetCommitted | OffsetRemoved) -> bytes:
 
 
 def _offset_value(record: OffsetCommitted) -> bytes:
-    expires = record.expire_timestamp_ms != -1
-    parts = [_INT16.pack(1 if expires else 3), _INT64.pack(record.offset)]
-    if not expires:
-        parts.append(_INT32.pack(record.leader_epoch))
-    parts += (_string(record.metadata), _INT64.pack(record.commit_timestamp_ms))
-    if expires:
-        parts.append(_INT64.pack(record.expire_timestamp_ms))
-    return b"".join(parts)
+    if record.expire_timestamp_ms != -1:
+        return b"".join(
+            (
+                _INT16.pack(1),
+                _INT64.pack(record.offset),
+                _string(record.metadata),
+                _INT64.pack(record.commit_timestamp_ms),
+                _INT64.pack(record.expire_timestamp_ms),
+            )
+        )
+    metadata = record.metadata.encode()
+    return b"".join(
+        (
+            _INT16.pack(4),
+            _INT64.pack(record.offset),
+            _INT32.pack(record.leader_epoch),
+            _varint(len(metadata) + 1),
+            metadata,
+            _INT64.pack(record.commit_timestamp_ms),
+            b"\0" if record.topic_id is None else bytes((1, _TOPIC_ID_TAG, 16)) + record.topic_id.bytes,
+        )
+    )
 
 
 def _group_key(group_id: str) -> bytes:
@@ -177,6 +191,15 @@ def _string(text: str | None) -> bytes:
         return b"\xff\xff"
     raw = text.encode()
     return _INT16.pack(len(raw)) + raw
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def _read_offset(reader: _Reader, group_id: str, topic: str, partition: int) -> OffsetCommitted:

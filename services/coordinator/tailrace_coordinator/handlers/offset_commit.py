@@ -32,7 +32,7 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
                 row.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 row.append(None)
-                positions.append(_position(found, partition, by_id=by_id))
+                positions.append(_position(found, partition))
         rows.append(row)
     if positions:
         commit = Commit(
@@ -61,14 +61,14 @@ def find_topic(image: MetadataImage, asked: Any, *, by_id: bool) -> tuple[TopicI
     return image.topic(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _position(topic: TopicImage, partition: Any, *, by_id: bool) -> Position:
+def _position(topic: TopicImage, partition: Any) -> Position:
     return Position(
         topic.name,
         partition.partition_index,
         partition.committed_offset,
         partition.committed_leader_epoch,
         partition.committed_metadata,
-        topic.topic_id if by_id else None,
+        topic.topic_id,
     )
 
 

@@ -22,14 +22,12 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
         if coordinator.image.partition(topic.name, partition.partition_index) is not None
     }
     asked = sorted(known)
-    codes: dict[tuple[str, int], ErrorCode] = {}
-    if asked or not request.topics:
-        decided = await coordinator.ask(
-            request.group_id,
-            lambda groups, now_ms, token: groups.delete_offsets(now_ms, token, request.group_id, asked),
-        )
-        codes = dict(zip(asked, decided, strict=True))
-        coordinator.metrics.offset_deletions += sum(code is ErrorCode.NONE for code in decided)
+    decided = await coordinator.ask(  # even with nothing to delete: the group's own refusal comes first
+        request.group_id,
+        lambda groups, now_ms, token: groups.delete_offsets(now_ms, token, request.group_id, asked),
+    )
+    codes = dict(zip(asked, decided, strict=True))
+    coordinator.metrics.offset_deletions += sum(code is ErrorCode.NONE for code in decided)
     topic_row = OffsetDeleteResponse.OffsetDeleteResponseTopic
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,

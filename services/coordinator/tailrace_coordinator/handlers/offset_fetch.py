@@ -88,7 +88,13 @@ async def _fetch(coordinator: Coordinator, group_id: str, topics: Sequence[Any] 
     found: Found = await coordinator.ask(
         group_id, lambda groups, now_ms, token: groups.fetch_offsets(now_ms, token, group_id, wanted)
     )
-    return found
+    return {key: offset for key, offset in found.items() if not _is_of_another(coordinator, offset)}
+
+
+def _is_of_another(coordinator: Coordinator, offset: OffsetCommitted) -> bool:
+    """Whether the offset was committed for a topic of that name that was deleted since and created anew."""
+    topic = coordinator.image.topic(offset.topic)
+    return topic is not None and offset.topic_id is not None and offset.topic_id != topic.topic_id
 
 
 def _all(found: Found) -> list[tuple[str, list[int]]]:
