@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import Any
 
-from tailrace.wire.apis import INTERNAL_APIS
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.header import response_header_bytes, skip_tags
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.strict import Malformed, check
@@ -29,9 +29,14 @@ _CORRELATION = Struct(">i")
 _NO_TAGS = b"\x00"
 
 
-def _decode(message: type[ApiMessage], version: int, body: Any) -> Any:
+# librdkafka (2.16) asks for all topics with an array count of four bytes in a flexible Metadata request, which leaves
+# three bytes over. Kafka ignores trailing bytes everywhere; here only where a real client needs it.
+_TRAILING_BYTES_FROM = {ApiKey.METADATA: 9}
+
+
+def _decode(message: type[ApiMessage], version: int, body: Any, *, trailing: bool = False) -> Any:
     view = memoryview(body)
-    check(message, version, view)
+    check(message, version, view, trailing=trailing)
     try:
         return message.decode(view, version=version)
     except (ValueError, IndexError, AssertionError, error, TypeError) as failure:
@@ -40,7 +45,9 @@ def _decode(message: type[ApiMessage], version: int, body: Any) -> Any:
 
 def decode_request(key: int, version: int, body: Any) -> Any:
     """Decodes a request's body (header already taken off). Raises Malformed."""
-    return _decode(INTERNAL_APIS[key].request, version, body)
+    return _decode(
+        INTERNAL_APIS[key].request, version, body, trailing=version >= _TRAILING_BYTES_FROM.get(key, version + 1)
+    )
 
 
 def decode_response(key: int, version: int, body: Any) -> Any:

@@ -46,13 +46,13 @@ def uvarint(body: Any, pos: int) -> tuple[int, int]:
             raise Malformed("varint longer than five bytes")
 
 
-def check(message: type[ApiMessage], version: int, body: Any) -> None:
-    """Walks the whole body; Malformed unless it is exactly one message of this version."""
+def check(message: type[ApiMessage], version: int, body: Any, *, trailing: bool = False) -> None:
+    """Walks the whole body; Malformed unless it is exactly one message of this version (and more, if trailing)."""
     try:
         end = _checker(message, version)(body, 0)
     except IndexError as short:
         raise Malformed("body ends in the middle of a field") from short
-    if end != len(body):
+    if end > len(body) or (end < len(body) and not trailing):
         raise Malformed(f"body has {len(body)} bytes, its fields {end}")
 
 
