@@ -1,7 +1,9 @@
 # Sourced by ./run, ./test and .ci/run: a private virtual environment in .venv, made or brought up to date.
 # shellcheck shell=bash
 
-say() { printf '\033[1m== %s\033[0m\n' "$*"; }
+say() {
+  if [ -t 1 ]; then printf '\033[1m== %s\033[0m\n' "$*"; else printf '== %s\n' "$*"; fi
+}
 
 die() {
   printf '%s\n' "$*" >&2

@@ -126,7 +126,7 @@ def test_a_port_of_another_tailrace_is_refused_although_it_could_be_shared(clust
     port = cluster.bootstrap.rpartition(":")[2]
     second = second_up(cluster, "--data", str(tmp_path / "other"), "--port", port, "--admin-port", "0")
     assert second.returncode == 1
-    assert f"Port {port} on 127.0.0.1 is taken by another Tailrace" in second.stderr
+    assert f"Port {port} on 127.0.0.1 is taken by another Tailrace (pid {cluster.pid}:" in second.stderr
     assert "--port" in second.stderr
 
 

@@ -85,8 +85,9 @@ def holder_of(port: int) -> Holder | None:
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and not inodes.isdisjoint(_open_files(process)):
             command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            name = (process / "comm").read_text().strip()
-            return Holder(int(process.name), command, name.startswith("gateway-") or "tailrace" in command)
+            is_child = (process / "comm").read_text().startswith("gateway-")
+            pid = _parent(process) if is_child else int(process.name)  # a killed child would be started again
+            return Holder(pid, command, is_child or "tailrace" in command)
     return None
 
 
@@ -128,7 +129,7 @@ def _sentence(host: str, port: int, option: str, error: OSError) -> str:
     if holder.is_tailrace:
         return (
             f"Port {port} on {host} is taken by another Tailrace (pid {holder.pid}: {holder.command}). "
-            f"Stop it, or choose other ports with --port and --admin-port."
+            f"Stop it with `kill {holder.pid}`, or choose other ports with --port and --admin-port."
         )
     return f"Port {port} on {host} is taken by pid {holder.pid} ({holder.command}). {other}"
 
@@ -143,6 +144,10 @@ def _listening_inodes(port: int) -> Iterator[str]:
             fields = row.split()
             if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
                 yield fields[9]
+
+
+def _parent(process: Path) -> int:
+    return int((process / "stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _open_files(process: Path) -> set[str]:

@@ -65,13 +65,16 @@ class Cluster:
         self.close()
 
     def start(self, timeout_seconds: float = _START_SECONDS) -> None:
-        """Returns when all roles are ready. Raises ClusterDied with the last log lines, or TimeoutError."""
+        """Returns when all roles are ready. Raises ClusterDied or TimeoutError with the last log lines."""
         self.launch()
         try:
             ready = self.wait_for("all_ready", timeout_seconds=timeout_seconds)
         except (TimeoutError, ClusterDied) as error:
             self.stop()
-            raise type(error)(f"{self.last_log()}{error}") from None
+            log = self.last_log().strip()
+            if isinstance(error, ClusterDied) and log:
+                raise ClusterDied(log) from None
+            raise type(error)(f"{error}\n{log}") from None
         self.bootstrap = ready["bootstrap"]
         self.admin = ready["admin"]
 
