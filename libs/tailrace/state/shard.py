@@ -53,7 +53,7 @@ class Shard(Generic[R]):
         max_waiting_bytes: int = 16 * 1024 * 1024,
         max_waiting_replies: int = 20_000,
     ) -> None:
-        self.machine = machine
+        self.machine: Any = machine  # the shell knows which one it is
         self.encode = encode
         self.max_batch_bytes = max_batch_bytes
         self.max_waiting_bytes = max_waiting_bytes

@@ -77,7 +77,7 @@ class OwnedShard:
     def machine(self) -> GroupMachine | None:
         """The groups, None while they are not loaded."""
         shard = self._shard
-        return None if shard is None else shard.machine  # type: ignore[return-value]
+        return None if shard is None else shard.machine
 
     async def run(self) -> None:
         """Loads and serves until cancelled."""
@@ -104,7 +104,7 @@ class OwnedShard:
             away = self._away
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE if away else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         token = next(self._tokens)
-        machine: Any = shard.machine
+        machine: GroupMachine = shard.machine
         try:
             output = shard.run(lambda: decide(machine, self._clock.wall_ms(), token))
         except Overloaded:

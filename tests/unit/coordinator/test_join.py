@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from support.groups import RANGE, Driver
 from tailrace.errors import ErrorCode
 from tailrace_coordinator.groups.classic.leave import Leaver

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from support.groups import START_MS, Driver, subscription
 from tailrace.errors import ErrorCode
 from tailrace_coordinator.groups.classic.leave import Leaver
@@ -120,7 +121,7 @@ def test_an_administrator_may_set_offsets_of_an_empty_group() -> None:
     assert driver.commit(Commit("g", -1, "", None, 9), Position("t", 0, 1)) == [ErrorCode.NONE]
 
 
-# -- OffsetDelete (KIP-496) ---------------------------------------------------------------------------------------------
+# -- OffsetDelete (KIP-496) -----------------------------------------------------------------------------------
 
 
 def test_offsets_of_topics_that_are_read_cannot_be_deleted() -> None:
@@ -157,7 +158,7 @@ def test_offsets_of_an_empty_group_can_be_deleted_for_good() -> None:
     assert driver.reloaded().fetch("simple") == {}
 
 
-# -- DeleteGroups, ListGroups, DescribeGroups ---------------------------------------------------------------------------
+# -- DeleteGroups, ListGroups, DescribeGroups -----------------------------------------------------------------
 
 
 def test_a_group_with_members_is_not_deleted() -> None:
@@ -209,7 +210,7 @@ def test_metadata_and_protocol_are_described_of_a_stable_group_only() -> None:
     assert after.members[0].client_host == "/127.0.0.1"
 
 
-# -- expiry (KIP-211) -----------------------------------------------------------------------------------------------------
+# -- expiry (KIP-211) -----------------------------------------------------------------------------------------
 
 
 def test_offsets_of_a_standalone_consumer_expire_after_its_last_commit_and_the_group_goes_with_them() -> None:

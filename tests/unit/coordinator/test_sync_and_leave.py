@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from support.groups import Driver
 from tailrace.errors import ErrorCode
 from tailrace_coordinator.groups.classic.leave import Leaver
@@ -185,7 +186,7 @@ def test_when_the_last_member_falls_silent_the_group_is_empty_and_says_so_in_the
     assert driver.reloaded().describe("g").state == "Empty"
 
 
-# -- LeaveGroup -------------------------------------------------------------------------------------------------------
+# -- LeaveGroup -----------------------------------------------------------------------------------------------
 
 
 def test_a_member_that_leaves_lets_the_others_rebalance() -> None:
@@ -243,7 +244,7 @@ def test_a_member_that_leaves_during_the_assignment_is_told_so() -> None:
     assert driver.answers[waiting].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# -- what a new coordinator finds ---------------------------------------------------------------------------------------
+# -- what a new coordinator finds -----------------------------------------------------------------------------
 
 
 def test_a_reloaded_group_is_as_it_was_and_its_sessions_begin_anew() -> None:

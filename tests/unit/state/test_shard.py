@@ -1,6 +1,7 @@
 """The shard: what it appends when, and which replies wait for which append."""
 
 import pytest
+
 from tailrace.state import Effects, Overloaded, Shard, Timer
 
 
