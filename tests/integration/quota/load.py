@@ -1,0 +1,137 @@
+"""Raw clients that send as fast as they are let, on many connections, and note when how many bytes were answered.
+
+They ignore throttle_time_ms on purpose, as several real clients do: only the muted socket holds them back (KIP-219).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.batches import Batch, record
+from tailrace.net.address import Address
+from tailrace.net.client import Client
+from tailrace.runtime.clock import SystemClock
+from tailrace.wire.messages import AlterClientQuotasRequest, FetchRequest, ProduceRequest
+
+CLOCK = SystemClock()
+_TIMEOUT_MS = 30_000
+_PRODUCE_VERSION, _FETCH_VERSION = 9, 12
+
+
+@dataclass
+class Answered:
+    """(monotonic ms, bytes) of every answer, and the throttle times they named."""
+
+    bytes_at: list[tuple[float, int]] = field(default_factory=list)
+    throttle_times_ms: list[int] = field(default_factory=list)
+
+    def add(self, size_bytes: int, throttle_time_ms: int) -> None:
+        self.bytes_at.append((CLOCK.monotonic_ms(), size_bytes))
+        self.throttle_times_ms.append(throttle_time_ms)
+
+    async def rate_over(self, window_ms: float) -> float:
+        """Bytes per second of the answers that come in the next window."""
+        start_ms = CLOCK.monotonic_ms()
+        await CLOCK.sleep(window_ms)
+        end_ms = CLOCK.monotonic_ms()
+        counted = sum(size for at_ms, size in self.bytes_at if start_ms <= at_ms < end_ms)
+        return counted * 1000 / (end_ms - start_ms)
+
+
+async def alter_quotas(
+    address: Address, entity: dict[str, str | None], **values: float | None
+) -> tuple[int, str | None]:
+    """Sets quotas, or removes those given as None; returns error code and message."""
+    request = AlterClientQuotasRequest
+    entry = request.EntryData
+    client = Client(address, "quota-admin")
+    try:
+        answer = await client.ask(
+            request(
+                entries=[
+                    entry(
+                        entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+                        ops=[
+                            entry.OpData(key=key, value=value or 0.0, remove=value is None)
+                            for key, value in values.items()
+                        ],
+                    )
+                ],
+                validate_only=False,
+            ),
+            timeout_ms=_TIMEOUT_MS,
+            version=1,
+        )
+    finally:
+        await client.close()
+    return answer.entries[0].error_code, answer.entries[0].error_message
+
+
+@asynccontextmanager
+async def producing(
+    address: Address, client_id: str, topic: str, *, connections: int, size_bytes: int
+) -> AsyncIterator[Answered]:
+    """Produces on every connection, one request at a time."""
+    records = Batch(records=[record(0, bytes(size_bytes))]).encode()
+    data = ProduceRequest.TopicProduceData
+
+    async def send(client: Client, answered: Answered) -> None:
+        partition = data.PartitionProduceData(index=0, records=records)
+        request = ProduceRequest(
+            acks=1, timeout_ms=_TIMEOUT_MS, topic_data=[data(name=topic, partition_data=[partition])]
+        )
+        answer = await client.ask(request, timeout_ms=_TIMEOUT_MS, version=_PRODUCE_VERSION)
+        assert answer.responses[0].partition_responses[0].error_code == 0, answer
+        answered.add(len(records), answer.throttle_time_ms)
+
+    async with _looping(address, client_id, connections, send) as answered:
+        yield answered
+
+
+@asynccontextmanager
+async def fetching(address: Address, client_id: str, topic: str, *, connections: int) -> AsyncIterator[Answered]:
+    """Fetches a topic from its start, over and over."""
+    wanted = FetchRequest.FetchTopic
+
+    async def send(client: Client, answered: Answered) -> None:
+        partition = wanted.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[wanted(topic=topic, partitions=[partition])]
+        )
+        answer = await client.ask(request, timeout_ms=_TIMEOUT_MS, version=_FETCH_VERSION)
+        assert answer.error_code == 0, answer
+        answered.add(
+            sum(len(p.records or b"") for topic in answer.responses for p in topic.partitions), answer.throttle_time_ms
+        )
+
+    async with _looping(address, client_id, connections, send) as answered:
+        yield answered
+
+
+@asynccontextmanager
+async def _looping(
+    address: Address, client_id: str, connections: int, send: Callable[[Client, Answered], Coroutine[Any, Any, None]]
+) -> AsyncIterator[Answered]:
+    answered = Answered()
+    clients = [Client(address, client_id) for _ in range(connections)]
+
+    async def loop(client: Client) -> None:
+        while True:
+            await send(client, answered)
+
+    tasks = [asyncio.create_task(loop(client)) for client in clients]
+    try:
+        yield answered
+    finally:
+        for task in tasks:
+            task.cancel()
+        for client in clients:
+            await client.close()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

@@ -1,0 +1,82 @@
+"""Byte rates at a real cluster with two gateways; the seeded world (tests/sim/quota) shows the harder histories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from kafka import KafkaAdminClient
+
+from integration.quota.load import alter_quotas, fetching, producing
+from tailrace.errors import ErrorCode
+from tailrace.net.address import Address
+from tailrace.testing import Cluster
+
+RATE = 1_000_000.0
+WINDOW_MS = 10_000.0
+CONNECTIONS = 8
+SIZE_BYTES = 8_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(port=0, arguments=["--gateways", "2"]) as running:
+        admin = KafkaAdminClient(bootstrap_servers=running.bootstrap)
+        try:
+            admin.create_topics({"measured": {"num_partitions": 1, "replication_factor": 1}})
+        finally:
+            admin.close()
+        yield running
+
+
+@pytest.fixture
+def address(cluster: Cluster) -> Address:
+    return Address.parse(cluster.bootstrap)
+
+
+async def test_one_client_id_over_two_gateways_stays_within_a_tenth_of_its_rates(address: Address) -> None:
+    await alter_quotas(address, {"client-id": "both"}, producer_byte_rate=RATE, consumer_byte_rate=RATE)
+    async with (
+        producing(address, "both", "measured", connections=CONNECTIONS, size_bytes=SIZE_BYTES) as produced,
+        fetching(address, "both", "measured", connections=CONNECTIONS) as fetched,
+    ):
+        produce_rate, fetch_rate = await asyncio.gather(produced.rate_over(WINDOW_MS), fetched.rate_over(WINDOW_MS))
+    assert 0.9 * RATE <= produce_rate <= 1.1 * RATE
+    assert 0.9 * RATE <= fetch_rate <= 1.1 * RATE
+    assert max(produced.throttle_times_ms) > 0 and max(fetched.throttle_times_ms) > 0
+
+
+async def test_without_the_quota_service_the_last_leases_hold_and_it_heals(cluster: Cluster, address: Address) -> None:
+    await alter_quotas(address, {"client-id": "alone"}, producer_byte_rate=RATE)
+    async with producing(address, "alone", "measured", connections=CONNECTIONS, size_bytes=SIZE_BYTES) as produced:
+        await produced.rate_over(1000)
+        cluster.pause("quota")
+        try:
+            paused = await produced.rate_over(WINDOW_MS)
+        finally:
+            cluster.resume("quota")
+        mark = cluster.kill("quota")
+        cluster.wait_for("ready", "quota", 0, since=mark)
+        healed = await produced.rate_over(WINDOW_MS / 2)
+    assert 0.9 * RATE <= paused <= 1.1 * RATE
+    assert 0.9 * RATE <= healed <= 1.1 * RATE
+
+
+async def test_the_default_client_id_limits_everybody_else_until_it_is_removed(address: Address) -> None:
+    assert await alter_quotas(address, {"client-id": None}, producer_byte_rate=RATE / 10) == (0, None)
+    try:
+        async with producing(address, "anybody", "measured", connections=4, size_bytes=SIZE_BYTES) as limited:
+            rate = await limited.rate_over(3000)
+            assert rate <= 1.6 * RATE / 10
+            await alter_quotas(address, {"client-id": None}, producer_byte_rate=None)
+            await limited.rate_over(2000)  # what was muted before stays muted that long
+            assert await limited.rate_over(1000) > RATE
+    finally:
+        await alter_quotas(address, {"client-id": None}, producer_byte_rate=None)
+
+
+@pytest.mark.parametrize("entity", [{"user": "u"}, {"user": "u", "client-id": "c"}, {"ip": "127.0.0.1"}])
+async def test_other_entities_are_refused(address: Address, entity: dict[str, str | None]) -> None:
+    code, message = await alter_quotas(address, entity, producer_byte_rate=1.0)
+    assert code == ErrorCode.INVALID_REQUEST and message
