@@ -31,7 +31,7 @@ _NO_TAGS = b"\x00"
 
 # librdkafka (2.16) asks for all topics with an array count of four bytes in a flexible Metadata request, which leaves
 # three bytes over. Kafka ignores trailing bytes everywhere; here only where a real client needs it.
-_TRAILING_BYTES_FROM = {ApiKey.METADATA: 9}
+_TRAILING_BYTES_FROM = 9
 
 
 def _decode(message: type[ApiMessage], version: int, body: Any, *, trailing: bool = False) -> Any:
@@ -45,9 +45,8 @@ def _decode(message: type[ApiMessage], version: int, body: Any, *, trailing: boo
 
 def decode_request(key: int, version: int, body: Any) -> Any:
     """Decodes a request's body (header already taken off). Raises Malformed."""
-    return _decode(
-        INTERNAL_APIS[key].request, version, body, trailing=version >= _TRAILING_BYTES_FROM.get(key, version + 1)
-    )
+    trailing = key == ApiKey.METADATA and version >= _TRAILING_BYTES_FROM
+    return _decode(INTERNAL_APIS[key].request, version, body, trailing=trailing)
 
 
 def decode_response(key: int, version: int, body: Any) -> Any:
