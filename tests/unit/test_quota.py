@@ -321,10 +321,13 @@ def test_a_changed_quota_holds_at_once_and_keeps_each_gateways_part() -> None:
     assert meter.fetch_limited and not meter.produce_limited
 
 
-def test_a_fetch_may_bring_what_the_window_holds() -> None:
+def test_fetches_asked_at_once_share_what_the_window_holds() -> None:
     quota = leased()
-    quota.update(ClientQuotas({(("client-id", "app"),): {"consumer_byte_rate": RATE}}), 2, 0)
-    assert quota.meter("app", 0).window_bytes(FETCH, 0) == RATE / 2
+    quota.update(ClientQuotas({(("client-id", "app"),): {"consumer_byte_rate": 64 * RATE}}), 2, 0)
+    meter = quota.meter("app", 0)
+    assert meter.window_bytes(FETCH, 0) == 32 * RATE
+    assert [meter.window_bytes(FETCH, 0) for _ in range(3)] == [RATE, RATE, RATE]
+    assert meter.window_bytes(FETCH, 1000) == 29 * RATE  # 35 were asked, 32 of them are earned by now
 
 
 def test_who_reconnects_finds_the_old_debt() -> None:

@@ -15,6 +15,7 @@ from tailrace.quota.leases import FLOOR, Demand
 INT_MAX = 2**31 - 1
 _HEADROOM = 0.25
 _GROWTH = 0.1
+_CRUMBS = 32
 IDLE_REPORTS = 8
 BURST_MS = 100.0
 """How much unused lease a bucket keeps; the rest goes back to the quota service, which gives it to whoever is short."""
@@ -38,6 +39,8 @@ class LeasedBucket:
     """One client id's bytes of one kind. `limit` is the rate over the whole cluster, the bucket's rate is our lease."""
 
     __slots__ = (
+        "_asked_bytes",
+        "_asked_ms",
         "_bucket",
         "_debt_until_ms",
         "_idle_reports",
@@ -61,6 +64,8 @@ class LeasedBucket:
         self.expires_ms = now_ms
         self.used_bytes = 0.0
         self._terms = terms
+        self._asked_bytes = 0.0
+        self._asked_ms = now_ms
         self._bucket = TokenBucket(limit, limit, now_ms)
         self._debt_until_ms = now_ms
         self._in_debt_ms = 0.0
@@ -91,8 +96,18 @@ class LeasedBucket:
         return min(math.ceil(-level / self._throttle_rate(now_ms) * 1000), int(self._terms.max_throttle_ms))
 
     def window_bytes(self, now_ms: float) -> int:
-        """What one answer may bring so that the throttle after it stays short; at least one byte."""
-        return max(1, min(INT_MAX, int(self._throttle_rate(now_ms) * self._terms.window_ms / 1000)))
+        """The most one Fetch may bring; at least one byte.
+
+        What is asked at once on many connections shares one window: the first may have it, the others a crumb of it, so
+        that a consumer that starts does not bring connections times window before anything could be charged.
+        """
+        rate = self._throttle_rate(now_ms)
+        window = rate * self._terms.window_ms / 1000
+        self._asked_bytes = max(0.0, self._asked_bytes - max(0.0, now_ms - self._asked_ms) * rate / 1000)
+        self._asked_ms = now_ms
+        most = max(window / _CRUMBS, window - self._asked_bytes)
+        self._asked_bytes += most
+        return max(1, min(INT_MAX, int(most)))
 
     def relimit(self, limit: float, now_ms: float) -> None:
         """A quota was changed: our part of it stays the same part."""

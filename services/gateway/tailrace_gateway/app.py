@@ -28,7 +28,7 @@ from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.quotas import Quotas
 from tailrace_gateway.sweep import Sweep
 
-_QUOTA_WINDOW_MS = 1000.0
+_QUOTA_WINDOW_MS = 500.0
 _LEAVE_MS = 1000.0
 
 
