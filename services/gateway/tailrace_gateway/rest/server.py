@@ -58,7 +58,7 @@ async def _serve(
     server = serving.build(backend, clock, random)
     running = asyncio.create_task(server.serve(sockets))
     await _first_is_done(running, stop)
-    server.should_exit = True
+    server.end()
     await running
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
@@ -18,7 +19,21 @@ KEEP_ALIVE_SECONDS = 10
 
 
 class Server(uvicorn.Server):
-    """A uvicorn that leaves the process's signals to the role."""
+    """A uvicorn that leaves signals to the role, and is told of its end instead of looking ten times a second.
+
+    Looking costs 1 % of a core, half of what a whole idle cluster may.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ended = asyncio.Event()
+
+    def end(self) -> None:
+        self.should_exit = True
+        self._ended.set()
+
+    async def main_loop(self) -> None:
+        await self._ended.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -26,7 +41,7 @@ class Server(uvicorn.Server):
 
 
 def build(backend: AdminBackend, clock: Clock, random: Random) -> Server:
-    """A server for sockets that listen already; serve(sockets) runs it until should_exit."""
+    """A server for sockets that listen already; serve(sockets) runs it until end()."""
     return Server(
         uvicorn.Config(
             create_app(backend, clock, random),
@@ -37,6 +52,7 @@ def build(backend: AdminBackend, clock: Clock, random: Random) -> Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            date_header=False,
             proxy_headers=False,
             limit_concurrency=CONNECTIONS_MAX,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
