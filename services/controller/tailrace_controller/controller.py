@@ -70,6 +70,8 @@ class Controller:
         self.active = False
         self.activated: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
+        self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
+        self.pending_records_max = PENDING_RECORDS_MAX
         self._random = random
         self._database = database
         self._pending: deque[Decided] = deque()
@@ -106,7 +108,7 @@ class Controller:
         return effects.reply
 
     def _enqueue(self, records: tuple[MetadataRecord, ...]) -> None:
-        if self._pending_records > PENDING_RECORDS_MAX:
+        if self._pending_records > self.pending_records_max:
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata database does not take writes at present")
         before = self.image
         self.image = before.replay(records, before.offset + len(records), self.epoch)
@@ -130,11 +132,16 @@ class Controller:
             timer.cancel()
 
     async def serve(self) -> None:
-        """Loads the log, then appends what is decided; returns never."""
+        """Loads the log, then appends what is decided; returns when another controller has taken over."""
         while True:
             await self._load()
-            reason = await self._append_until_doubt()
-            self._resign(reason)
+            try:
+                await self._append()
+            except OutcomeUnknown as doubt:
+                self._resign(str(doubt))
+            except Deposed as successor:
+                self._resign(str(successor))
+                return
 
     async def _load(self) -> None:
         while True:
@@ -156,7 +163,8 @@ class Controller:
         self.log.info("active", epoch=self.epoch, offset=self.image.offset, cluster_id=self.image.cluster_id)
         self.activated()
 
-    async def _append_until_doubt(self) -> str:
+    async def _append(self) -> None:
+        """Appends until there is doubt: raises Deposed or OutcomeUnknown."""
         while True:
             while not self._pending:
                 self._wake.clear()
@@ -165,14 +173,11 @@ class Controller:
             self._pending.clear()
             self._pending_records = 0
             timestamp_ms = self.clock.wall_ms()
-            try:
-                batches = await self._database.run(partial(self._append, group=group, timestamp_ms=timestamp_ms))
-                self._publish(group[-1].after, batches)
-                await self._maybe_snapshot()
-            except (Deposed, OutcomeUnknown) as failure:
-                return str(failure)
+            batches = await self._database.run(partial(self._write, group=group, timestamp_ms=timestamp_ms))
+            self._publish(group[-1].after, batches)
+            await self._maybe_snapshot()
 
-    def _append(self, opened: "Store", group: list[Decided], timestamp_ms: int) -> list[Batch]:
+    def _write(self, opened: "Store", group: list[Decided], timestamp_ms: int) -> list[Batch]:
         """Runs in the database's thread: one transaction for the whole group."""
         batches, rows = [], []
         for decided in group:
@@ -204,7 +209,7 @@ class Controller:
     async def _maybe_snapshot(self) -> None:
         present = self.followed.snapshot
         covered = 0 if present is None else present.end_offset
-        if self.committed.offset + 1 - covered < RECORDS_BETWEEN_SNAPSHOTS:
+        if self.committed.offset + 1 - covered < self.records_between_snapshots:
             return
         image, timestamp_ms = self.committed, self.clock.wall_ms()
 

@@ -52,27 +52,6 @@ def changes(records: Iterable[MetadataRecord], before: MetadataImage, after: Met
         yield from _RENDER[kind](key, before, after)
 
 
-def everything(image: MetadataImage) -> Iterator[Change]:
-    """Yields the changes that fill empty tables with a whole image."""
-    empty = MetadataImage()
-    for topic in image.topics.values():
-        yield from _topic(topic.topic_id, empty, image)
-        for index in range(len(topic.partitions)):
-            yield from _partition((topic.topic_id, index), empty, image)
-    for broker_id in image.brokers:
-        yield from _broker(broker_id, empty, image)
-    for service in image.services:
-        yield from _service(service, empty, image)
-    for shard in image.shards:
-        yield from _shard(shard, empty, image)
-    for resource, configs in image.configs.items():
-        for name in configs:
-            yield from _config((*resource, name), empty, image)
-    for entity, quotas in image.quotas.items():
-        for name in quotas:
-            yield from _quota((entity, name), empty, image)
-
-
 def uuid_text(value: UUID) -> str:
     """Returns a UUID the way Kafka writes it: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

@@ -1,0 +1,246 @@
+"""The SQL store on a real SQLite file: epochs, offsets, projections, other people's locks, snapshots."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.metadata import after, broker, topic, topic_id
+from tailrace.metadata import records as r
+from tailrace.metadata.image import MetadataImage
+from tailrace_controller import blame, projection
+from tailrace_controller.projection import Change
+from tailrace_controller.store import Store
+from tailrace_controller.stored import Deposed, OutcomeUnknown, StoredRecord, StoredSnapshot, StoreError
+
+
+class Clock:
+    """A monotonic clock that goes on a second each time somebody looks: blame comes soon."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+
+    def __call__(self) -> float:
+        self.now_ms += 1000
+        return self.now_ms
+
+
+class Bench:
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "metadata.db"
+        self.blamed: list[str] = []
+        self.heard = threading.Event()
+        self.store = self.open()
+
+    def open(self) -> Store:
+        return Store(f"sqlite:///{self.path}", Clock(), self.blocked)
+
+    def blocked(self, sentence: str) -> None:
+        self.blamed.append(sentence)
+        self.heard.set()
+
+    def query(self, sql: str) -> list[Any]:
+        with sqlite3.connect(self.path) as user:
+            return user.execute(sql).fetchall()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.store.close()
+
+
+def rows(first: int, count: int, epoch: int) -> list[StoredRecord]:
+    return [StoredRecord(first + n, first, epoch, 5, "NoOpRecord", b"\x01\x14\x00\x00") for n in range(count)]
+
+
+def test_an_empty_database_begins_at_epoch_one_and_offset_zero(bench: Bench) -> None:
+    loaded = bench.store.load(holder=0)
+    assert (loaded.epoch, loaded.next_offset, loaded.snapshot, loaded.records) == (1, 0, None, ())
+    assert bench.query("select version from schema_version") == [(1,)]
+    assert bench.query("pragma journal_mode") == [("wal",)]
+
+
+def test_what_was_appended_is_loaded_with_a_higher_epoch(bench: Bench) -> None:
+    bench.store.load(0)
+    bench.store.append(1, rows(0, 2, 1), [])
+    bench.store.append(1, rows(2, 1, 1), [])
+    bench.store.close()
+    loaded = bench.open().load(0)
+    assert (loaded.epoch, loaded.next_offset) == (2, 3)
+    assert [(row.offset, row.base_offset) for row in loaded.records] == [(0, 0), (1, 0), (2, 2)]
+
+
+def test_a_deposed_controllers_append_fails_in_the_database(bench: Bench) -> None:
+    bench.store.load(0)
+    successor = bench.open()
+    successor.load(1)
+    with pytest.raises(Deposed, match="controller 1 took the lease with epoch 2; this one has 1"):
+        bench.store.append(1, rows(0, 1, 1), [])
+    successor.append(2, rows(0, 1, 2), [])
+    assert bench.query("select offset, epoch from records") == [(0, 2)]
+    successor.close()
+
+
+def test_a_deposed_controller_cannot_write_snapshots_or_reports_either(bench: Bench) -> None:
+    bench.store.load(0)
+    successor = bench.open()
+    successor.load(1)
+    with pytest.raises(Deposed):
+        bench.store.snapshot(1, StoredSnapshot(5, 1, b""), 0, keep_from=0)
+    with pytest.raises(Deposed):
+        bench.store.report(1, 0, [], [])
+    successor.close()
+
+
+def test_an_append_that_does_not_continue_the_log_is_refused(bench: Bench) -> None:
+    bench.store.load(0)
+    with pytest.raises(OutcomeUnknown, match="the log ends at 0"):
+        bench.store.append(1, rows(7, 1, 1), [])
+
+
+def test_an_append_that_fails_leaves_nothing_behind(bench: Bench) -> None:
+    bench.store.load(0)
+    bad = [Change("broker_rows", {"broker_id": 1}, {"state": "active"})] * 2  # violates the primary key
+    with pytest.raises(OutcomeUnknown):
+        bench.store.append(1, rows(0, 1, 1), bad)
+    assert bench.query("select count(*) from records") == [(0,)]
+    bench.store.append(1, rows(0, 1, 1), [])  # the store is usable again
+
+
+def test_a_newer_schema_is_refused_in_a_sentence(bench: Bench) -> None:
+    bench.store.load(0)
+    bench.store.close()
+    with sqlite3.connect(bench.path) as user:
+        user.execute("update schema_version set version = 99")
+    with pytest.raises(StoreError, match="schema version 99, this Tailrace knows 1"):
+        bench.open().load(0)
+
+
+HOLD_WRITE_LOCK = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("begin immediate")
+print("held", flush=True)
+sys.stdin.readline()
+db.execute("rollback")
+"""
+
+
+def test_a_users_write_lock_is_waited_out_and_blamed_on_its_process(bench: Bench) -> None:
+    bench.store.load(0)
+    command = [sys.executable, "-c", HOLD_WRITE_LOCK, str(bench.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as user:
+        assert user.stdout is not None
+        assert user.stdout.readline() == "held\n"
+        appending = threading.Thread(target=bench.store.append, args=(1, rows(0, 1, 1), []))
+        appending.start()
+        assert bench.heard.wait(10)
+        assert appending.is_alive()
+        user.communicate("go\n")
+        appending.join(10)
+    assert f"pid {user.pid} (" in bench.blamed[0]
+    assert bench.query("select count(*) from records") == [(1,)]
+
+
+def test_a_wait_for_a_lock_ends_when_the_controller_stops(bench: Bench) -> None:
+    bench.store.load(0)
+    user = sqlite3.connect(bench.path, isolation_level=None)
+    user.execute("begin immediate")
+    bench.store.stop_waiting()
+    with pytest.raises(OutcomeUnknown, match="locked"):
+        bench.store.append(1, rows(0, 1, 1), [])
+    user.close()
+
+
+def test_a_users_long_read_does_not_stall_appends_nor_snapshots(bench: Bench) -> None:
+    bench.store.load(0)
+    bench.store.append(1, rows(0, 3, 1), [])
+    user = sqlite3.connect(bench.path, isolation_level=None)
+    user.execute("begin")
+    assert user.execute("select count(*) from records").fetchone() == (3,)
+    bench.store.append(1, rows(3, 2, 1), [])
+    bench.store.snapshot(1, StoredSnapshot(5, 1, b"image"), 0, keep_from=4)
+    assert user.execute("select count(*) from records").fetchone() == (3,)
+    assert bench.query("select count(*) from records") == [(1,)]
+    user.close()
+
+
+def test_a_snapshot_truncates_the_log_and_replaces_the_one_before(bench: Bench) -> None:
+    bench.store.load(0)
+    bench.store.append(1, rows(0, 4, 1), [])
+    bench.store.snapshot(1, StoredSnapshot(2, 1, b"first"), 0, keep_from=0)
+    bench.store.snapshot(1, StoredSnapshot(4, 1, b"second"), 0, keep_from=2)
+    bench.store.close()
+    loaded = bench.open().load(0)
+    assert loaded.snapshot == StoredSnapshot(4, 1, b"second")
+    assert [row.offset for row in loaded.records] == [2, 3]
+
+
+def test_reports_replace_what_a_coordinator_said_before_and_follow_a_group_that_moved(bench: Bench) -> None:
+    bench.store.load(0)
+    group = {"group_id": "g", "state": "Stable", "type": "classic", "members": 1, "reported_ms": 5}
+    offset = {
+        "group_id": "g", "topic": "t", "partition_id": 0, "committed_offset": 7, "log_end_offset": 10,
+        "metadata": "", "reported_ms": 5,
+    }  # fmt: skip
+    bench.store.report(1, 0, [group], [offset])
+    assert bench.query("select group_id, lag from group_offsets") == [("g", 3)]
+    bench.store.report(1, 1, [group], None)
+    bench.store.report(1, 0, [], [])
+    assert bench.query("select group_id, coordinator_id from groups") == [("g", 1)]
+    assert bench.query("select * from group_offsets") == []
+
+
+def test_the_views_show_what_the_image_holds_and_forget_what_it_forgets(bench: Bench) -> None:
+    bench.store.load(0)
+    first: list[r.MetadataRecord] = [
+        *broker(0, 1),
+        *topic("events", 1, [0, 0]),
+        r.ConfigRecord(2, "events", "retention.ms", "5"),
+        r.ClientQuotaRecord((r.QuotaEntity("client-id", None),), "producer_byte_rate", 9.0),
+        r.ShardOwnerRecord("events", 0, 3, 1),
+    ]
+    image = MetadataImage().replay(first, len(first) - 1, 1)
+    bench.store.append(1, rows(0, 1, 1), projection.changes(first, MetadataImage(), image))
+    assert bench.query("select name, partition_count, replication_factor from topics") == [("events", 2, 1)]
+    assert bench.query("select partition_id, leader, isr from partitions") == [(0, 0, "[0]"), (1, 0, "[0]")]
+    assert bench.query("select broker_id, state from brokers") == [(0, "active")]
+    assert bench.query("select resource_type, name, value from configs") == [("topic", "retention.ms", "5")]
+    assert bench.query("select * from quotas") == [("client-id=<default>", "producer_byte_rate", 9.0)]
+    assert bench.query("select * from shards") == [("events", 0, 3, 1)]
+    second: list[r.MetadataRecord] = [
+        r.RemoveTopicRecord(topic_id(1)),
+        *topic("events", 2, [0]),
+        r.ConfigRecord(2, "events", "retention.bytes", "6"),
+        r.BrokerRegistrationChangeRecord(0, 1, fenced=1),
+    ]
+    bench.store.append(1, rows(1, 1, 1), projection.changes(second, image, after(image, *second)))
+    assert bench.query("select name, partition_count from topics") == [("events", 1)]
+    assert len(bench.query("select * from partitions")) == 1
+    assert bench.query("select name from configs") == [("retention.bytes",)]
+    assert bench.query("select state from brokers") == [("fenced",)]
+    assert bench.query("select * from shards") == []
+
+
+LOCKS = """1: POSIX  ADVISORY  READ 100 fd:01:77 123 123
+2: POSIX  ADVISORY  WRITE 200 fd:01:77 120 120
+3: POSIX  ADVISORY  WRITE 300 fd:01:78 120 120
+3: -> POSIX  ADVISORY  WRITE 400 fd:01:77 120 120
+4: FLOCK  ADVISORY  WRITE 200 fd:01:77 0 EOF
+5: POSIX  ADVISORY  WRITE 500 fd:01:77 120 120
+"""
+
+
+def test_only_other_processes_write_locks_on_these_files_are_blamed() -> None:
+    assert blame.write_lock_holders(LOCKS, [(0xFD, 1, 77)], own_pid=500) == [200]
+
+
+def test_nobody_is_blamed_where_proc_shows_nothing(tmp_path: Path) -> None:
+    assert blame.describe_holders(tmp_path / "none.db") == "a process that /proc/locks does not show"
