@@ -1,8 +1,8 @@
 """One shard this coordinator owns: fence, replay, serve; on any doubt drop everything and begin again.
 
 The future a handler waits on and the token the machine knows it by meet here. What makes a doubt: an append whose
-outcome is unknown, a refusal by the leader, a base offset other than the next one (somebody else's append, for instance
-one of ours that was believed lost, came between), or a bug in a decision.
+outcome is unknown, a refusal by the leader (of an epoch, or because its log does not end where this shard believes), or
+a bug in a decision.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Log(Protocol):
 
     async def fence(self) -> Barrier: ...
     async def read(self, offset: int) -> bytes: ...
-    async def append(self, records: tuple[KeyValue, ...], now_ms: int) -> int: ...
+    async def append(self, records: tuple[KeyValue, ...], base_offset: int, now_ms: int) -> int: ...
 
 
 class OwnedShard:
@@ -196,7 +196,7 @@ class OwnedShard:
             self._wake.clear()
             while self._shard is shard is not None and self._append is not None:
                 records, self._append = self._append, None
-                base_offset = await self._log.append(records, self._clock.wall_ms())
+                base_offset = await self._log.append(records, self._next_offset, self._clock.wall_ms())
                 if base_offset != self._next_offset:
                     raise ApiError(ErrorCode.NOT_COORDINATOR, f"appended at {base_offset}, not {self._next_offset}")
                 self._next_offset += len(records)

@@ -83,10 +83,14 @@ class PartitionLog:
         _check(found.error_code)
         return bytes(found.records or b"")
 
-    async def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
-        """Appends one batch with acks=all and the shard epoch beside it; returns its base offset."""
+    async def append(self, records: Sequence[KeyValue], base_offset: int, now_ms: int) -> int:
+        """Appends one batch with acks=all and the shard epoch beside it; returns its base offset.
+
+        The leader refuses it unless the log ends at base_offset: an append that was given up for lost cannot come late.
+        """
         place = self._place
-        batch = build(Record(timestamp=now_ms, key=key, value=value) for key, value in records)
+        rows = (Record(timestamp=now_ms, key=key, value=value) for key, value in records)
+        batch = build(rows, base_offset=base_offset)
         frame = encode_internal_produce(
             _PRODUCE_VERSION,
             0,

@@ -19,7 +19,7 @@ from support.broker import (
 )
 from tailrace.errors import ErrorCode
 from tailrace.net.client import Disconnected
-from tailrace.records.record import iterate_all
+from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec
 from tailrace.wire.messages import (
     DeleteRecordsRequest,
@@ -174,9 +174,10 @@ async def test_internal_topics_take_appends_from_their_owner_only(tmp_path: Path
         assert row.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def internal_produce(broker: Running, shard_epoch: int) -> int:
+async def internal_produce(broker: Running, shard_epoch: int, base_offset: int = 0) -> int:
+    records = build([Record(value=b"v")], base_offset=base_offset)
     frame = encode_internal_produce(
-        13, 1, "coordinator", OFFSETS_ID.bytes, 0, batch(b"v"), shard_epoch=shard_epoch, timeout_ms=100
+        13, 1, "coordinator", OFFSETS_ID.bytes, 0, records, shard_epoch=shard_epoch, timeout_ms=100
     )
     answer = await broker.service.ask_frame(frame[4:], timeout_ms=5000)
     body = codec.decode_response(0, 13, codec.response_body(0, 13, answer[4:]))
@@ -199,6 +200,15 @@ async def test_an_older_shard_epoch_is_fenced_also_after_a_restart(tmp_path: Pat
     async with running(tmp_path) as broker:
         assert await internal_produce(broker, 6) == ErrorCode.NOT_COORDINATOR  # the barrier in the log says 7
         assert await internal_produce(broker, 7) == 0
+
+
+async def test_a_shards_append_lands_only_where_its_owner_believes_the_log_ends(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        assert (await fence(broker, 7)).barrier_offset == 0
+        assert await internal_produce(broker, 7, base_offset=1) == 0
+        assert await internal_produce(broker, 7, base_offset=1) == ErrorCode.NOT_COORDINATOR
+        assert await internal_produce(broker, 7, base_offset=3) == ErrorCode.NOT_COORDINATOR
+        assert await internal_produce(broker, 7, base_offset=2) == 0
 
 
 async def test_a_fetch_waits_for_data_and_is_woken_by_it(tmp_path: Path) -> None:

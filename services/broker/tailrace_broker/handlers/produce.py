@@ -7,6 +7,7 @@ the append.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partition import Partition
 
+_BASE_OFFSET = Struct(">q")
 _ZSTD = 4
 _COMPRESSION_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
@@ -97,12 +99,20 @@ class ProducePath:
         return cell
 
     def _fenced(self, partition: Partition, asked: ProducePartition, service: bool) -> int:
-        """Internal topics take appends from their shard's owner only, and never from an older shard epoch."""
+        """Internal topics take appends from their shard's owner only, and never from an older shard epoch.
+
+        A batch whose base offset is set says where its owner believes the log ends: an append that was given up for
+        lost and comes late, after the same owner fenced and read again, must not land behind what was decided since.
+        """
         if not service or asked.shard_epoch < 0:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         self._broker.learn_shard_epoch(partition)
         if asked.shard_epoch < partition.shard_epoch:
             return ErrorCode.NOT_COORDINATOR
+        if asked.records is not None and len(asked.records) >= _BASE_OFFSET.size:
+            (expected,) = _BASE_OFFSET.unpack_from(asked.records)
+            if expected and (expected != partition.log.log_end_offset or partition in self._staged):
+                return ErrorCode.NOT_COORDINATOR
         partition.shard_epoch = asked.shard_epoch
         return ErrorCode.NONE
 
