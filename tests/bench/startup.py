@@ -20,6 +20,7 @@ from tailrace.testing.cluster import UP_COMMAND
 PRODUCE, METADATA, CREATE_TOPICS = 0, 3, 19
 PRODUCE_VERSION = 9
 TOPIC = "startup"
+SETTLE_SECONDS = 5.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -128,6 +129,7 @@ def main() -> None:
             rounds.append(start(cluster, bootstrap, created=True))
             cluster.stop()
         start(cluster, bootstrap, created=True)
+        idle_shares(cluster, SETTLE_SECONDS)  # what is loaded after readiness is start, not idleness
         idle = idle_shares(cluster, options.idle_seconds)
         memory = {name: pss_bytes(pid) / 1e6 for name, pid in processes(cluster).items()}
         cluster.stop()
