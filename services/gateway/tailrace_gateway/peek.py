@@ -64,9 +64,12 @@ def string(view: memoryview, at: int, flexible: bool) -> str:
 
 def produce_acks(view: memoryview, body: int, flexible: bool) -> tuple[int, int, int]:
     """Produce v3+: (acks, timeout_ms, the position after them); `body` is where the header's client id ends."""
-    if flexible:
-        body = skip_tags(view, body)
-    _, at = skip_string(view, body, flexible)
+    if flexible and view[body] == 0 and view[body + 1] == 0:  # no tags, no transactional id: nearly always
+        at = body + 2
+    else:
+        if flexible:
+            body = skip_tags(view, body)
+        _, at = skip_string(view, body, flexible)
     acks, timeout_ms = _INT16_INT32.unpack_from(view, at)
     return acks, timeout_ms, at + 6
 
