@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 from uuid import UUID
 
@@ -9,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.wire import codec
+from tailrace.wire import codec, fetch
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.fetch import PartitionData, decode_fetch, encode_fetch_answer, node_endpoints
+from tailrace.wire.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer, node_endpoints
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
 from tailrace.wire.produce import (
@@ -162,6 +163,55 @@ def test_noise_is_malformed_or_decodes_but_never_breaks_produce(noise: bytes, ve
         decode_produce(version, memoryview(noise))
     except codec.Malformed:
         return
+
+
+@pytest.mark.parametrize("version", range(12, 19))
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.text(min_size=1, max_size=140),
+    rows=st.lists(st.tuples(i32, i64, i32, i32), max_size=6) | st.just([(1, 2, 3, 4)] * 101),
+    rack=st.text(max_size=140),
+    noise=st.tuples(st.integers(0, 400), st.integers(1, 255)),
+)
+def test_the_short_way_through_fetch_agrees_with_the_long_one(
+    version: int, name: str, rows: Any, rack: str, noise: tuple[int, int]
+) -> None:
+    topic = FetchRequest.FetchTopic
+    partitions = [
+        topic.FetchPartition(partition=p, fetch_offset=o, partition_max_bytes=m, current_leader_epoch=e)
+        for p, o, m, e in rows
+    ]
+    request = FetchRequest(
+        max_wait_ms=1,
+        min_bytes=1,
+        max_bytes=9,
+        topics=[topic(topic=name, topic_id=TOPIC_ID, partitions=partitions)],
+        rack_id=rack,
+    )
+    body = bytearray(body_of(request, version))
+    for damaged in (False, True):
+        if damaged:
+            body[noise[0] % len(body)] ^= noise[1]
+        try:
+            careful: Fetch | str = careful_fetch(version, memoryview(body))
+        except codec.Malformed:
+            careful = "malformed"
+        try:
+            quick: Fetch | str = decode_fetch(version, memoryview(body))
+        except codec.Malformed:
+            quick = "malformed"
+        assert quick == careful
+
+
+def careful_fetch(version: int, body: memoryview) -> Fetch:
+    reader = fetch._Reader(version, body)
+    try:
+        decoded = fetch._fetch(reader)
+    except (IndexError, struct.error) as short:
+        raise codec.Malformed from short
+    if reader.pos != len(body):
+        raise codec.Malformed
+    return decoded
 
 
 @settings(max_examples=300, deadline=None)

@@ -23,6 +23,7 @@ _PARTITIONS = {
     9: Struct(">iiqqi"),
     12: Struct(">iiqiqi"),
 }
+_PARTITION_V12 = _PARTITIONS[12]
 _ANSWER_HEAD = Struct(">ihi")
 _LEADER = Struct(">ii")
 
@@ -106,8 +107,19 @@ class _Reader:
         return found
 
 
+_FLEXIBLE_HEAD = Struct(">iiibii")
+_FLEXIBLE_HEAD_V12 = Struct(">iiiibii")
+
+
 def decode_fetch(version: int, body: memoryview) -> Fetch:
     """Raises Malformed on anything that is not exactly one Fetch body of this version."""
+    if version >= 12:
+        try:
+            common = _common(version, body)
+        except (IndexError, error):
+            common = None  # the careful way below says what is wrong
+        if common is not None:
+            return common
     reader = _Reader(version, body)
     try:
         fetch = _fetch(reader)
@@ -116,6 +128,44 @@ def decode_fetch(version: int, body: memoryview) -> Fetch:
     if reader.pos != len(body):
         raise Malformed(f"Fetch has {len(body)} bytes, its fields {reader.pos}")
     return fetch
+
+
+def _common(version: int, body: memoryview) -> Fetch | None:
+    """What consumers send: one topic or none, few partitions, nothing forgotten, no tags. None for anything else."""
+    if version <= 14:
+        replica_id, max_wait_ms, min_bytes, max_bytes, level, session_id, epoch = _FLEXIBLE_HEAD_V12.unpack_from(body)
+        pos = 29
+    else:
+        max_wait_ms, min_bytes, max_bytes, level, session_id, epoch = _FLEXIBLE_HEAD.unpack_from(body)
+        replica_id, pos = -1, 25
+    topics = []
+    count = body[pos]
+    pos += 1
+    if count > 2 or not count:
+        return None
+    if count == 2:
+        end = pos + 16 if version >= 13 else pos + body[pos]
+        key = bytes(body[pos:end] if version >= 13 else body[pos + 1 : end])
+        partitions = body[end] - 1
+        if not 0 <= partitions < 100 or (version < 13 and not 2 <= body[pos] < 128):
+            return None
+        pos = end + 1
+        rows = []
+        for _ in range(partitions):
+            rows.append(FetchPartition._make(_PARTITION_V12.unpack_from(body, pos)))
+            pos += 33
+            if body[pos - 1]:
+                return None
+        if body[pos]:
+            return None
+        topics.append((key, rows))
+        pos += 1
+    rack_bytes = body[pos + 1]
+    end = pos + 1 + rack_bytes
+    if body[pos] != 1 or not 1 <= rack_bytes < 128 or end + 1 != len(body) or body[end]:
+        return None
+    rack = str(body[pos + 2 : end], "utf-8", "replace")
+    return Fetch(replica_id, max_wait_ms, min_bytes, max_bytes, level, session_id, epoch, topics, [], rack)
 
 
 def _fetch(reader: _Reader) -> Fetch:
