@@ -182,7 +182,10 @@ def read_file(filesystem: Filesystem, path: str) -> bytes:
 def write_file_atomically(
     filesystem: Filesystem, directory: str, name: str, content: bytes, *, sync: bool = True
 ) -> None:
-    """Replaces a small file so that a crash leaves the old or the new content (.tmp and rename, as Kafka)."""
+    """Replaces a small file so that a crash leaves the old or the new content (.tmp and rename, as Kafka).
+
+    With sync=False only the process may crash, not the machine.
+    """
     path = join(directory, name)
     file = filesystem.open(path + ".tmp", create=True)
     file.truncate(0)

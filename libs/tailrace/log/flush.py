@@ -2,26 +2,71 @@
 
 from __future__ import annotations
 
-from tailrace.log.filesystem import File, Filesystem
+from typing import NamedTuple
+
+from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
+from tailrace.log.filesystem import File, Filesystem, write_file_atomically
+from tailrace.log.leader_epochs import LeaderEpochs
 
 
-class Flush:
+class Unsynced:
+    """What beside the segments' bytes must reach the disk before the recovery point may move."""
+
+    __slots__ = ("directories", "epochs", "version")
+
+    def __init__(self, *directories: str) -> None:
+        self.directories = set(directories)
+        self.epochs = True
+        self.version = 0
+
+    def names_changed(self, directory: str) -> None:
+        self.version += 1
+        self.directories.add(directory)
+
+    def epochs_changed(self) -> None:
+        # The file is written by a flush only: until then recovery finds the epochs in the batches that it checks, and
+        # a file replaced without a sync could be empty after a crash, with all that earlier epochs were known by.
+        self.version += 1
+        self.epochs = True
+
+    def done(self, version: int) -> None:
+        """A flush that began at version is over; it covers everything if nothing was added since."""
+        if version == self.version:
+            self.directories.clear()
+            self.epochs = False
+
+
+class Flush(NamedTuple):
     """An fsync on its way; run() may be called in another thread."""
 
-    __slots__ = ("_directories", "_files", "_filesystem", "now_ms", "offset")
-
-    def __init__(
-        self, filesystem: Filesystem, directories: list[str], files: list[File], offset: int, now_ms: int
-    ) -> None:
-        self._filesystem = filesystem
-        self._directories = directories
-        self._files = files
-        self.offset = offset
-        self.now_ms = now_ms
+    filesystem: Filesystem
+    directory: str
+    files: list[File]
+    names: list[str]
+    epochs: list[tuple[int, int]] | None
+    version: int
+    offset: int
+    now_ms: int
 
     def run(self) -> None:
         """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
-        for file in self._files:
+        for file in self.files:
             file.sync()
-        for directory in self._directories:
-            self._filesystem.sync_directory(directory)
+        if self.epochs is not None:
+            write_file_atomically(self.filesystem, self.directory, LEADER_EPOCH, format_epochs(self.epochs))
+        for name in self.names:
+            self.filesystem.sync_directory(name)
+
+
+def begin(
+    filesystem: Filesystem,
+    directory: str,
+    files: list[File],
+    unsynced: Unsynced,
+    epochs: LeaderEpochs,
+    offset: int,
+    now_ms: int,
+) -> Flush:
+    """The flush of these files and of what is unsynced beside them."""
+    entries = epochs.entries() if unsynced.epochs else None
+    return Flush(filesystem, directory, files, sorted(unsynced.directories), entries, unsynced.version, offset, now_ms)

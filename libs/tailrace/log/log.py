@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log import lookup, producer_state
+from tailrace.log import flush, lookup, producer_state
 from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
 from tailrace.log.compaction import Compaction, discard, plan, swap_in
 from tailrace.log.config import LogSettings
 from tailrace.log.deletion import Doomed
 from tailrace.log.filesystem import File, Filesystem, write_file_atomically
-from tailrace.log.flush import Flush
+from tailrace.log.flush import Flush, Unsynced
 from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.producer_state import ProducerEntry, ProducerState
@@ -82,7 +82,7 @@ class Log:
         self._compaction: Compaction | None = None  # the pass that may still be finished
         self._snapshot_offset = -1
         # Names that a crash could still take back; the partition's own is in the parent.
-        self._unsynced_directories = [directory, directory.rpartition("/")[0]]
+        self._unsynced = Unsynced(directory, directory.rpartition("/")[0])
         self.config = config
 
     @classmethod
@@ -94,6 +94,7 @@ class Log:
         *,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        cleaned_offset: int = 0,
         clean: bool = False,
         now_ms: int = 0,
         producer_id_expiration_ms: int = _PRODUCER_ID_EXPIRATION_MS,
@@ -107,12 +108,14 @@ class Log:
             log_start_offset=log_start_offset,
             index_interval_bytes=config.index_interval_bytes,
             clean=clean,
+            dense=not cleaned_offset and "compact" not in config.cleanup_policy,
         )
         log = cls(filesystem, directory, config, recovered.segments, recovered.epochs)
         log.producer_id_expiration_ms = producer_id_expiration_ms
         log.log_end_offset = recovered.log_end_offset
         log.recovery_point = min(recovery_point, recovered.log_end_offset)
         log.log_start_offset = max(log_start_offset, log._bases[0])
+        log.cleaned_offset = min(cleaned_offset, log.log_end_offset)
         log.cut_bytes = recovered.cut_bytes
         log._flushed_ms = now_ms
         if log.log_start_offset > log.log_end_offset:
@@ -254,12 +257,7 @@ class Log:
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         if self.epochs.assign(epoch, start_offset):
-            self._save_epochs()
-
-    def _save_epochs(self) -> None:
-        # Not synced: recovery finds the epochs after the recovery point in the batches, and a flush writes it again.
-        content = format_epochs(self.epochs.entries())
-        write_file_atomically(self._filesystem, self.directory, LEADER_EPOCH, content, sync=False)
+            self._unsynced.epochs_changed()
 
     # -- read --------------------------------------------------------------------------------------------------------
 
@@ -353,6 +351,7 @@ class Log:
             return
         for segment in self._segments[keep:]:
             self._doomed.add(segment, due_ms=0)
+        self._filesystem.sync_directory(self.directory)
         del self._segments[keep:], self._bases[keep:]
         active = self._active = self._segments[-1]
         position = active.position_of(offset)
@@ -366,6 +365,7 @@ class Log:
         """Drops everything and begins again at offset."""
         for segment in self._segments:
             self._doomed.add(segment, due_ms=0)
+        self._filesystem.sync_directory(self.directory)
         self._segments, self._bases = [], []
         self.log_start_offset = offset
         self._start_segment(offset)
@@ -380,7 +380,7 @@ class Log:
         # What the cut took may have superseded what a pass on its way leaves out.
         self._compaction = None
         if self.epochs.truncate_from_end(end_offset):
-            self._save_epochs()
+            self._unsynced.epochs_changed()
         self.producers = load_producers(self._filesystem, self.directory, self._segments, end_offset)
 
     def advance_log_start_offset(self, offset: int) -> None:
@@ -392,7 +392,7 @@ class Log:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             if self.epochs.truncate_from_start(offset):
-                self._save_epochs()
+                self._unsynced.epochs_changed()
 
     def roll(self) -> None:
         """Closes the active segment and begins one at the log end; nothing happens if it is empty."""
@@ -410,7 +410,7 @@ class Log:
         self._segments.append(segment)
         self._bases.append(base_offset)
         self._active = segment
-        self._unsynced_directories = [self.directory, self.directory.rpartition("/")[0]]
+        self._unsynced.names_changed(self.directory)
 
     def _save_snapshot(self) -> None:
         if self._snapshot_offset != self.log_end_offset:
@@ -522,21 +522,20 @@ class Log:
             elif everything or due:
                 files.append(segment.file)
         offset = self.log_end_offset if everything or due else self._active.base_offset
-        flush = Flush(self._filesystem, self._unsynced_directories, files, offset, now_ms)
-        self._unsynced_directories = []
-        return flush
+        return flush.begin(self._filesystem, self.directory, files, self._unsynced, self.epochs, offset, now_ms)
 
-    def finish_flush(self, flush: Flush) -> None:
+    def finish_flush(self, done: Flush) -> None:
         """Moves the recovery point up to what the flush has synced."""
-        self.recovery_point = max(self.recovery_point, min(flush.offset, self.log_end_offset))
-        self._flushed_ms = flush.now_ms
+        self.recovery_point = max(self.recovery_point, min(done.offset, self.log_end_offset))
+        self._unsynced.done(done.version)
+        self._flushed_ms = done.now_ms
 
     def flush(self, now_ms: int = 0) -> None:
         """Returns when the whole log is on the disk."""
-        flush = self.begin_flush(now_ms, everything=True)
-        if flush is not None:
-            flush.run()
-            self.finish_flush(flush)
+        begun = self.begin_flush(now_ms, everything=True)
+        if begun is not None:
+            begun.run()
+            self.finish_flush(begun)
 
     def close(self) -> None:
         """Flushes and leaves all files as a clean start needs them."""

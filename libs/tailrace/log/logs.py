@@ -166,10 +166,10 @@ class LogDir:
             self._configs.get(key[0]) or LogConfig(),
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_start_offsets.get(key, 0),
+            cleaned_offset=self._cleaned_offsets.get(key, 0),
             clean=self.clean and key in self._recovery_points,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
-        log.cleaned_offset = min(self._cleaned_offsets.get(key, 0), log.log_end_offset)
         self._unopened.discard(key)
         self._logs[key] = log
         return log

@@ -146,6 +146,10 @@ class MemoryFilesystem:
         """Lets one coming operation (read, write, truncate, sync, open, rename, remove, sync_directory) fail."""
         self._failures[operation] = (after, error)
 
+    def heal(self) -> None:
+        """Takes back what fail_next ordered and has not happened."""
+        self._failures.clear()
+
     def maybe_fail(self, operation: str) -> None:
         if operation in self._failures:
             left, error = self._failures.pop(operation)

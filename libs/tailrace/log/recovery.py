@@ -35,8 +35,12 @@ def recover(
     log_start_offset: int,
     index_interval_bytes: int,
     clean: bool,
+    dense: bool,
 ) -> Recovered:
-    """Loads the log; without a clean shutdown everything from the recovery point on is checked, batch by batch."""
+    """Loads the log; without a clean shutdown everything from the recovery point on is checked, batch by batch.
+
+    dense: no offset is missing between segments (the log was never compacted), so that a gap there is a lost tail.
+    """
     names = finish_swaps(filesystem, directory, tidy(filesystem, directory))
     epochs = load_epochs(filesystem, directory, names)
     segments = []
@@ -50,7 +54,7 @@ def recover(
     if clean:
         log_end_offset, cut = segments[-1].resume(), 0
     else:
-        log_end_offset, cut = check_tail(segments, recovery_point, epochs)
+        log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense)
     epochs.truncate_from_end(log_end_offset)
     return Recovered(segments, epochs, log_end_offset, cut)
 
@@ -106,7 +110,7 @@ def load_epochs(filesystem: Filesystem, directory: str, names: set[str]) -> Lead
         return LeaderEpochs()
 
 
-def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs) -> tuple[int, int]:
+def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, dense: bool) -> tuple[int, int]:
     """Cuts at the first bad batch from recovery_point on and drops what lies behind it; (log end offset, bytes cut)."""
     first = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
     log_end_offset = segments[first].base_offset
@@ -114,16 +118,20 @@ def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpoch
     for index in range(first, len(segments)):
         segment = segments[index]
         log_end_offset, sound = check_segment(segment, recovery_point, epochs)
-        if sound < segment.size_bytes:
+        last = index + 1 == len(segments)
+        gap = not last and dense and segments[index + 1].base_offset != log_end_offset
+        if sound < segment.size_bytes or gap:
             cut = segment.size_bytes - sound
-            segment.file.truncate(sound)
-            segment.size_bytes = sound
+            if cut:
+                segment.cut(sound)
+                segment.size_bytes = sound
             for later in segments[index + 1 :]:
                 cut += later.size_bytes
                 remove_segment(later)
             del segments[index + 1 :]
+            segment.filesystem.sync_directory(segment.directory)
             break
-        if index + 1 < len(segments):
+        if not last:
             segment.seal()
             segment.save_indexes()
     return log_end_offset, cut

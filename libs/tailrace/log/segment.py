@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import Final
 
@@ -125,7 +126,12 @@ class Segment:
     def append(self, buffers: Sequence[Bytes], headers: Sequence[BatchHeader]) -> None:
         """Writes the batches with one call; OSError leaves the segment as it was."""
         position = self.size_bytes
-        self.file.pwritev(buffers, position)
+        try:
+            self.file.pwritev(buffers, position)
+        except OSError:
+            with suppress(OSError):  # if this fails too, the next append writes over what is there
+                self.cut(position)
+            raise
         for header in headers:
             self.note(header, position)
             position += header[1] + LOG_OVERHEAD
@@ -215,10 +221,15 @@ class Segment:
     def truncate(self, position: int) -> None:
         """Cuts the segment at a batch's beginning and takes the rest's marks back."""
         offset_index = self.offset_index
-        self.file.truncate(position)
+        self.cut(position)
         self.size_bytes = position
         offset_index.truncate(position)
         self.resume()
+
+    def cut(self, position: int) -> None:
+        """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out anew."""
+        self.file.truncate(position)
+        self.file.sync()
 
     def resume(self) -> int:
         """Makes the segment ready for appends, from true index entries and the batches after them; its next offset."""

@@ -127,6 +127,7 @@ def test_leader_epochs_come_back_from_the_batches_when_their_file_is_lost() -> N
     log = open_log(filesystem)
     for epoch in (1, 1, 4, 6):
         append(log, b"v", leader_epoch=epoch)
+    log.flush()
     filesystem.remove(join(DIRECTORY, "leader-epoch-checkpoint"))
     assert reopen(filesystem).epochs.entries() == [(1, 0), (4, 2), (6, 3)]
 
