@@ -1,0 +1,350 @@
+"""A real controller on SQLite and real followers over Unix sockets: following, caching, fencing, restarts, locks."""
+
+import asyncio
+import contextlib
+import random
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+
+from tailrace.config import Config, ConfigError
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.net.client import Client, Disconnected
+from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
+from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.role import Environment
+from tailrace.wire.messages import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    CreateTopicsRequest,
+    RegisterServiceRequest,
+    ServiceHeartbeatRequest,
+)
+from tailrace_controller.app import open_controller
+from tailrace_controller.role import ControllerRole
+
+WAIT_MS = 10_000
+
+
+class Node:
+    """A data directory and the services that a test opens on it."""
+
+    def __init__(self, directory: Path, **settings: str) -> None:
+        self.config = Config.load("controller", overrides={"node.id": "0"} | settings)
+        self.environment = Environment(
+            clock=SystemClock(),
+            random=random.Random(7),
+            log=structlog.get_logger(),
+            data_dir=directory,
+            run_dir=directory / "run",
+            boot_id="boot",
+            registry=CollectorRegistry(),
+        )
+        self.directory = directory
+
+    @asynccontextmanager
+    async def controller(self) -> AsyncIterator[ControllerRole]:
+        async with open_controller(self.config, self.environment) as role:
+            await role.ready.wait()
+            yield role
+
+    def follower(self, name: str = "gateway-0") -> contextlib.AbstractAsyncContextManager[MetadataFollower]:
+        return open_metadata_follower(self.config, self.environment, name)
+
+    async def listen(self, name: str) -> asyncio.AbstractServer:
+        """A listener that accepts: whoever knocks sees that somebody is there."""
+        return await asyncio.start_unix_server(lambda _, writer: writer.close(), str(self.directory / name))
+
+    def registration(self, broker_id: int, incarnation: int, socket: str) -> BrokerRegistrationRequest:
+        listener = BrokerRegistrationRequest.Listener(
+            name="UNIX-boot", host=str(self.directory / socket), port=0, security_protocol=0
+        )
+        return BrokerRegistrationRequest(
+            broker_id=broker_id, cluster_id="", incarnation_id=UUID(int=incarnation), listeners=[listener],
+            features=[], rack=None, log_dirs=[],
+        )  # fmt: skip
+
+
+def heartbeat(broker_id: int, epoch: int, offset: int) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(
+        broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=offset, want_fence=False, want_shut_down=False
+    )
+
+
+async def live_broker(node: Node, follower: MetadataFollower, ask: Any = None, incarnation: int = 1) -> int:
+    """Registers and unfences broker 0; returns its epoch."""
+    ask = ask or follower.ask_controller
+    registered = await ask(node.registration(0, incarnation, "broker.sock"), timeout_ms=WAIT_MS)
+    epoch: int = registered.broker_epoch
+    beat = await ask(heartbeat(0, epoch, epoch), timeout_ms=WAIT_MS)
+    assert (beat.error_code, beat.is_fenced) == (0, False)
+    return epoch
+
+
+def creation(*names: str) -> CreateTopicsRequest:
+    topics = [CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=topics, timeout_ms=1000)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+async def test_a_topic_created_at_the_controller_appears_in_every_followers_image(node: Node) -> None:
+    async with node.controller(), node.follower("a") as one, node.follower("b") as two:
+        await live_broker(node, one)
+        response = await one.ask_controller(creation("events"), timeout_ms=WAIT_MS)
+        assert response.topics[0].error_code == 0
+        for follower in (one, two):
+            image = await follower.wait_for(lambda image: "events" in image.topics, WAIT_MS)
+            assert image.leader("events", 0) == 0
+            assert not follower.stale
+        assert one.image == two.image
+
+
+async def test_subscribers_see_every_image_once_and_in_order(node: Node) -> None:
+    async with node.controller(), node.follower() as follower:
+        seen: list[tuple[int, int]] = []
+        follower.subscribe(lambda old, new: seen.append((old.offset, new.offset)))
+        await live_broker(node, follower)
+        await follower.ask_controller(creation("a"), timeout_ms=WAIT_MS)
+        await follower.ask_controller(creation("b"), timeout_ms=WAIT_MS)
+        await follower.wait_for(lambda image: "b" in image.topics, WAIT_MS)
+        assert [new for _, new in seen[:-1]] == [old for old, _ in seen[1:]]
+        assert all(old < new for old, new in seen)
+
+
+async def test_a_follower_restarted_without_any_controller_has_its_last_image_marked_stale(node: Node) -> None:
+    async with node.controller(), node.follower() as follower:
+        await live_broker(node, follower)
+        await follower.ask_controller(creation("kept"), timeout_ms=WAIT_MS)
+        before = await follower.wait_for(lambda image: "kept" in image.topics, WAIT_MS)
+    async with node.follower() as again:
+        assert again.image == before
+        assert again.stale
+        with pytest.raises((TimeoutError, Disconnected)):
+            await again.ask_controller(creation("x"), timeout_ms=50)
+        async with node.controller() as role:
+            assert role.controller.epoch == 2
+            fresh = asyncio.Event()
+            again.subscribe(lambda old, new: fresh.set())
+            await live_broker(node, again, incarnation=2)
+            await asyncio.wait_for(fresh.wait(), 10)
+            assert not again.stale
+
+
+async def test_a_corrupt_cache_is_no_cache(node: Node) -> None:
+    async with node.controller(), node.follower() as follower:
+        await follower.wait_for(lambda image: bool(image.cluster_id), WAIT_MS)
+    (cache,) = (node.directory / "metadata-cache").iterdir()
+    cache.write_bytes(cache.read_bytes()[:-1])
+    async with node.follower() as again:
+        assert again.image == MetadataImage()
+
+
+async def test_a_follower_far_behind_gets_the_snapshot_in_chunks_and_then_the_log(node: Node) -> None:
+    async with node.controller() as role, node.follower("a") as first:
+        role.controller.records_between_snapshots = 50
+        await live_broker(node, first)
+        for step in range(4):
+            names = [f"topic-{step}-{number}-{'x' * 200}" for number in range(40)]
+            await first.ask_controller(creation(*names), timeout_ms=WAIT_MS)
+        await first.wait_for(lambda image: len(image.topics) == 160, WAIT_MS)
+        assert role.controller.followed.start_offset > 0
+        async with node.follower("late") as late:
+            image = await late.wait_for(lambda image: len(image.topics) == 160, WAIT_MS)
+            assert image == first.image
+
+
+async def test_a_controller_with_a_lower_epoch_is_refused(node: Node) -> None:
+    async with node.controller() as role, node.follower() as follower:
+        await follower.wait_for(lambda image: bool(image.cluster_id), WAIT_MS)
+        offset = follower.image.offset
+        follower.controller_epoch = 99  # as if it had followed a successor of this zombie
+        await role.controller.run(_change)
+        with pytest.raises(TimeoutError):
+            await follower.wait_for(lambda image: image.offset > offset, 300)
+        assert follower.stale
+
+
+def _change(image: MetadataImage) -> Any:
+    from tailrace.metadata.records import NoOpRecord
+    from tailrace_controller.effects import Effects
+
+    return Effects(None, (NoOpRecord(),))
+
+
+async def test_a_second_controller_on_the_same_database_is_refused_in_a_sentence(node: Node) -> None:
+    async with node.controller():
+        with pytest.raises(ConfigError, match="SQLite metadata allows one controller only"):
+            async with node.controller():
+                raise AssertionError("two controllers")
+
+
+# -- liveness ---------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def broker_process(node: Node) -> AsyncIterator[Client]:
+    """A broker's heartbeat connection, whose end is what the controller sees of its death."""
+    client = Client(Address(str(node.directory / "run" / "controller-0.sock"), -1), "broker-0")
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def test_a_dead_broker_is_fenced_at_once_and_leads_again_when_it_is_back(node: Node) -> None:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(node.controller())
+        follower = await stack.enter_async_context(node.follower())
+        listener = await node.listen("broker.sock")
+        async with broker_process(node) as client:
+            await live_broker(node, follower, client.ask)
+            await follower.ask_controller(creation("events"), timeout_ms=WAIT_MS)
+            await follower.wait_for(lambda image: image.leader("events", 0) == 0, WAIT_MS)
+            listener.close()
+            await listener.wait_closed()
+            started_ms = node.environment.clock.monotonic_ms()
+        await follower.wait_for(lambda image: image.brokers[0].fenced and image.leader("events", 0) == -1, WAIT_MS)
+        assert node.environment.clock.monotonic_ms() - started_ms < 2_000  # the session would last 9 s
+        async with broker_process(node) as client:
+            await live_broker(node, follower, client.ask, incarnation=2)
+            image = await follower.wait_for(lambda image: image.leader("events", 0) == 0, WAIT_MS)
+            partition = image.partition("events", 0)
+            assert partition is not None
+            assert partition.leader_epoch == 2
+
+
+async def test_a_broken_connection_alone_fences_nobody(node: Node) -> None:
+    async with node.controller() as role, node.follower() as follower:
+        listener = await node.listen("broker.sock")
+        async with broker_process(node) as client:
+            epoch = await live_broker(node, follower, client.ask)
+        async with broker_process(node) as client:  # the broker comes back over a new connection
+            answer = await client.ask(heartbeat(0, epoch, epoch), timeout_ms=WAIT_MS)
+            assert (answer.error_code, answer.is_fenced) == (0, False)
+            assert role.watch.sessions.is_connected("broker", 0, besides=None)
+        assert not role.controller.image.brokers[0].fenced
+        listener.close()
+
+
+async def test_a_silent_broker_is_fenced_after_the_session_timeout(tmp_path: Path) -> None:
+    node = Node(tmp_path, **{"broker.session.timeout.ms": "300"})
+    async with node.controller(), node.follower() as follower:
+        listener = await node.listen("broker.sock")
+        async with broker_process(node) as client:
+            await live_broker(node, follower, client.ask)
+            await follower.wait_for(lambda image: 0 in image.brokers and not image.brokers[0].fenced, WAIT_MS)
+            await follower.wait_for(lambda image: image.brokers[0].fenced, WAIT_MS)
+        listener.close()
+
+
+async def test_a_second_living_broker_of_the_same_id_is_refused(node: Node) -> None:
+    async with node.controller(), node.follower() as follower:
+        listener = await node.listen("broker.sock")
+        async with broker_process(node) as first, broker_process(node) as second:
+            await live_broker(node, follower, first.ask)
+            answer = await second.ask(node.registration(0, 99, "broker.sock"), timeout_ms=WAIT_MS)
+            assert answer.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        listener.close()
+
+
+async def test_coordinators_share_the_offsets_topic_and_a_dead_ones_shards_move(node: Node) -> None:
+    async with node.controller(), node.follower() as follower, broker_process(node) as broker:
+        await live_broker(node, follower, broker.ask)
+        await follower.ask_controller(creation("__consumer_offsets"), timeout_ms=WAIT_MS)
+        async with broker_process(node) as stays, broker_process(node) as dies:
+            for number, client in enumerate((stays, dies)):
+                await client.ask(service(node, number), timeout_ms=WAIT_MS)
+        image = await follower.wait_for(lambda image: not list(image.services_of("coordinator")), WAIT_MS)
+        assert image.shards["__consumer_offsets", 0].owner == -1
+
+
+def service(node: Node, number: int) -> RegisterServiceRequest:
+    endpoint = RegisterServiceRequest.ServiceEndpoint(
+        name="UNIX-boot", host=str(node.directory / f"coordinator-{number}.sock"), port=0
+    )
+    return RegisterServiceRequest(
+        role="coordinator", service_id=number, incarnation_id=UUID(int=number + 1), endpoints=[endpoint]
+    )
+
+
+# -- the database -----------------------------------------------------------------------------------------------------
+
+
+async def test_heartbeats_are_answered_while_a_users_lock_holds_up_decisions(node: Node) -> None:
+    async with node.controller() as role, node.follower() as follower:
+        epoch = await live_broker(node, follower)
+        user = sqlite3.connect(node.directory / "metadata.db", isolation_level=None)
+        user.execute("begin immediate")
+        creating = asyncio.create_task(follower.ask_controller(creation("events"), timeout_ms=WAIT_MS))
+        for _ in range(3):
+            answer = await follower.ask_controller(heartbeat(0, epoch, epoch), timeout_ms=1000)
+            assert (answer.error_code, answer.is_fenced) == (0, False)
+        assert not creating.done()
+        user.execute("rollback")
+        assert (await creating).topics[0].error_code == 0
+        assert role.controller.active
+        user.close()
+
+
+async def test_a_users_query_is_answered_under_load_and_an_open_one_stalls_nothing(node: Node) -> None:
+    async with node.controller(), node.follower() as follower:
+        await live_broker(node, follower)
+        await follower.ask_controller(creation("first"), timeout_ms=WAIT_MS)
+        user = sqlite3.connect(node.directory / "metadata.db", isolation_level=None)
+        user.execute("begin")
+        assert user.execute("select name from topics").fetchall() == [("first",)]
+        for number in range(10):
+            response = await follower.ask_controller(creation(f"t{number}"), timeout_ms=WAIT_MS)
+            assert response.topics[0].error_code == 0
+        assert user.execute("select count(*) from topics").fetchone() == (1,)  # its own snapshot
+        user.execute("commit")
+        assert user.execute("select count(*) from topics").fetchone() == (11,)
+        user.close()
+
+
+async def test_a_coordinators_report_shows_in_the_views(node: Node) -> None:
+    async with node.controller() as role, broker_process(node) as client:
+        registered = await client.ask(service(node, 0), timeout_ms=WAIT_MS)
+        report = ServiceHeartbeatRequest.Report(
+            kind="groups", payload=b'[{"group_id": "g", "state": "Stable", "type": "classic", "members": 3}]'
+        )
+        request = ServiceHeartbeatRequest(
+            role="coordinator", service_id=0, service_epoch=registered.service_epoch, metadata_offset=0,
+            want_shut_down=False, reports=[report],
+        )  # fmt: skip
+        assert (await client.ask(request, timeout_ms=WAIT_MS)).error_code == 0
+        await asyncio.gather(*role._reporting.values())
+        with sqlite3.connect(node.directory / "metadata.db") as user:
+            assert user.execute("select group_id, state, members from groups").fetchall() == [("g", "Stable", 3)]
+
+
+async def test_an_older_database_than_a_follower_has_seen_is_not_followed(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    async with node.controller(), node.follower("witness") as follower:
+        await live_broker(node, follower)
+        backup = sqlite3.connect(tmp_path / "backup.db")
+        with sqlite3.connect(tmp_path / "metadata.db") as source:
+            source.backup(backup)
+        backup.close()
+        await follower.ask_controller(creation("after-the-backup"), timeout_ms=WAIT_MS)
+        seen = await follower.wait_for(lambda image: "after-the-backup" in image.topics, WAIT_MS)
+    for suffix in ("", "-wal", "-shm"):
+        (tmp_path / f"metadata.db{suffix}").unlink(missing_ok=True)
+    (tmp_path / "backup.db").rename(tmp_path / "metadata.db")
+    async with node.controller(), node.follower("witness") as follower:
+        with pytest.raises(TimeoutError):
+            await follower.wait_for(lambda image: image is not seen and "after-the-backup" not in image.topics, 300)
+        assert (follower.image, follower.stale) == (seen, True)
