@@ -1,0 +1,88 @@
+"""The daily commands and the main job against a real cluster, as a person types them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tailrace.testing import Cluster
+
+TAILRACE = (sys.executable, "-m", "tailrace.cli")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(
+        data_dir=tmp_path_factory.mktemp("cluster"), settings={"offsets.topic.num.partitions": "4"}
+    ) as started:
+        yield started
+
+
+def run(cluster: Cluster, *arguments: str, typed: str = "", status: int = 0) -> str:
+    """What the command prints; it must end with `status`."""
+    done = subprocess.run(
+        [*TAILRACE, *arguments],
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap, "XDG_DATA_HOME": str(cluster.data_dir / "none")},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_topics_are_created_listed_described_altered_and_deleted(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "orders", "--partitions", "2", "--config", "retention.ms=60000")
+    assert "orders" in run(cluster, "topic", "list").splitlines()
+    run(cluster, "topic", "alter", "orders", "--partitions", "3")
+    described = run(cluster, "topic", "describe", "orders").splitlines()
+    assert [line.split()[0] for line in described] == ["partition", "0", "1", "2"]
+    run(cluster, "topic", "delete", "orders")
+    assert "orders" not in run(cluster, "topic", "list").splitlines()
+
+
+def test_a_refusal_is_one_sentence_and_status_1(cluster: Cluster) -> None:
+    said = run(cluster, "topic", "create", "far", "--replicas", "3", status=1)
+    assert "Traceback" not in said
+    assert cluster.bootstrap in said
+
+
+def test_lines_that_are_produced_are_consumed_and_the_group_has_no_lag(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "letters", "--partitions", "1")
+    assert "3 records" in run(cluster, "produce", "letters", "--key-separator", ":", typed="a:1\nb:2\nc:3\n")
+    read = run(cluster, "consume", "letters", "--from-beginning", "--count", "3", "--group", "readers", "--key")
+    assert read.splitlines() == ["a\t1", "b\t2", "c\t3"]
+    assert "readers" in run(cluster, "group", "list")
+    row = run(cluster, "group", "describe", "readers").splitlines()[2].split()
+    assert row == ["letters", "0", "3", "3", "0"]
+    run(cluster, "group", "reset", "readers", "--to", "earliest")
+    assert run(cluster, "group", "describe", "readers").splitlines()[2].split()[-1] == "3"
+
+
+def test_configs_are_set_shown_and_unset(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "tuned")
+    run(cluster, "config", "set", "topic", "tuned", "retention.ms=1234567")
+    assert "1234567" in run(cluster, "config", "show", "topic", "tuned")
+    run(cluster, "config", "unset", "topic", "tuned", "retention.ms")
+    assert "1234567" not in run(cluster, "config", "show", "topic", "tuned")
+
+
+def test_status_shows_every_process_or_says_that_nothing_runs(cluster: Cluster, tmp_path: Path) -> None:
+    shown = run(cluster, "status", "--data", str(cluster.data_dir))
+    for name in ("controller-0", "broker-0", "coordinator-0", "quota-0", "gateway-0", "up"):
+        assert name in shown
+    assert "Nothing runs" in run(cluster, "status", "--data", str(tmp_path), status=3)
+
+
+def test_the_main_job_uses_the_cluster_that_runs_and_its_counts_match(cluster: Cluster) -> None:
+    said = run(cluster, "demo", "--data", str(cluster.data_dir), "--lines", "3000")
+    assert f"already runs on {cluster.data_dir} (pid {cluster.pid})" in said
+    assert "Counts and checksums match." in said
+    assert f"kcat -b {cluster.bootstrap}" in said
