@@ -37,6 +37,7 @@ _LIVENESS = frozenset(
     {ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.REGISTER_SERVICE, ApiKey.SERVICE_HEARTBEAT}
 )
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], None]
+_PATIENCE_MS = 2000
 
 
 class Refused(Exception):
@@ -82,6 +83,7 @@ class MetadataFollower:
         self._caching: asyncio.Task[None] | None = None
         self._cache_timer: Cancellable | None = None
         self._last_complaint = ""
+        self._opened_ms = clock.monotonic_ms()
         if cache is not None and (cached := metadata_cache.read(cache)) is not None:
             self.image, self.controller_epoch = cached
 
@@ -268,6 +270,8 @@ class MetadataFollower:
 
     def _complain(self, failure: Exception) -> None:
         self.stale = True
+        if self._clock.monotonic_ms() - self._opened_ms < _PATIENCE_MS:
+            return  # services start in any order
         sentence = str(failure) or type(failure).__name__
         if sentence != self._last_complaint:  # once, not at every attempt
             self._last_complaint = sentence
