@@ -109,8 +109,12 @@ class ClientLink(Link):
         """After the client's end: closes once nothing is owed, or once what is owed can never be asked in full."""
         if not self.pauses & ENDED or self._task is not None or self.pauses & MUTED:
             return
-        if self.requests.between_frames and (self.slots or self.outbox or (self.node and self.node.outbox)):
-            return
+        if self.requests.between_frames:
+            if self.slots or self.outbox or (self.node and self.node.outbox):
+                return
+            if self.node is not None and self.requests.unanswered_sent:
+                self.node.finish()
+                return
         self.close()
 
     def _mute(self) -> None:

@@ -63,6 +63,18 @@ class NodeLink(Link):
         super().__init__(sock, pool)
         self.client = client
         self.answers = Answers(client.slots, client.requests)
+        self._finishing = False
+
+    def finish(self) -> None:
+        """Says that no more will come, and lets the broker close: only then has it taken all acks=0 requests.
+
+        Closed at once, the broker's next write (of the preamble's answer, say) fails, and what it has not read is lost.
+        """
+        if not self._finishing:
+            self._finishing = True
+            with contextlib.suppress(OSError):  # the broker is gone: the end is on its way
+                self.sock.shutdown(socket.SHUT_WR)
+            self.resume(PEER)
 
     def received(self, buffer: Buffer, end: int) -> int:
         client = self.client
@@ -82,10 +94,16 @@ class NodeLink(Link):
         return consumed
 
     def ended(self) -> None:
-        self.client.node_lost("the broker closed its connection")
+        self._over("the broker closed its connection")
 
     def failed(self, error: OSError) -> None:
-        self.client.node_lost(f"the broker's connection broke: {error}")
+        self._over(f"the broker's connection broke: {error}")
+
+    def _over(self, why: str) -> None:
+        if self._finishing:
+            self.client.close()
+        else:
+            self.client.node_lost(why)
 
     def drained(self) -> None:
         self.client.resume(PEER)
