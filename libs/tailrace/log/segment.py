@@ -209,7 +209,7 @@ class Segment:
         for at, header in self.headers(max(position, self.offset_index.floor_position(limit))):
             if at + header.size_bytes > limit:
                 if at > position:
-                    found = at
+                    found, next_offset = at, header.base_offset
                 break
             found, next_offset = at + header.size_bytes, header.next_offset
         return found, next_offset
