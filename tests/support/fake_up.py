@@ -55,6 +55,6 @@ if __name__ == "__main__":
         up.main(
             sys.argv[1:],
             lambda name: lambda: fake_role(name),
-            preload=("uvloop", "prometheus_client", "tailrace.config"),
+            modules=("uvloop", "prometheus_client", "tailrace.config"),
         )
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -159,3 +161,15 @@ def test_events_are_json_for_programs_and_sentences_for_people() -> None:
     os.close(write)
     assert json.loads(lines[0]) == {"event": "ready", "id": 0, "sentence": "broker-0 is ready"}
     assert lines[1] == "broker-0      | (broker-0 is ready)"
+
+
+def test_the_preload_brings_the_protocol_without_the_clients_and_both_work_afterwards() -> None:
+    code = (
+        "import sys; from tailrace.cli.preload import preload; preload()\n"
+        "assert 'kafka.protocol' in sys.modules and 'kafka.producer' not in sys.modules\n"
+        "import kafka, kafka.protocol\n"
+        "from tailrace.wire.messages import ProduceRequest\n"
+        "from kafka.protocol.producer import ProduceRequest as theirs\n"
+        "assert theirs is ProduceRequest and kafka.KafkaProducer"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=30)

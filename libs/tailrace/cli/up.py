@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import json
 import os
 import sys
@@ -14,6 +13,7 @@ from tailrace.cli.data_dir import DataDir, Refused
 from tailrace.cli.options import UpOptions
 from tailrace.cli.plan import Instance
 from tailrace.cli.ports import Reservation, check_admin_port
+from tailrace.cli.preload import MODULES, preload
 from tailrace.cli.roles import find_role
 from tailrace.cli.screen import Screen
 from tailrace.cli.supervisor import Supervisor
@@ -22,17 +22,6 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Role
 from tailrace.runtime.run_files import RunFile, start_ticks
 
-# What several roles need. Imported once, before the forks; a library that one role alone needs is left to that child,
-# which imports it while the others start on the other cores.
-PRELOADED = (
-    "uvloop",
-    "prometheus_client",
-    "tailrace.config",
-    "tailrace.runtime.service",
-    "tailrace.net.server",
-    "tailrace.net.client",
-    "tailrace.net.metadata_follower",
-)
 FindRole = Callable[[str], Callable[[], Role]]
 
 
@@ -57,7 +46,7 @@ class PipeReporter:
 class Up:
     """One run of `up`: lock, ports, imports, children."""
 
-    def __init__(self, given: UpOptions, find_role: FindRole, preload: Sequence[str]) -> None:
+    def __init__(self, given: UpOptions, find_role: FindRole, modules: Sequence[str]) -> None:
         """Raises Refused where the directory, a port or a setting does not allow it."""
         self.given = given
         self.clock = SystemClock()
@@ -71,9 +60,7 @@ class Up:
         self.log_format = given.log_format or logs.default_format()
         self.bootstrap = plan.reachable(self.ports.hosts[0], self.ports.port)
         gc.disable()
-        logs.import_structlog()
-        for name in preload:
-            importlib.import_module(name)
+        preload(modules)
         self.instances = plan.instances(given)
         self._roles = {role: find_role(role) for role in plan.ROLES}
         self._check_settings()
@@ -176,11 +163,11 @@ class Up:
         )
 
 
-def main(arguments: Sequence[str], find_role: FindRole = find_role, preload: Sequence[str] = PRELOADED) -> int:
+def main(arguments: Sequence[str], find_role: FindRole = find_role, modules: Sequence[str] = MODULES) -> int:
     """Returns the exit status; what does not allow a start is said in one sentence."""
     given = options.parse(arguments, os.environ)
     try:
-        up = Up(given, find_role, preload)
+        up = Up(given, find_role, modules)
     except Refused as refused:
         sys.stderr.write(f"{refused}\n")
         return 1
