@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire import codec
-from tailrace.wire.apis import Api
+from tailrace.wire.apis import Api, ApiKey
 from tailrace.wire.header import RequestHeader
+from tailrace.wire.messages import ApiVersionsResponse
 from tailrace.wire.refuse import refuse
 
 # Request and response are message objects of the api table's classes.
@@ -73,3 +74,23 @@ async def answer_frame(service: Service, request: Any, context: Context) -> byte
     """The same, encoded as a whole response frame."""
     response = await answer(service, request, context)
     return codec.encode_response(response, context.api_version, context.correlation_id)
+
+
+def api_versions(service: Service, version: int, correlation_id: int) -> bytes:
+    """The answer of a service without an ApiVersions handler: what it serves. A gateway clamps its own table to it.
+
+    KIP-511: an unknown version is answered with a v0 body and UNSUPPORTED_VERSION, listing ApiVersions itself.
+    """
+    known = service.apis[ApiKey.API_VERSIONS]
+    served = known.min_version <= version <= known.max_version
+    rows = (
+        [api for key, api in sorted(service.apis.items()) if service.serves(key, api.min_version)]
+        if served
+        else [known]
+    )
+    row = ApiVersionsResponse.ApiVersion
+    response = ApiVersionsResponse(
+        error_code=ErrorCode.NONE if served else ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[row(api_key=api.key, min_version=api.min_version, max_version=api.max_version) for api in rows],
+    )
+    return codec.encode_response(response, version if served else 0, correlation_id)

@@ -17,14 +17,13 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
-from tailrace.net.dispatch import Service, answer_frame
+from tailrace.net.dispatch import Service, answer_frame, api_versions
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import RequestHeader, parse_request_header
-from tailrace.wire.messages import ApiVersionsResponse, PreambleRequest, PreambleResponse
+from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
 _SIZE = Struct(">i")
 _FIRST_BUFFER_BYTES = 4096
@@ -192,13 +191,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._service.relay is not None:
             self._relay(bytes(frame))
         elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
-            # KIP-511: an unknown version is answered with a v0 body that lists ApiVersions itself.
-            api = self._service.apis[ApiKey.API_VERSIONS]
-            row = ApiVersionsResponse.ApiVersion(
-                api_key=api.key, min_version=api.min_version, max_version=api.max_version
-            )
-            refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[row])
-            self._slots.append(codec.encode_response(refusal, 0, header.correlation_id))
+            self._slots.append(api_versions(self._service, header.api_version, header.correlation_id))
         else:
             raise codec.Malformed(f"api key {header.api_key} version {header.api_version} is not served here")
 
