@@ -27,6 +27,7 @@ from tailrace_gateway.listener import InternalListener, Listener
 from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.quotas import Quotas
 from tailrace_gateway.sweep import Sweep
+from tailrace_gateway.versions import ServedVersions
 
 _QUOTA_WINDOW_MS = 500.0
 _LEAVE_MS = 1000.0
@@ -94,7 +95,9 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         listener = Listener(gateway, config.gateway_listen, config.gateway_port)
         stack.callback(listener.close)
         listener.open_node(0)
-        for changed in (quotas.image_changed, listener.image_changed, gateway.image_changed):
+        versions = ServedVersions(gateway)
+        watchers = (quotas.image_changed, listener.image_changed, gateway.image_changed, versions.image_changed)
+        for changed in watchers:
             follower.subscribe(changed)
             changed(MetadataImage(), follower.image)
         sweep = Sweep(gateway)

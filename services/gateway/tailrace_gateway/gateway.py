@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
@@ -142,9 +142,13 @@ class Gateway:
         wanted = [name for name in names if name not in self.creating]
         if wanted:
             self.creating.update(wanted)
-            task = asyncio.get_running_loop().create_task(self._ask_to_create(wanted))
-            self.background.add(task)
-            task.add_done_callback(self.background.discard)
+            self.run_beside(self._ask_to_create(wanted))
+
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs something that no request waits for; ended with the gateway."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
 
     async def _ask_to_create(self, names: list[str]) -> None:
         topic = CreateTopicsRequest.CreatableTopic
