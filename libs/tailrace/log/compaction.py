@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from tailrace.errors import ApiError
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem import Filesystem
 from tailrace.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX
@@ -113,7 +114,7 @@ class Compaction:
                     self.cleaned_offset = header.base_offset
                     return
                 if not header.is_control and header.record_count:
-                    for record in iterate(segment.read_batch(position, header)):
+                    for record in _records(segment.read_batch(position, header)) or ():
                         if record.key is not None:
                             key_bytes += 0 if record.key in self._latest else len(record.key) + _KEY_OVERHEAD
                             self._latest[record.key] = record.offset
@@ -150,7 +151,9 @@ class Compaction:
         """What stays of a batch: itself, fewer records, only its header, or nothing."""
         if header.is_control:
             return data
-        records = list(iterate(data))
+        records = _records(data)
+        if records is None:
+            return data
         expired = header.has_delete_horizon and header.base_timestamp <= self.now_ms
         kept = [record for record in records if self._stays(record, expired)]
         if not kept:
@@ -164,6 +167,14 @@ class Compaction:
         if record.key is None or (record.value is None and expired):
             return False  # as in Kafka, a record without a key has no place in a compacted log
         return record.offset >= self._latest.get(record.key, -1)
+
+
+def _records(data: bytes) -> list[Record] | None:
+    """The records of a batch; None for one that its producer filled with nonsense, which compaction leaves alone."""
+    try:
+        return list(iterate(data))
+    except ApiError:
+        return None
 
 
 def _write(output: Segment, pending: list[Bytes]) -> None:

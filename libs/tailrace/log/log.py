@@ -8,52 +8,41 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log import flush, lookup, producer_state
+from tailrace.log import appending, flush, lookup
+from tailrace.log.appending import Appended, Limits, must_roll
 from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
 from tailrace.log.compaction import Compaction, discard, plan, swap_in
 from tailrace.log.config import LogSettings
 from tailrace.log.deletion import Doomed
 from tailrace.log.filesystem import File, Filesystem, write_file_atomically
 from tailrace.log.flush import Flush, Unsynced
-from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from tailrace.log.leader_epochs import LeaderEpochs
-from tailrace.log.producer_state import ProducerEntry, ProducerState
+from tailrace.log.producer_state import ProducerState
 from tailrace.log.reading import Slice, TimestampOffset
 from tailrace.log.recovery import recover
 from tailrace.log.retention import SegmentFacts, expendable
-from tailrace.log.segment import MAX_RELATIVE_OFFSET, Segment
+from tailrace.log.segment import Segment
 from tailrace.log.snapshots import load_producers, remove_snapshots, save_producers
 from tailrace.records.batch import (
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    BatchHeader,
     Bytes,
     WritableBytes,
     corrupt,
-    read_header,
     split,
-    stamp,
-    stamp_log_append_time,
     validate,
-    validate_produced,
 )
 
 _MAX_PLACES: Final = 64
 _PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
-class Appended(NamedTuple):
-    """The answer to one batch. error_code 0: its offsets are in the log, also for a duplicate (the first append's)."""
-
-    error_code: int
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    error_message: str | None
+def refuse_keyless(batch: Bytes) -> None:
+    """Raises KeylessRecords; one of the few places where produced records are decoded."""
+    keyless = [index for index, record in enumerate(iterate(batch)) if record.key is None]
+    if keyless:
+        raise KeylessRecords(keyless)
 
 
 class Log:
@@ -64,6 +53,7 @@ class Log:
     ) -> None:
         self.directory = directory
         self.epochs = epochs
+        self.latest_epoch = epochs.latest  # as an attribute, for the append path
         self.producers = ProducerState()
         self.producer_id_expiration_ms = _PRODUCER_ID_EXPIRATION_MS
         self.log_start_offset = 0
@@ -75,7 +65,7 @@ class Log:
         self._filesystem = filesystem
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
-        self._active = segments[-1]
+        self.active = segments[-1]
         self._places: dict[int, tuple[Segment, int]] = {}  # where the batch after a finished read begins
         self._doomed = Doomed()
         self._flushed_ms = 0
@@ -135,16 +125,10 @@ class Log:
     @config.setter
     def config(self, config: LogSettings) -> None:
         self._config = config
-        self._segment_bytes = config.segment_bytes
-        self._segment_ms = config.segment_ms
-        self._max_message_bytes = config.max_message_bytes
-        self._max_index_entries = config.segment_index_bytes // OFFSET_ENTRY_SIZE
-        self._max_time_index_entries = config.segment_index_bytes // TIME_ENTRY_SIZE
-        self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._timestamp_after_max_ms = config.message_timestamp_after_max_ms
-        self._timestamp_before_max_ms = config.message_timestamp_before_max_ms
+        self.limits = Limits(config)
         for segment in self._segments:
             segment.index_interval_bytes = config.index_interval_bytes
+            segment.index_bytes = config.segment_index_bytes
 
     @property
     def size_bytes(self) -> int:
@@ -171,43 +155,10 @@ class Log:
         control batches and any size and time. What cannot be written is answered KAFKA_STORAGE_ERROR (see
         storage_error) and leaves the log as it was.
         """
-        run = _Run(self)
-        active = self._active
-        offset = self.log_end_offset
-        for buffer in batches:
-            try:
-                if len(buffer) < HEADER_SIZE:
-                    raise corrupt("fewer bytes than a record batch header")
-                stamp(buffer, 0, offset, leader_epoch)
-                header = validate_produced(buffer) if from_client else validate(buffer)
-                if from_client:
-                    self._refuse_by_config(header, now_ms)
-                if self._log_append_time:
-                    stamp_log_append_time(buffer, 0, now_ms)
-                    header = read_header(buffer)
-                size = header[1] + LOG_OVERHEAD
-                if run.size_bytes + active.size_bytes + size > self._segment_bytes or self._must_roll(header):
-                    run.write(leader_epoch)
-                    self.roll()
-                    active = self._active
-                    if offset != self.log_end_offset:  # the write failed, so its offsets are free again
-                        offset = self.log_end_offset
-                        stamp(buffer, 0, offset, leader_epoch)
-                        header = read_header(buffer)
-                if header[9] >= 0 and header[11] >= 0 and run.repeats(header, now_ms):
-                    continue
-            except ApiError as refused:
-                run.results.append(Appended(refused.code, -1, -1, -1, refused.message))
-                continue
-            except OSError as error:
-                run.results.append(self._storage_refusal(error))
-                continue
-            run.add(buffer, header, size, now_ms if self._log_append_time else -1)
-            offset += header[6] + 1
-        run.write(leader_epoch)
-        return run.results
+        return appending.append(self, batches, leader_epoch, now_ms, from_client)
 
-    def _storage_refusal(self, error: OSError) -> Appended:
+    def storage_refusal(self, error: OSError) -> Appended:
+        """What a batch that could not be written is answered."""
         self.storage_error = error
         return Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))
 
@@ -217,45 +168,17 @@ class Log:
             header = validate(view)
             if header.base_offset < self.log_end_offset:
                 raise corrupt(f"replicated offset {header.base_offset} is below the log end {self.log_end_offset}")
-            if self._active.size_bytes + len(view) > self._segment_bytes or self._must_roll(header):
+            if self.active.size_bytes + len(view) > self.limits.segment_bytes or must_roll(self, header):
                 self.roll()
-            self._active.append([view], [header])
-            self._note_epoch(header.partition_leader_epoch, header.base_offset)
+            self.active.append([view], [header])
+            self.note_epoch(header.partition_leader_epoch, header.base_offset)
             self.producers.apply(header)
             self.log_end_offset = header.next_offset
         return self.log_end_offset
 
-    def _refuse_by_config(self, header: BatchHeader, now_ms: int) -> None:
-        if header[1] + LOG_OVERHEAD > self._max_message_bytes:
-            message = f"the batch is larger than max.message.bytes ({self._max_message_bytes})"
-            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, message)
-        if header[1] + LOG_OVERHEAD > self._segment_bytes:
-            message = f"the batch is larger than segment.bytes ({self._segment_bytes})"
-            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, message)
-        if self._log_append_time:
-            return
-        if header[5] & LOG_APPEND_TIME:
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
-        if header[8] - now_ms > self._timestamp_after_max_ms:
-            message = f"timestamp {header[8]} is later than message.timestamp.after.max.ms allows"
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, message)
-        if now_ms - header[7] > self._timestamp_before_max_ms and header[7] >= 0:
-            message = f"timestamp {header[7]} is earlier than message.timestamp.before.max.ms allows"
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, message)
-
-    def _must_roll(self, header: BatchHeader) -> bool:
-        """Whether header's batch cannot go into the active segment for another reason than its size."""
-        active = self._active
-        if not active.size_bytes:
-            return False
-        return (
-            header[8] - active.first_timestamp > self._segment_ms
-            or len(active.offset_index) >= self._max_index_entries
-            or len(active.time_index) >= self._max_time_index_entries
-            or header[0] + header[6] - active.base_offset > MAX_RELATIVE_OFFSET
-        )
-
-    def _note_epoch(self, epoch: int, start_offset: int) -> None:
+    def note_epoch(self, epoch: int, start_offset: int) -> None:
+        """Takes up that the leader epoch's first record is at start_offset."""
+        self.latest_epoch = max(self.latest_epoch, epoch)
         if self.epochs.assign(epoch, start_offset):
             self._unsynced.epochs_changed()
 
@@ -272,7 +195,7 @@ class Log:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
         limit = end_offset if max_offset is None or max_offset > end_offset else max_offset
         if offset >= limit:
-            return Slice(self._active.file, 0, 0)
+            return Slice(self.active.file, 0, 0)
         place = self._places.get(offset)
         if place is None or place[1] >= place[0].size_bytes:
             place = self._locate(offset)
@@ -292,11 +215,11 @@ class Log:
             position = segment.position_of(offset)
             if position < segment.size_bytes:
                 return segment, position
-        return self._active, self._active.size_bytes
+        return self.active, self.active.size_bytes
 
     def _end_in(self, segment: Segment, limit: int) -> tuple[int, int]:
         """(end position, offset there) of the part of segment that lies below limit."""
-        if segment is self._active:
+        if segment is self.active:
             segment_end = self.log_end_offset
         else:
             segment_end = self._bases[bisect_right(self._bases, segment.base_offset)]
@@ -353,7 +276,7 @@ class Log:
             self._doomed.add(segment, due_ms=0)
         self._filesystem.sync_directory(self.directory)
         del self._segments[keep:], self._bases[keep:]
-        active = self._active = self._segments[-1]
+        active = self.active = self._segments[-1]
         position = active.position_of(offset)
         end_offset = offset
         if position < active.size_bytes:
@@ -380,6 +303,7 @@ class Log:
         # What the cut took may have superseded what a pass on its way leaves out.
         self._compaction = None
         if self.epochs.truncate_from_end(end_offset):
+            self.latest_epoch = self.epochs.latest
             self._unsynced.epochs_changed()
         self.producers = load_producers(self._filesystem, self.directory, self._segments, end_offset)
 
@@ -396,7 +320,7 @@ class Log:
 
     def roll(self) -> None:
         """Closes the active segment and begins one at the log end; nothing happens if it is empty."""
-        old = self._active
+        old = self.active
         if not old.size_bytes:
             return
         old.seal()
@@ -406,10 +330,11 @@ class Log:
 
     def _start_segment(self, base_offset: int) -> None:
         segment = Segment(self._filesystem, self.directory, base_offset, self._config.index_interval_bytes)
+        segment.index_bytes = self._config.segment_index_bytes
         segment.create()
         self._segments.append(segment)
         self._bases.append(base_offset)
-        self._active = segment
+        self.active = segment
         self._unsynced.names_changed(self.directory)
 
     def _save_snapshot(self) -> None:
@@ -430,7 +355,7 @@ class Log:
         facts = [
             SegmentFacts(end, segment.size_bytes, self._largest_timestamp(segment) if by_policy else 0)
             for segment, end in zip(self._segments, ends, strict=True)
-            if segment.size_bytes or segment is not self._active
+            if segment.size_bytes or segment is not self.active
         ]
         count = expendable(
             facts,
@@ -513,15 +438,15 @@ class Log:
             self._flushed_ms = now_ms
             return None
         due = unflushed >= self._config.flush_messages or now_ms - self._flushed_ms >= self._config.flush_ms
-        if not everything and not due and self.recovery_point >= self._active.base_offset:
+        if not everything and not due and self.recovery_point >= self.active.base_offset:
             return None
         files: list[File] = []
         for segment in self._segments[max(0, bisect_right(self._bases, self.recovery_point) - 1) :]:
-            if segment is not self._active:
+            if segment is not self.active:
                 files += (segment.file, *segment.save_indexes())
             elif everything or due:
                 files.append(segment.file)
-        offset = self.log_end_offset if everything or due else self._active.base_offset
+        offset = self.log_end_offset if everything or due else self.active.base_offset
         return flush.begin(self._filesystem, self.directory, files, self._unsynced, self.epochs, offset, now_ms)
 
     def finish_flush(self, done: Flush) -> None:
@@ -540,67 +465,10 @@ class Log:
     def close(self) -> None:
         """Flushes and leaves all files as a clean start needs them."""
         self.flush()
-        self._active.seal()
-        for file in self._active.save_indexes():
+        self.active.seal()
+        for file in self.active.save_indexes():
             file.sync()
         if self.log_end_offset:
             self._save_snapshot()
         write_file_atomically(self._filesystem, self.directory, LEADER_EPOCH, format_epochs(self.epochs.entries()))
         remove_snapshots(self._filesystem, self.directory, self._bases)
-
-
-class _Run:
-    """The batches of one append that go out with the next write; nothing of them is known to the log before."""
-
-    __slots__ = ("_buffers", "_headers", "_indices", "_log", "_staged", "results", "size_bytes")
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self._buffers: list[WritableBytes] = []
-        self._headers: list[BatchHeader] = []
-        self._indices: list[int] = []
-        self._staged: dict[int, ProducerEntry] = {}
-        self.results: list[Appended] = []
-        self.size_bytes = 0
-
-    def repeats(self, header: BatchHeader, now_ms: int) -> bool:
-        """Whether the batch was appended before, and is answered with that; refusals as producer_state.check."""
-        producer_id = header[9]
-        entry = self._staged.get(producer_id) or self._log.producers.entries.get(producer_id)
-        repeated = producer_state.check(entry, header)
-        if repeated is not None:
-            # A twin in this very run may yet fail to be written, and then takes its duplicate along.
-            if producer_id in self._staged:
-                self._indices.append(len(self.results))
-            time_ms = repeated.timestamp if self._log._log_append_time else -1
-            self.results.append(Appended(0, repeated.first_offset, repeated.last_offset, time_ms, None))
-            return True
-        self._staged[producer_id] = producer_state.extended(entry, header, header[0], now_ms)
-        return False
-
-    def add(self, buffer: WritableBytes, header: BatchHeader, size_bytes: int, append_time_ms: int) -> None:
-        self._buffers.append(buffer)
-        self._headers.append(header)
-        self._indices.append(len(self.results))
-        self.size_bytes += size_bytes
-        base_offset = header[0]
-        self.results.append(Appended(0, base_offset, base_offset + header[6], append_time_ms, None))
-
-    def write(self, leader_epoch: int) -> None:
-        """Writes what was added with one call and lets the log know of it."""
-        if not self._buffers:
-            return
-        log = self._log
-        try:
-            log._active.append(self._buffers, self._headers)
-        except OSError as error:
-            refusal = log._storage_refusal(error)
-            for index in self._indices:
-                self.results[index] = refusal
-        else:
-            log.producers.entries.update(self._staged)
-            last = self._headers[-1]
-            log.log_end_offset = last[0] + last[6] + 1
-            if leader_epoch > log.epochs.latest:
-                log._note_epoch(leader_epoch, self._headers[0][0])
-        self._buffers, self._headers, self._indices, self._staged, self.size_bytes = [], [], [], {}, 0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tailrace.errors import ApiError
 from tailrace.log.reading import TimestampOffset
 from tailrace.log.segment import Segment
-from tailrace.records.record import iterate
+from tailrace.records.batch import BatchHeader
+from tailrace.records.record import Record, iterate
 
 
 def first_at_or_after(
@@ -24,10 +26,18 @@ def first_at_or_after(
                 return None
             if header.max_timestamp < timestamp_ms:
                 continue
-            for record in iterate(segment.read_batch(position, header)):
+            for record in _records(segment, position, header):
                 if record.timestamp >= timestamp_ms and start_offset <= record.offset < end_offset:
                     return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None
+
+
+def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+    """The records of a batch; of one that its producer filled with nonsense, just its first offset and newest time."""
+    try:
+        return list(iterate(segment.read_batch(position, header)))
+    except ApiError:
+        return [Record(offset=header.base_offset, timestamp=header.max_timestamp)]
 
 
 def of_max_timestamp(

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 from tailrace.log.filesystem import File, Filesystem, join
-from tailrace.log.index import OffsetIndex, TimeIndex
+from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Bytes, corrupt, read_header
 
 LOG_SUFFIX: Final = ".log"
@@ -39,6 +39,8 @@ class Segment:
         "directory",
         "filesystem",
         "first_timestamp",
+        "full",
+        "index_bytes",
         "index_interval_bytes",
         "latest_offset",
         "latest_timestamp",
@@ -51,6 +53,8 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
+        self.index_bytes = 10 * 1024 * 1024  # segment.index.bytes: when an index has grown to it, the segment is full
+        self.full = False
         self.name_suffix = ""  # ".cleaned" while compaction writes it
         self.size_bytes = 0
         self.bytes_since_index_entry = 0
@@ -150,6 +154,8 @@ class Segment:
             offset_index.append(last_offset, position)
             time_index.maybe_append(self.latest_timestamp, self.latest_offset)
             self.bytes_since_index_entry = 0
+            largest = max(len(offset_index) * OFFSET_ENTRY_SIZE, len(time_index) * TIME_ENTRY_SIZE)
+            self.full = largest + TIME_ENTRY_SIZE > self.index_bytes
         self.bytes_since_index_entry += header[1] + LOG_OVERHEAD
 
     def seal(self) -> None:

@@ -11,7 +11,7 @@ def test_a_cut_read_says_which_offset_follows() -> None:
     batch = build([Record(value=bytes(500))] * 3)
     for _ in range(5):
         log.append([bytearray(batch)], 0, 1)
-    segment = log._active
+    segment = log.active
     for count in (1, 2, 3):
         limit = count * len(batch) + 10
         assert segment.end_within(0, limit) == (count * len(batch), count * 3)

@@ -1,0 +1,208 @@
+"""The append path: batches are checked, stamped in place, gathered into one write, and then made known to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.log import producer_state
+from tailrace.log.config import LogSettings
+from tailrace.log.producer_state import ProducerEntry
+from tailrace.log.segment import MAX_RELATIVE_OFFSET
+from tailrace.records.batch import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    BatchHeader,
+    WritableBytes,
+    corrupt,
+    read_header,
+    stamp,
+    stamp_log_append_time,
+    validate,
+    validate_produced,
+)
+from tailrace.records.record import iterate
+
+if TYPE_CHECKING:
+    from tailrace.log.log import Log
+
+_LEADER_EPOCH_POSITION: Final = 12
+_pack_base_offset = Struct(">q").pack_into
+_pack_leader_epoch = Struct(">i").pack_into
+
+
+class Appended(NamedTuple):
+    """The answer to one batch. error_code 0: its offsets are in the log, also for a duplicate (the first append's)."""
+
+    error_code: int
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    error_message: str | None
+
+
+class Limits:
+    """What the append path reads of the settings, as plain attributes."""
+
+    __slots__ = (
+        "compact",
+        "log_append_time",
+        "max_message_bytes",
+        "segment_bytes",
+        "segment_ms",
+        "timestamp_after_max_ms",
+        "timestamp_before_max_ms",
+    )
+
+    def __init__(self, settings: LogSettings) -> None:
+        self.segment_bytes = settings.segment_bytes
+        self.segment_ms = settings.segment_ms
+        self.max_message_bytes = settings.max_message_bytes
+        self.log_append_time = settings.message_timestamp_type == "LogAppendTime"
+        self.timestamp_after_max_ms = settings.message_timestamp_after_max_ms
+        self.timestamp_before_max_ms = settings.message_timestamp_before_max_ms
+        self.compact = "compact" in settings.cleanup_policy
+
+    def refuse(self, buffer: WritableBytes, header: BatchHeader, now_ms: int) -> None:
+        """The refusal of a client's batch that this topic does not take."""
+        size = header[1] + LOG_OVERHEAD
+        if size > self.max_message_bytes:
+            raise _refusal(ErrorCode.MESSAGE_TOO_LARGE, f"above max.message.bytes ({self.max_message_bytes})")
+        if size > self.segment_bytes:
+            raise _refusal(ErrorCode.RECORD_LIST_TOO_LARGE, f"above segment.bytes ({self.segment_bytes})")
+        if not self.log_append_time:
+            self._refuse_by_time(header, now_ms)
+        if self.compact:
+            for index, record in enumerate(iterate(buffer)):
+                if record.key is None:
+                    message = f"record {index} has no key, which a compacted topic requires"
+                    raise ApiError(ErrorCode.INVALID_RECORD, message)
+
+    def _refuse_by_time(self, header: BatchHeader, now_ms: int) -> None:
+        if header[5] & LOG_APPEND_TIME:
+            raise ApiError(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
+        if header[8] - now_ms > self.timestamp_after_max_ms:
+            message = f"timestamp {header[8]} is later than message.timestamp.after.max.ms allows"
+            raise ApiError(ErrorCode.INVALID_TIMESTAMP, message)
+        if now_ms - header[7] > self.timestamp_before_max_ms and header[7] >= 0:
+            message = f"timestamp {header[7]} is earlier than message.timestamp.before.max.ms allows"
+            raise ApiError(ErrorCode.INVALID_TIMESTAMP, message)
+
+
+def _refusal(code: ErrorCode, message: str) -> ApiError:
+    return ApiError(code, f"the batch is {message}")
+
+
+def append(
+    log: Log, batches: Sequence[WritableBytes], leader_epoch: int, now_ms: int, from_client: bool
+) -> list[Appended]:
+    """As Log.append. Header fields by index: 0 base offset, 1 length, 6 last offset delta, 9 producer id, 11 sequence."""
+    run = Run(log, leader_epoch)
+    limits = log.limits
+    check = validate_produced if from_client else validate
+    offset = log.log_end_offset
+    free = limits.segment_bytes - log.active.size_bytes
+    for buffer in batches:
+        try:
+            if len(buffer) < HEADER_SIZE:
+                raise corrupt("fewer bytes than a record batch header")
+            _pack_base_offset(buffer, 0, offset)
+            _pack_leader_epoch(buffer, _LEADER_EPOCH_POSITION, leader_epoch)
+            header = check(buffer)
+            if from_client:
+                limits.refuse(buffer, header, now_ms)
+            if limits.log_append_time:
+                stamp_log_append_time(buffer, 0, now_ms)
+                header = read_header(buffer)
+            size = header[1] + LOG_OVERHEAD
+            if size > free or must_roll(log, header):
+                run.write()
+                log.roll()
+                free = limits.segment_bytes - log.active.size_bytes
+                if offset != log.log_end_offset:  # the write failed, so its offsets are free again
+                    offset = log.log_end_offset
+                    stamp(buffer, 0, offset, leader_epoch)
+                    header = read_header(buffer)
+            if header[9] >= 0 and header[11] >= 0 and run.repeats(header, now_ms):
+                continue
+        except ApiError as refused:
+            run.results.append(Appended(refused.code, -1, -1, -1, refused.message))
+            continue
+        except OSError as error:
+            run.results.append(log.storage_refusal(error))
+            continue
+        run.indices.append(len(run.results))
+        run.buffers.append(buffer)
+        run.headers.append(header)
+        last_offset = offset + header[6]
+        time_ms = now_ms if limits.log_append_time else -1
+        run.results.append(tuple.__new__(Appended, (0, offset, last_offset, time_ms, None)))
+        offset = last_offset + 1
+        free -= size
+    if run.buffers:
+        run.write()
+    return run.results
+
+
+def must_roll(log: Log, header: BatchHeader) -> bool:
+    """Whether header's batch cannot go into the active segment for another reason than its size."""
+    active = log.active
+    return active.size_bytes > 0 and (
+        active.full
+        or header[8] - active.first_timestamp > log.limits.segment_ms
+        or header[0] + header[6] - active.base_offset > MAX_RELATIVE_OFFSET
+    )
+
+
+class Run:
+    """The batches that go out with the next write; nothing of them is known to the log before it succeeds."""
+
+    __slots__ = ("_leader_epoch", "_log", "_staged", "buffers", "headers", "indices", "results")
+
+    def __init__(self, log: Log, leader_epoch: int) -> None:
+        self._log = log
+        self._leader_epoch = leader_epoch
+        self._staged: dict[int, ProducerEntry] = {}
+        self.buffers: list[WritableBytes] = []
+        self.headers: list[BatchHeader] = []
+        self.indices: list[int] = []
+        self.results: list[Appended] = []
+
+    def repeats(self, header: BatchHeader, now_ms: int) -> bool:
+        """Whether the batch was appended before, and is answered with that; refusals as producer_state.check."""
+        producer_id = header[9]
+        entry = self._staged.get(producer_id) or self._log.producers.entries.get(producer_id)
+        repeated = producer_state.check(entry, header)
+        if repeated is None:
+            self._staged[producer_id] = producer_state.extended(entry, header, header[0], now_ms)
+            return False
+        if producer_id in self._staged:
+            # The first of the two may yet fail to be written, and then takes its duplicate along.
+            self.indices.append(len(self.results))
+        time_ms = repeated.timestamp if self._log.limits.log_append_time else -1
+        self.results.append(Appended(0, repeated.first_offset, repeated.last_offset, time_ms, None))
+        return True
+
+    def write(self) -> None:
+        """Writes what was gathered with one call and lets the log know of it."""
+        headers = self.headers
+        if not headers:
+            return
+        log = self._log
+        try:
+            log.active.append(self.buffers, headers)
+        except OSError as error:
+            refusal = log.storage_refusal(error)
+            for index in self.indices:
+                self.results[index] = refusal
+        else:
+            if self._staged:
+                log.producers.entries.update(self._staged)
+            last = headers[-1]
+            log.log_end_offset = last[0] + last[6] + 1
+            if self._leader_epoch > log.latest_epoch:
+                log.note_epoch(self._leader_epoch, headers[0][0])
+        self.buffers, self.headers, self.indices, self._staged = [], [], [], {}
