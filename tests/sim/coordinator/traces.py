@@ -1,0 +1,80 @@
+"""A driver of the group machine that writes down what happens: requests, answers, records and the passing of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.groups import START_MS, Driver
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.state import Output
+from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
+from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.records import GroupMetadata, GroupRemoved, OffsetCommitted, OffsetRemoved, decode
+
+
+class Traced(Driver):
+    """Lines are `<ms> <who or what> <what happened>`; a member is called by the name its asker was given."""
+
+    def __init__(self, config: GroupConfig | None = None, log: Any = ()) -> None:
+        self.lines: list[str] = []
+        self.askers: dict[int, str] = {}
+        super().__init__(config, log)
+
+    def say(self, line: str) -> None:
+        self.lines.append(f"{self.now_ms - START_MS:>7} {line}")
+
+    def asks(self, name: str, what: str) -> None:
+        """Names the asker of the next request."""
+        self.askers[self.token + 1] = name
+        self.say(f"{name} -> {what}")
+
+    def advance(self, delay_ms: int) -> None:
+        self.say(f"... {delay_ms} ms pass")
+        super().advance(delay_ms)
+
+    def _take(self, output: Output) -> None:
+        for key, value in output.append or ():
+            record = decode(key, value)
+            assert record is not None
+            self.say(f"log: {_record(record)}")
+        for token, answer in output.replies:
+            self.say(f"{self.askers.get(token, '?')} <- {_answer(answer)}")
+        super()._take(output)
+
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+def _record(record: object) -> str:
+    match record:
+        case GroupMetadata():
+            members = " ".join(f"{m.member_id}={m.assignment.decode()!r}" for m in record.members)
+            return f"{record.group_id} generation {record.generation_id} leader {record.leader} [{members}]"
+        case OffsetCommitted():
+            return f"{record.group_id} {record.topic}-{record.partition} at {record.offset}"
+        case OffsetRemoved():
+            return f"{record.group_id} {record.topic}-{record.partition} removed"
+        case GroupRemoved():
+            return f"{record.group_id} removed"
+    raise TypeError(record)
+
+
+def _answer(answer: Any) -> str:
+    if isinstance(answer, ApiError):
+        return answer.code.name
+    if isinstance(answer, JoinGroupResponse):
+        if answer.error_code:
+            return f"{ErrorCode(answer.error_code).name} as {answer.member_id or '(none)'}"
+        members = " ".join(member.member_id for member in answer.members)
+        skip = ", skip the assignment" if answer.skip_assignment else ""
+        return (
+            f"{answer.member_id} joined generation {answer.generation_id} leader {answer.leader} "
+            f"{answer.protocol_name} [{members}]{skip}"
+        )
+    if isinstance(answer, SyncGroupResponse):
+        return ErrorCode(answer.error_code).name if answer.error_code else f"assigned {bytes(answer.assignment)!r}"
+    if isinstance(answer, ErrorCode):
+        return answer.name
+    if isinstance(answer, tuple):
+        return f"{answer[0].member_id or answer[0].group_instance_id}: {answer[1].name}"
+    return ", ".join(_answer(each) for each in answer)
