@@ -66,7 +66,7 @@ LAYERS = {
         ),
     ),
     "unit": Layer("pure files and tables; seconds"),
-    "protocol": Layer("every API and version: round trips, arbitrary chunks, hostile frames"),
+    "protocol": Layer("every API and version: round trips, arbitrary chunks, hostile frames", tools=("java", "mvn")),
     "sim": Layer("real decisions in a seeded world of faults"),
     "integration": Layer("real processes and sockets"),
     "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "java", "mvn")),
@@ -115,7 +115,7 @@ def fetch_kafka() -> str | None:
     from support import kafka_peer
 
     try:
-        say("Apache Kafka's jars (fetched by Maven into .cache the first time; about two minutes)")
+        print("Apache Kafka's jars: fetched by Maven into .cache the first time, about two minutes", flush=True)
         os.environ["KAFKA_LIBS"] = str(kafka_peer.libs())
     except (OSError, subprocess.CalledProcessError) as error:
         return f"mvn could not fetch Apache Kafka: {error}"
@@ -166,7 +166,7 @@ def main(arguments: list[str]) -> int:
     for name in names:
         say(f"{name}: {LAYERS[name].about}")
         line = install(LAYERS[name].tools)
-        if line is None and name == "compat":
+        if line is None and "mvn" in LAYERS[name].tools and "KAFKA_LIBS" not in os.environ:
             line = fetch_kafka()
         if line is not None:
             run.left_out[name] = line
