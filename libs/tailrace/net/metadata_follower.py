@@ -32,6 +32,11 @@ MAX_WAIT_MS = 5_000
 ANSWER_TIMEOUT_MS = 10_000
 MAX_BYTES = 8 << 20
 CACHE_DELAY_MS = 1_000
+FAILURES_WHILE_STARTING = 10  # some two seconds
+RETRY_MS = (
+    10,
+    250,
+)  # first and longest wait: to knock at a socket is cheap, and a controller comes back within a second
 # Requests that hold up nothing else: a heartbeat must not wait behind a decision that waits for the database.
 _LIVENESS = frozenset(
     {ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.REGISTER_SERVICE, ApiKey.SERVICE_HEARTBEAT}
@@ -116,7 +121,7 @@ class MetadataFollower:
         asked again must be such that doing it twice is no worse than an error.
         """
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        backoff = Backoff(self._clock, self._random, most_ms=500)
+        backoff = Backoff(self._clock, self._random, *RETRY_MS)
         while True:
             at, client = self._at, self._clients[message.API_KEY in _LIVENESS]
             left_ms = deadline_ms - self._clock.monotonic_ms()
@@ -137,7 +142,7 @@ class MetadataFollower:
 
     async def run(self) -> None:
         """Follows the log until cancelled."""
-        backoff = Backoff(self._clock, self._random)
+        backoff = Backoff(self._clock, self._random, *RETRY_MS)
         client = self._client()
         fetching_from = self._at
         try:
@@ -147,7 +152,7 @@ class MetadataFollower:
                     backoff.reset()
                     continue
                 except (Disconnected, TimeoutError, Malformed, MalformedRecord, ApiError, Refused) as failure:
-                    self._complain(failure)
+                    self._complain(failure, backoff.failures)
                 await client.close()
                 if fetching_from == self._at:
                     await self._next_controller()

@@ -6,6 +6,7 @@ unknown) makes the controller resign: nobody gets an answer from its image any m
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 PENDING_RECORDS_MAX = 100_000
 RECORDS_BETWEEN_SNAPSHOTS = 5_000
+LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded need not ask again
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,12 @@ class Controller:
         self.committed = MetadataImage()
         self.followed = MetadataLog(None, (), 0)
         self.epoch = -1
-        self.active = False
+        self.deposed = False
         self.activated: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
         self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
         self.pending_records_max = PENDING_RECORDS_MAX
+        self._active = asyncio.Event()
         self._random = random
         self._database = database
         self._pending: deque[Decided] = deque()
@@ -85,8 +88,17 @@ class Controller:
         """Returns a random UUID (version 4), as topic ids and the cluster id are."""
         return UUID(int=self._random.getrandbits(128), version=4)
 
-    def require_active(self) -> None:
-        """Raises NOT_CONTROLLER unless this controller may decide."""
+    @property
+    def active(self) -> bool:
+        """Whether this controller may decide."""
+        return self._active.is_set()
+
+    async def until_active(self) -> None:
+        """Waits a moment for a log that is being loaded; NOT_CONTROLLER if this one does not become active."""
+        if not self.active and not self.deposed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOAD_WAIT_MS / 1000):
+                    await self._active.wait()
         if not self.active:
             raise ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} is not active")
 
@@ -95,7 +107,8 @@ class Controller:
 
         behind=False lets a decision without records answer at once: its reply may say only what is committed.
         """
-        self.require_active()
+        if not self.active:
+            await self.until_active()
         effects = decide(self.image)
         if effects.records:
             self._enqueue(effects.records)
@@ -140,6 +153,7 @@ class Controller:
             except OutcomeUnknown as doubt:
                 self._resign(str(doubt))
             except Deposed as successor:
+                self.deposed = True
                 self._resign(str(successor))
                 return
 
@@ -155,7 +169,7 @@ class Controller:
         self.image, self.followed = bootstrap.replay(loaded)
         self.committed = self.image
         self.epoch = loaded.epoch
-        self.active = True
+        self._active.set()
         if self.image.offset < 0:
             self._enqueue(bootstrap.first_records(self.new_uuid()))
         else:
@@ -224,7 +238,7 @@ class Controller:
     def _resign(self, reason: str) -> None:
         """Answers nobody from an image that may not be what the log says."""
         self.log.warning("resigned", epoch=self.epoch, why=reason)
-        self.active = False
+        self._active.clear()
         self._pending.clear()
         self._pending_records = 0
         waiting, self._waiting = self._waiting, deque()

@@ -9,7 +9,7 @@ from tailrace_controller.watch import BROKER
 
 async def handle(request: BrokerHeartbeatRequest, context: Context, role: ControllerRole) -> BrokerHeartbeatResponse:
     controller = role.controller
-    controller.require_active()
+    await controller.until_active()
     brokers.check_epoch(controller.image, request.broker_id, request.broker_epoch)
     # before the decision: a session must not end while the database takes its time
     role.watch.heard(BROKER, request.broker_id, request.broker_epoch, context.connection)

@@ -8,7 +8,7 @@ from tailrace_controller.role import ControllerRole
 
 async def handle(request: ServiceHeartbeatRequest, context: Context, role: ControllerRole) -> ServiceHeartbeatResponse:
     controller = role.controller
-    controller.require_active()
+    await controller.until_active()
     services.heartbeat(controller.image, request)  # refuses an unknown service or epoch before it counts as heard
     role.watch.heard(request.role, request.service_id, request.service_epoch, context.connection)
     await controller.run(lambda image: services.heartbeat(image, request), behind=False)
