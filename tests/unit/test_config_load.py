@@ -66,7 +66,7 @@ def test_a_bad_password_is_not_repeated() -> None:
 
 def test_a_key_without_effect_says_so_when_it_is_changed() -> None:
     config = Config.load("broker", overrides={"num.io.threads": "9", "background.threads": "10"})
-    assert config.warnings == ("num.io.threads from --set is accepted but has no effect in Tailrace yet.",)
+    assert config.warnings == ("num.io.threads=9 is accepted but has no effect in Tailrace yet.",)
 
 
 @pytest.mark.parametrize(

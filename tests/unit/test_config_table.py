@@ -1,5 +1,6 @@
 """The table against what a real Apache Kafka 4.3.1 said of itself (testdata, recorded with DescribeConfigs v4)."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,20 @@ def test_a_topics_honoured_key_names_broker_keys_that_exist() -> None:
 
 def test_sources_have_the_numbers_of_the_protocol() -> None:
     assert [source.value for source in Source] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_key_that_claims_an_effect_is_read_by_some_code() -> None:
+    """Not a proof that it is honoured, but a key that nobody reads certainly is not."""
+    root = Path(__file__).parents[2]
+    own = root / "libs" / "tailrace" / "config"
+    files = [*(root / "libs").rglob("*.py"), *(root / "services").rglob("*.py")]
+    text = "\n".join(file.read_text() for file in files if not file.is_relative_to(own))
+    read = set(re.findall(r"\.([a-z_]+)", text))
+    topics = [definition for definition in TOPIC_DEFINITIONS.values() if definition.attribute in read]
+    inherited = {synonym.name for definition in topics for synonym in definition.synonyms}
+    unread = [
+        definition.name
+        for definition in (*DEFINITIONS.values(), *TOPIC_DEFINITIONS.values())
+        if definition.honoured and definition.attribute not in read and definition.name not in inherited
+    ]
+    assert unread == []

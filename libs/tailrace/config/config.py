@@ -77,9 +77,9 @@ class Config(Values):
         static.update(_from_file(file or "", file_name, warnings))
         static.update(_from_environment(environ or {}, warnings))
         static.update(_from_overrides(overrides or {}))
+        warnings += not_honoured({name: given.text for name, given in static.items()}, DEFINITIONS)
         if "process.roles" not in static and role in {"broker", "controller"}:
             static["process.roles"] = Given(role, (role,), "the role that was started")
-        warnings += _not_honoured(static)
         return cls(static, tuple(warnings))
 
     def get(self, name: str) -> Value:
@@ -164,10 +164,12 @@ def _dynamic_layer(source: Mapping[str, str], warnings: list[str]) -> dict[str, 
     return layer
 
 
-def _not_honoured(static: Layer) -> list[str]:
-    """Sentences about keys that were changed from their default and have no effect yet."""
-    return [
-        f"{name} from {given.origin} is accepted but has no effect in Tailrace yet."
-        for name, given in static.items()
-        if not DEFINITIONS[name].honoured and given.value != DEFINITIONS[name].default
-    ]
+def not_honoured(texts: Mapping[str, str], definitions: Mapping[str, ConfigDef]) -> list[str]:
+    """Sentences about keys that are set to something else than their default and have no effect yet."""
+    sentences = []
+    for name, text in texts.items():
+        definition = definitions.get(name)
+        if definition is not None and not definition.honoured and definition.parse(text) != definition.default:
+            shown = "[hidden]" if definition.sensitive else text
+            sentences.append(f"{name}={shown} is accepted but has no effect in Tailrace yet.")
+    return sentences

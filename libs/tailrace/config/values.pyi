@@ -28,7 +28,6 @@ class Values:
     compression_zstd_level: int
     config_providers: tuple[str, ...]
     connection_failed_authentication_delay_ms: int
-    connection_max_unsent_bytes: int
     connections_max_idle_ms: int
     connections_max_reauth_ms: int
     controlled_shutdown_enable: bool

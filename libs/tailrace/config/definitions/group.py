@@ -63,6 +63,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "Longest wait until an offset commit is replicated.",
+        honoured=True,
     ),
     broker(
         "offsets.load.buffer.size",
@@ -81,7 +82,6 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "Replicas of __consumer_offsets.",
-        honoured=True,
     ),
     broker(
         "offsets.topic.num.partitions",

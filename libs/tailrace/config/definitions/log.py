@@ -125,6 +125,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Pause of the cleaner when nothing is dirty enough.",
+        honoured=True,
     ),
     broker(
         "log.cleaner.min.cleanable.ratio",
@@ -134,6 +135,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Share of a log that must be dirty before it is compacted.",
+        honoured=True,
     ),
     broker("log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY, "Whether compacted topics are compacted."),
     broker(
@@ -144,6 +146,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "How long tombstones stay in a compacted log.",
+        honoured=True,
     ),
     broker(
         "log.cleaner.min.compaction.lag.ms",
@@ -153,6 +156,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Age below which a record is not compacted.",
+        honoured=True,
     ),
     broker(
         "log.cleaner.max.compaction.lag.ms",
@@ -162,6 +166,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Age above which a record is compacted however clean the log is.",
+        honoured=True,
     ),
     broker(
         "num.partitions",
@@ -182,7 +187,16 @@ ROWS = (
         READ_ONLY,
         "Directory of the logs where log.dirs is not set; Tailrace uses data.dir when neither is set.",
     ),
-    broker("log.dirs", LIST, None, Words(), HIGH, READ_ONLY, "Directories of the logs; where unset, log.dir."),
+    broker(
+        "log.dirs",
+        LIST,
+        None,
+        Words(),
+        HIGH,
+        READ_ONLY,
+        "Directories of the logs; where unset, log.dir.",
+        honoured=True,
+    ),
     broker("cordoned.log.dirs", LIST, (), Words(), MEDIUM, PER_BROKER, "Log directories that get no new replicas."),
     broker(
         "log.segment.bytes",
@@ -282,6 +296,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "What happens to old segments: `delete` by age and size, `compact` keeps the last record of each key, or both.",
+        honoured=True,
     ),
     broker(
         "log.index.size.max.bytes",
@@ -311,6 +326,7 @@ ROWS = (
         HIGH,
         CLUSTER_WIDE,
         "Records after which a log is forced to disk.",
+        honoured=True,
     ),
     broker(
         "log.segment.delete.delay.ms",
@@ -330,6 +346,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "How often logs are checked for being due to be forced to disk.",
+        honoured=True,
     ),
     broker(
         "log.flush.interval.ms",
@@ -339,6 +356,7 @@ ROWS = (
         HIGH,
         CLUSTER_WIDE,
         "Longest time a record stays in memory only; where unset, log.flush.scheduler.interval.ms.",
+        honoured=True,
     ),
     broker(
         "log.flush.offset.checkpoint.interval.ms",

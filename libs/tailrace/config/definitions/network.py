@@ -64,7 +64,6 @@ ROWS = (
         HIGH,
         PER_BROKER,
         "Addresses a broker listens on for clients that do not come by a gateway.",
-        honoured=True,
     ),
     broker(
         "advertised.listeners",
@@ -74,7 +73,6 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "Addresses of a broker that clients are told.",
-        honoured=True,
     ),
     broker(
         "listener.security.protocol.map",
@@ -121,7 +119,6 @@ ROWS = (
         MEDIUM,
         READ_ONLY,
         "Connections that may wait to be accepted.",
-        honoured=True,
     ),
     broker(
         "max.connections.per.ip", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, "Most connections from one address."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.config.definition import OneOf, Words
-from tailrace.config.definitions.row import INT, INT_MAX, LIST, LONG, STRING, at_least, between, ours
+from tailrace.config.definitions.row import INT, LIST, STRING, at_least, between, ours
 
 ROWS = (
     ours("data.dir", STRING, "data", None, "Directory under which every role keeps its data."),
@@ -63,12 +63,5 @@ ROWS = (
         15_000,
         at_least(1),
         "Longest throttle of one answer: a third of the clients' session timeout, so that a muted member survives.",
-    ),
-    ours(
-        "connection.max.unsent.bytes",
-        LONG,
-        8_388_608,
-        between(65_536, INT_MAX),
-        "Bytes of answers that may wait for a client that does not read; then its requests wait too.",
     ),
 )

@@ -69,7 +69,6 @@ ROWS = (
         MEDIUM,
         READ_ONLY,
         "Most bytes one fetch answer carries, whatever the consumer asks for; one batch always fits.",
-        honoured=True,
     ),
     broker(
         "max.request.partition.size.limit",
@@ -79,7 +78,6 @@ ROWS = (
         MEDIUM,
         READ_ONLY,
         "Most partitions one DescribeTopicPartitions answer carries (KIP-966).",
-        honoured=True,
     ),
     broker(
         "unstable.api.versions.enable",
@@ -109,7 +107,6 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "Roles of this process; Tailrace sets it from the role that is started.",
-        honoured=True,
     ),
     broker(
         "node.id",

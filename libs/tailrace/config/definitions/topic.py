@@ -54,6 +54,7 @@ ROWS = (
         at_least(1),
         "Records after which the log is forced to disk.",
         (Synonym("log.flush.interval.messages"),),
+        honoured=True,
     ),
     topic(
         "flush.ms",
@@ -65,6 +66,7 @@ ROWS = (
             Synonym("log.flush.interval.ms"),
             Synonym("log.flush.scheduler.interval.ms"),
         ),
+        honoured=True,
     ),
     topic(
         "retention.bytes",
@@ -113,6 +115,7 @@ ROWS = (
         at_least(0),
         "How long tombstones stay in a compacted log.",
         (Synonym("log.cleaner.delete.retention.ms"),),
+        honoured=True,
     ),
     topic(
         "min.compaction.lag.ms",
@@ -121,6 +124,7 @@ ROWS = (
         at_least(0),
         "Age below which a record is not compacted.",
         (Synonym("log.cleaner.min.compaction.lag.ms"),),
+        honoured=True,
     ),
     topic(
         "max.compaction.lag.ms",
@@ -129,6 +133,7 @@ ROWS = (
         at_least(1),
         "Age above which a record is compacted however clean the log is.",
         (Synonym("log.cleaner.max.compaction.lag.ms"),),
+        honoured=True,
     ),
     topic(
         "file.delete.delay.ms",
@@ -146,6 +151,7 @@ ROWS = (
         between(0, 1),
         "Share of the log that must be dirty before it is compacted.",
         (Synonym("log.cleaner.min.cleanable.ratio"),),
+        honoured=True,
     ),
     topic(
         "cleanup.policy",
@@ -154,6 +160,7 @@ ROWS = (
         Words(("compact", "delete")),
         "What happens to old segments: `delete` by age and size, `compact` keeps the last record of each key, or both.",
         (Synonym("log.cleanup.policy"),),
+        honoured=True,
     ),
     topic(
         "unclean.leader.election.enable",

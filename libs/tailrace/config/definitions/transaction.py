@@ -67,6 +67,7 @@ ROWS = (
         LOW,
         CLUSTER_WIDE,
         "How long the last sequence of an idle producer is remembered.",
+        honoured=True,
     ),
     broker(
         "producer.id.expiration.check.interval.ms",
