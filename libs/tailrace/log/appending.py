@@ -17,7 +17,6 @@ from tailrace.records.batch import (
     LOG_OVERHEAD,
     BatchHeader,
     WritableBytes,
-    corrupt,
     read_header,
     stamp,
     stamp_log_append_time,
@@ -42,6 +41,15 @@ class Appended(NamedTuple):
     last_offset: int
     log_append_time_ms: int
     error_message: str | None
+    record_errors: tuple[int, ...] = ()  # which records of a refused batch are to blame (KIP-467)
+
+
+class KeylessRecords(ApiError):
+    """A compacted topic takes no record without a key; `indices` are those that have none."""
+
+    def __init__(self, indices: tuple[int, ...]) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, "a compacted topic takes no records without a key")
+        self.indices = indices
 
 
 class Limits:
@@ -76,10 +84,9 @@ class Limits:
         if not self.log_append_time:
             self._refuse_by_time(header, now_ms)
         if self.compact:
-            for index, record in enumerate(iterate(buffer)):
-                if record.key is None:
-                    message = f"record {index} has no key, which a compacted topic requires"
-                    raise ApiError(ErrorCode.INVALID_RECORD, message)
+            keyless = tuple(index for index, record in enumerate(iterate(buffer)) if record.key is None)
+            if keyless:
+                raise KeylessRecords(keyless)
 
     def _refuse_by_time(self, header: BatchHeader, now_ms: int) -> None:
         if header[5] & LOG_APPEND_TIME:
@@ -99,7 +106,7 @@ def _refusal(code: ErrorCode, message: str) -> ApiError:
 def append(
     log: Log, batches: Sequence[WritableBytes], leader_epoch: int, now_ms: int, from_client: bool
 ) -> list[Appended]:
-    """As Log.append. Header fields by index: 0 base offset, 1 length, 6 last offset delta, 9 producer id, 11 sequence."""
+    """As Log.append. Header fields: 0 base offset, 1 length, 6 last offset delta, 9 producer id, 11 sequence."""
     run = Run(log, leader_epoch)
     limits = log.limits
     check = validate_produced if from_client else validate
@@ -108,7 +115,7 @@ def append(
     for buffer in batches:
         try:
             if len(buffer) < HEADER_SIZE:
-                raise corrupt("fewer bytes than a record batch header")
+                raise ApiError(ErrorCode.INVALID_RECORD, "fewer bytes than a record batch header")
             _pack_base_offset(buffer, 0, offset)
             _pack_leader_epoch(buffer, _LEADER_EPOCH_POSITION, leader_epoch)
             header = check(buffer)
@@ -129,7 +136,8 @@ def append(
             if header[9] >= 0 and header[11] >= 0 and run.repeats(header, now_ms):
                 continue
         except ApiError as refused:
-            run.results.append(Appended(refused.code, -1, -1, -1, refused.message))
+            blamed = refused.indices if isinstance(refused, KeylessRecords) else ()
+            run.results.append(Appended(refused.code, -1, -1, -1, refused.message, blamed))
             continue
         except OSError as error:
             run.results.append(log.storage_refusal(error))
@@ -139,7 +147,7 @@ def append(
         run.headers.append(header)
         last_offset = offset + header[6]
         time_ms = now_ms if limits.log_append_time else -1
-        run.results.append(tuple.__new__(Appended, (0, offset, last_offset, time_ms, None)))
+        run.results.append(tuple.__new__(Appended, (0, offset, last_offset, time_ms, None, ())))
         offset = last_offset + 1
         free -= size
     if run.buffers:

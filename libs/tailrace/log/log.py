@@ -38,13 +38,6 @@ _MAX_PLACES: Final = 64
 _PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
-def refuse_keyless(batch: Bytes) -> None:
-    """Raises KeylessRecords; one of the few places where produced records are decoded."""
-    keyless = [index for index, record in enumerate(iterate(batch)) if record.key is None]
-    if keyless:
-        raise KeylessRecords(keyless)
-
-
 class Log:
     """Open with Log.open. Offsets are absolute, times are milliseconds, sizes bytes."""
 

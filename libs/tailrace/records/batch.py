@@ -111,12 +111,14 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
 
 
 def validate(buffer: Bytes, position: int = 0) -> BatchHeader:
-    """The header of the whole, undamaged batch at position; else CORRUPT_MESSAGE or (other magic) INVALID_RECORD."""
+    """The header of the whole, undamaged batch at position; else CORRUPT_MESSAGE or (magic 0 or 1) INVALID_RECORD."""
     if len(buffer) - position < HEADER_SIZE:
         raise corrupt("fewer bytes than a record batch header")
     header = tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))
     if header[3] != MAGIC:
-        raise ApiError(ErrorCode.INVALID_RECORD, "record batches must have magic 2")
+        if 0 <= header[3] < MAGIC:
+            raise ApiError(ErrorCode.INVALID_RECORD, "record batches must have magic 2")
+        raise corrupt(f"there is no magic {header[3]}")
     end = position + LOG_OVERHEAD + header[1]
     if end > len(buffer) or header[1] < HEADER_SIZE - LOG_OVERHEAD:
         raise corrupt("the record batch length does not fit its bytes")
@@ -127,11 +129,24 @@ def validate(buffer: Bytes, position: int = 0) -> BatchHeader:
 
 def validate_produced(buffer: Bytes) -> BatchHeader:
     """As validate, for a client's produce: exactly one batch, no control batch, a record for every offset."""
+    size = len(buffer)
+    if size < HEADER_SIZE or _OFFSET_AND_LENGTH.unpack_from(buffer)[1] > size - LOG_OVERHEAD:
+        # Kafka reads such a field as holding no batch at all.
+        raise ApiError(ErrorCode.INVALID_RECORD, "a produce request carries exactly one record batch a partition")
     header = validate(buffer)
-    if header[1] + LOG_OVERHEAD != len(buffer):
+    if header[1] + LOG_OVERHEAD != size:
         raise ApiError(ErrorCode.INVALID_RECORD, "a produce request carries exactly one record batch a partition")
     refuse_unproducible(header)
     return header
+
+
+def refuse_incomplete(buffer: Bytes) -> None:
+    """INVALID_RECORD where the bytes end before the batch does: then there is no batch in the request."""
+    if len(buffer) >= LOG_OVERHEAD:
+        _, length = _OFFSET_AND_LENGTH.unpack_from(buffer)
+        if length < 0 or length + LOG_OVERHEAD <= len(buffer):
+            return
+    raise ApiError(ErrorCode.INVALID_RECORD, "the request ends before its record batch does")
 
 
 def refuse_unproducible(header: BatchHeader) -> None:
@@ -141,6 +156,8 @@ def refuse_unproducible(header: BatchHeader) -> None:
         raise ApiError(ErrorCode.INVALID_RECORD, "the record count does not match the batch's offsets")
     if header[5] & CONTROL:
         raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if header[5] & TRANSACTIONAL:  # none has a transactional id until transactions exist
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transaction")
     if header[5] & COMPRESSION_MASK > Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "unknown compression type")
 

@@ -233,7 +233,10 @@ def _topic(reader: _Reader) -> tuple[bytes, list[FetchPartition]]:
 
 
 class PartitionData(NamedTuple):
-    """One partition's part of an answer. leader: (leader_id, leader_epoch) hint, v12 and later (KIP-951)."""
+    """One partition's part of an answer. leader: (leader_id, leader_epoch) hint, v12 and later (KIP-951).
+
+    aborted: an empty list of aborted transactions (what read_committed and errors get), else null.
+    """
 
     partition: int
     error_code: int
@@ -242,6 +245,7 @@ class PartitionData(NamedTuple):
     log_start_offset: int
     records: Any
     leader: tuple[int, int] | None = None
+    aborted: bool = False
 
 
 _ROW_V4 = Struct(">ihqqi")
@@ -294,16 +298,16 @@ def encode_fetch_answer(
 
 
 def _row_head(version: int, row: PartitionData) -> bytes:
-    """Everything before the records, their length included. No aborted transactions, no preferred replica."""
+    """Everything before the records, their length included. No preferred replica."""
     length = len(row.records) if row.records else 0
     index, code, high_watermark, stable, start = row[:5]
     if version >= 12:
-        return _ROW_V12.pack(index, code, high_watermark, stable, start, 0, -1) + _uvarint(length + 1)
+        return _ROW_V12.pack(index, code, high_watermark, stable, start, row.aborted, -1) + _uvarint(length + 1)
     if version >= 11:
-        return _ROW_V11.pack(index, code, high_watermark, stable, start, -1, -1) + _I32.pack(length)
+        return _ROW_V11.pack(index, code, high_watermark, stable, start, row.aborted - 1, -1) + _I32.pack(length)
     if version >= 5:
-        return _ROW_V5.pack(index, code, high_watermark, stable, start, -1) + _I32.pack(length)
-    return _ROW_V4.pack(index, code, high_watermark, stable, -1) + _I32.pack(length)
+        return _ROW_V5.pack(index, code, high_watermark, stable, start, row.aborted - 1) + _I32.pack(length)
+    return _ROW_V4.pack(index, code, high_watermark, stable, row.aborted - 1) + _I32.pack(length)
 
 
 def _row_tags(row: PartitionData) -> bytes:

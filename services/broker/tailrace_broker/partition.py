@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.log import Appended, Log
+from tailrace.log.appending import Appended
+from tailrace.log.log import Log
 from tailrace.log.reading import Slice
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

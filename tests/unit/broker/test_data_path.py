@@ -117,13 +117,15 @@ def damaged(at: int, value: int) -> bytes:
     [
         (damaged(70, 0xEE), ErrorCode.CORRUPT_MESSAGE),
         (damaged(16, 1), ErrorCode.INVALID_RECORD),
-        (batch(b"a")[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (damaged(16, 9), ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"a")[:-1], ErrorCode.INVALID_RECORD),
+        (batch(b"a")[:40], ErrorCode.INVALID_RECORD),
         (b"", ErrorCode.INVALID_RECORD),
         (batch(b"a") + batch(b"b"), ErrorCode.INVALID_RECORD),
         (batch(b"a", control=True), ErrorCode.INVALID_RECORD),
         (batch(b"x" * 2000), ErrorCode.MESSAGE_TOO_LARGE),
     ],
-    ids=["crc", "magic", "short", "empty", "two-batches", "control", "too-large"],
+    ids=["crc", "magic-1", "magic-9", "short", "shorter", "empty", "two-batches", "control", "too-large"],
 )
 async def test_a_bad_batch_is_refused_and_its_neighbours_are_not(
     tmp_path: Path, records: bytes, code: ErrorCode
@@ -132,6 +134,28 @@ async def test_a_bad_batch_is_refused_and_its_neighbours_are_not(
         bad, good = await asyncio.gather(broker.produce(0, records), broker.produce(0, batch(b"good")))
         assert bad.error_code == code
         assert (good.error_code, good.base_offset) == (0, 0)
+
+
+async def test_a_transactional_batch_without_a_transaction_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        row = await broker.produce(0, batch(b"a", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))
+        assert row.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+async def test_an_answer_has_the_append_time_only_where_the_topic_says_so(tmp_path: Path, kind: str) -> None:
+    async with running(tmp_path, image(**{"message.timestamp.type": kind})) as broker:
+        row = await broker.produce(0, batch(b"a"))
+        assert (row.log_append_time_ms > 0) is (kind == "LogAppendTime")
+
+
+@pytest.mark.parametrize("version", [4, 5, 11, 12])
+@pytest.mark.parametrize("level", [0, 1])
+async def test_aborted_transactions_are_null_for_who_did_not_ask(tmp_path: Path, version: int, level: int) -> None:
+    async with running(tmp_path) as broker:
+        row = await broker.fetch(0, 0, version=version, isolation_level=level)
+        assert row.aborted_transactions == ([] if level else None)
+        assert (await broker.fetch(9, 0, version=version)).aborted_transactions == []
 
 
 async def test_many_pipelined_requests_are_answered_in_order_with_dense_offsets(tmp_path: Path) -> None:

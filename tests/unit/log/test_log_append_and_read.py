@@ -34,7 +34,7 @@ def test_a_refused_batch_does_not_stop_its_neighbours() -> None:
     damaged = some_batch(b"damaged")
     damaged[-1] ^= 1
     answers = log.append([some_batch(b"a"), damaged, bytearray(3), some_batch(b"b")], 0, NOW)
-    assert [answer.error_code for answer in answers] == [0, ErrorCode.CORRUPT_MESSAGE, ErrorCode.CORRUPT_MESSAGE, 0]
+    assert [answer.error_code for answer in answers] == [0, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, 0]
     assert values_of(log) == [b"a", b"b"]
 
 

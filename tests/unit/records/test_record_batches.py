@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from support.batches import CONTROL, Batch, batch
+from support.batches import CONTROL, TRANSACTIONAL, Batch, batch
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import (
     read_header,
@@ -33,15 +33,17 @@ def test_a_sound_batch_is_accepted_and_its_header_read() -> None:
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (b"", ErrorCode.CORRUPT_MESSAGE),
-        (batch(b"x")[:60], ErrorCode.CORRUPT_MESSAGE),
-        (batch(b"x")[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch(b"x")[:60], ErrorCode.INVALID_RECORD),
+        (batch(b"x")[:-1], ErrorCode.INVALID_RECORD),
         (Batch(length=48).encode(), ErrorCode.CORRUPT_MESSAGE),
         (Batch(length=-1).encode(), ErrorCode.CORRUPT_MESSAGE),
-        (Batch(length=2**31 - 1).encode(), ErrorCode.CORRUPT_MESSAGE),
+        (Batch(length=2**31 - 1).encode(), ErrorCode.INVALID_RECORD),
         (Batch(crc=1).encode(), ErrorCode.CORRUPT_MESSAGE),
         (Batch(magic=1).encode(), ErrorCode.INVALID_RECORD),
         (Batch(magic=0).encode(), ErrorCode.INVALID_RECORD),
+        (Batch(magic=3).encode(), ErrorCode.CORRUPT_MESSAGE),
+        (Batch(attributes=TRANSACTIONAL).encode(), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (Batch(record_count=0).encode(), ErrorCode.INVALID_RECORD),
         (Batch(record_count=-5).encode(), ErrorCode.INVALID_RECORD),
         (Batch(record_count=2).encode(), ErrorCode.INVALID_RECORD),

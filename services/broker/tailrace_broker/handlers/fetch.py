@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
 _NOTHING = b""
+_READ_COMMITTED = 1
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -112,19 +113,20 @@ class FetchWait:
         partition, code = broker.leading(key, want.partition, by_id=version >= 13)
         if partition is None:
             hint = broker.leader_hint(key, want.partition) if version >= 12 else None
-            return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None)
+            return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None, True)
         try:
             partition.check_epoch(want.current_leader_epoch)
             log = partition.log
             limit = min(want.max_bytes, budget)
             piece = partition.read(want.fetch_offset, limit, min_one=first) if budget or first else None
         except ApiError as refused:
-            return PartitionData(want.partition, refused.code, -1, -1, -1, None)
+            return PartitionData(want.partition, refused.code, -1, -1, -1, None, None, True)
         except OSError:
-            return PartitionData(want.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None)
+            return PartitionData(want.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, None, True)
         self.partitions.append(partition)
         mark = partition.high_watermark
-        return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, piece)
+        committed = self._request.isolation_level == _READ_COMMITTED
+        return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, piece, None, committed)
 
     def try_complete(self) -> None:
         rows, ready = self.collect()

@@ -7,6 +7,7 @@ the append.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -23,20 +24,16 @@ if TYPE_CHECKING:
 
 _BASE_OFFSET = Struct(">q")
 _ZSTD = 4
+_TRANSACTIONAL = 0x10
 _COMPRESSION_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def _is_zstd(records: memoryview) -> bool:
-    """KIP-110: clients before Produce v7 may not use it."""
-    return len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _COMPRESSION_MASK == _ZSTD
-
-
 class Cell:
     """One partition of one request, filled when its append is done."""
 
-    __slots__ = ("base_offset", "error_code", "message", "partition", "partition_id", "time_ms")
+    __slots__ = ("base_offset", "error_code", "message", "partition", "partition_id", "record_errors", "time_ms")
 
     def __init__(self, partition_id: int, partition: Partition | None, error_code: int) -> None:
         self.partition_id = partition_id
@@ -45,6 +42,7 @@ class Cell:
         self.base_offset = -1
         self.time_ms = -1
         self.message: str | None = None
+        self.record_errors: Sequence[int] = ()
 
 
 class ProducePath:
@@ -84,8 +82,12 @@ class ProducePath:
         if partition is not None:
             if partition.internal:
                 refusal = self._fenced(partition, asked, service)
-            if version < 7 and records is not None and _is_zstd(records):
-                refusal = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            if records is not None and len(records) > _ATTRIBUTES_LOW_BYTE:
+                attributes = records[_ATTRIBUTES_LOW_BYTE]
+                if attributes & _TRANSACTIONAL and not service:
+                    refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                elif version < 7 and attributes & _COMPRESSION_MASK == _ZSTD:
+                    refusal = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: not before Produce v7
         cell = Cell(asked.partition, partition, refusal)
         if not records and not refusal:
             cell.error_code, cell.message = ErrorCode.INVALID_RECORD, "the request holds no record batch"
@@ -124,7 +126,7 @@ class ProducePath:
             for partition, (batches, cells) in staged.items():
                 answers = partition.append(batches, now_ms, from_client=not partition.internal)
                 for cell, answer in zip(cells, answers, strict=True):
-                    cell.error_code, cell.base_offset, _, cell.time_ms, cell.message = answer
+                    cell.error_code, cell.base_offset, _, cell.time_ms, cell.message, cell.record_errors = answer
                 self._broker.appended(partition)
         if self._open:
             opened, self._open = self._open, []
@@ -165,7 +167,12 @@ class ProducePath:
                     log_append_time_ms=cell.time_ms,
                     error_message=cell.message,
                 )
-                if cell.partition is not None and cell.partition.opened is not None:
+                answer.record_errors = [
+                    row.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=cell.message)
+                    for index in cell.record_errors
+                ]
+                known = not cell.error_code or cell.record_errors
+                if known and cell.partition is not None and cell.partition.opened is not None:
                     answer.log_start_offset = cell.partition.opened.log_start_offset
                 else:
                     answer.log_start_offset = -1
