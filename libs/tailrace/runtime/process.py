@@ -24,7 +24,7 @@ USAGE_ERROR = 2
 
 
 class FileReporter:
-    """A role started by hand keeps its own run files."""
+    """A role started by hand keeps its own run files and logs that it is ready."""
 
     def __init__(self, run_dir: Path, role: str, service_id: int) -> None:
         self._run_dir = run_dir
@@ -39,6 +39,7 @@ class FileReporter:
 
     def ready(self) -> None:
         self._write(ready=True)
+        logs.logger(self._started.role, self._started.id, named=False).info("ready", **self._addresses)
 
     def remove(self) -> None:
         self._started.remove(self._run_dir)

@@ -1,0 +1,64 @@
+"""The five services started one by one, as an operator's service files would, in an order nobody would choose."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+
+from support.ports import HOST, free_ports
+
+ODD_ORDER = ("gateway", "coordinator", "broker", "quota", "controller")
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """All five, ready; Ctrl-C ends them."""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"data.dir={tmp_path}/data\ncontroller.quorum.bootstrap.servers=unix:{tmp_path}/data/run/controller-0.sock\n"
+        f"gateway.listen={HOST}\ngateway.port={free_ports(2)}\nadmin.port=0\n"
+    )
+    running = {
+        role: subprocess.Popen(
+            [sys.executable, "-m", f"tailrace_{role}", "--config", str(file), "--log-format", "json"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for role in ODD_ORDER
+    }
+    try:
+        for process in running.values():
+            assert process.stderr
+            assert any(json.loads(line)["event"] == "ready" for line in process.stderr)
+        yield running
+    finally:
+        for process in running.values():
+            process.send_signal(signal.SIGINT)
+        for process in running.values():
+            process.communicate(timeout=30)
+
+
+def test_services_started_by_hand_find_each_other(services: dict[str, subprocess.Popen[str]], tmp_path: Path) -> None:
+    run = tmp_path / "data" / "run"
+    described = {role: json.loads((run / f"{role}-0.json").read_text()) for role in ODD_ORDER}
+    assert {role: entry["pid"] for role, entry in described.items()} == {r: p.pid for r, p in services.items()}
+    bootstrap = described["gateway"]["addresses"]["client"]
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics({"by-hand": {"num_partitions": 2}})
+    assert "by-hand" in admin.list_topics()
+    admin.close()
+
+
+def test_a_service_that_is_told_to_stop_takes_its_run_files_along(
+    services: dict[str, subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    services["quota"].send_signal(signal.SIGTERM)
+    assert services["quota"].wait(timeout=30) == 0
+    assert not (tmp_path / "data" / "run" / "quota-0.pid").exists()
