@@ -6,8 +6,9 @@ from typing import Any
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import Filesystem
 from tailrace.log.log import Appended, Log
+from tailrace.records.batch import read_header, split
 from tailrace.records.compression import Codec
-from tailrace.records.record import Record, build, iterate_all
+from tailrace.records.record import Record, build, iterate
 
 DIRECTORY = "/logs/topic-0"
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=150, message_timestamp_after_max_ms=2**62)
@@ -39,15 +40,11 @@ def records_of(
     end = log.log_end_offset if max_offset is None else max_offset
     found: list[Record] = []
     while position < end:
-        part = [
-            record
-            for record in iterate_all(log.read(position, max_bytes, max_offset).read())
-            if record.offset >= position
-        ]
-        if not part:
+        batches = split(log.read(position, max_bytes, max_offset).read())
+        if not batches:
             break
-        found += part
-        position = part[-1].offset + 1
+        found += [record for batch in batches for record in iterate(batch) if record.offset >= position]
+        position = read_header(batches[-1]).next_offset  # compaction may have taken the last records of a batch
     return found
 
 
