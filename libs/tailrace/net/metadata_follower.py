@@ -42,7 +42,6 @@ _LIVENESS = frozenset(
     {ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.REGISTER_SERVICE, ApiKey.SERVICE_HEARTBEAT}
 )
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], None]
-_PATIENCE_MS = 2000
 
 
 class Refused(Exception):
@@ -88,7 +87,6 @@ class MetadataFollower:
         self._caching: asyncio.Task[None] | None = None
         self._cache_timer: Cancellable | None = None
         self._last_complaint = ""
-        self._opened_ms = clock.monotonic_ms()
         if cache is not None and (cached := metadata_cache.read(cache)) is not None:
             self.image, self.controller_epoch = cached
 
@@ -273,13 +271,18 @@ class MetadataFollower:
         except OSError as failure:  # a full disk; the cache stays an older one
             self._log.warning("the metadata cache was not written", path=str(path), error=str(failure))
 
-    def _complain(self, failure: Exception) -> None:
+    def _complain(self, failure: Exception, failures: int) -> None:
+        """One line when no controller answers, and one for each other reason; not one for every attempt.
+
+        While everything starts, the first failures say nothing.
+        """
         self.stale = True
-        if self._clock.monotonic_ms() - self._opened_ms < _PATIENCE_MS:
-            return  # services start in any order
+        away = isinstance(failure, Disconnected | TimeoutError)
         sentence = str(failure) or type(failure).__name__
-        if sentence != self._last_complaint:  # once, not at every attempt
-            self._last_complaint = sentence
+        complaint = "away" if away else sentence
+        starting = away and self.controller_id < 0 and failures < FAILURES_WHILE_STARTING
+        if complaint != self._last_complaint and not starting:
+            self._last_complaint = complaint
             self._log.warning("metadata is stale", why=sentence, offset=self.image.offset)
 
 
@@ -315,10 +318,17 @@ async def open_metadata_follower(
         environment.data_dir / "metadata-cache" / f"{client_id}.image",
     )
     following = asyncio.get_running_loop().create_task(follower.run())
+    owner = asyncio.current_task()
+    assert owner is not None
+    # Following ends only by a bug (a subscriber's, say): whoever relies on the image must not go on without it.
+    following.add_done_callback(cancel_owner := lambda ended: ended.cancelled() or owner.cancel())
     try:
         yield follower
     finally:
+        following.remove_done_callback(cancel_owner)
         following.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await following
-        await follower.close()
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+        finally:
+            await follower.close()

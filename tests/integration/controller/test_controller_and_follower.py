@@ -90,8 +90,10 @@ async def live_broker(node: Node, follower: MetadataFollower, ask: Any = None, i
     return epoch
 
 
-def creation(*names: str) -> CreateTopicsRequest:
-    topics = [CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+def creation(*names: str, partitions: int = 1) -> CreateTopicsRequest:
+    topics = [
+        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names
+    ]
     return CreateTopicsRequest(topics=topics, timeout_ms=1000)
 
 
@@ -141,6 +143,17 @@ async def test_a_follower_restarted_without_any_controller_has_its_last_image_ma
             await live_broker(node, again, incarnation=2)
             await asyncio.wait_for(fresh.wait(), 10)
             assert not again.stale
+
+
+async def test_a_bug_in_a_subscriber_ends_the_service_instead_of_freezing_its_image(node: Node) -> None:
+    def bug(old: MetadataImage, new: MetadataImage) -> None:
+        raise ZeroDivisionError
+
+    async with node.controller():
+        with pytest.raises(ZeroDivisionError):
+            async with node.follower() as follower:
+                follower.subscribe(bug)
+                await asyncio.Event().wait()
 
 
 async def test_a_corrupt_cache_is_no_cache(node: Node) -> None:
@@ -261,14 +274,21 @@ async def test_a_second_living_broker_of_the_same_id_is_refused(node: Node) -> N
 
 
 async def test_coordinators_share_the_offsets_topic_and_a_dead_ones_shards_move(node: Node) -> None:
-    async with node.controller(), node.follower() as follower, broker_process(node) as broker:
-        await live_broker(node, follower, broker.ask)
-        await follower.ask_controller(creation("__consumer_offsets"), timeout_ms=WAIT_MS)
-        async with broker_process(node) as stays, broker_process(node) as dies:
-            for number, client in enumerate((stays, dies)):
-                await client.ask(service(node, number), timeout_ms=WAIT_MS)
-        image = await follower.wait_for(lambda image: not list(image.services_of("coordinator")), WAIT_MS)
-        assert image.shards["__consumer_offsets", 0].owner == -1
+    def owners(image: MetadataImage) -> set[int]:
+        return {shard.owner for shard in image.shards.values()}
+
+    async with node.controller(), node.follower() as follower, broker_process(node) as stays:
+        await live_broker(node, follower)
+        await follower.ask_controller(creation("__consumer_offsets", partitions=4), timeout_ms=WAIT_MS)
+        listener = await node.listen("coordinator-0.sock")
+        await stays.ask(service(node, 0), timeout_ms=WAIT_MS)
+        async with broker_process(node) as dies:
+            await dies.ask(service(node, 1), timeout_ms=WAIT_MS)
+            before = await follower.wait_for(lambda image: owners(image) == {0, 1}, WAIT_MS)
+        after = await follower.wait_for(lambda image: owners(image) == {0}, WAIT_MS)
+        for key, shard in before.shards.items():
+            assert after.shards[key].shard_epoch >= shard.shard_epoch
+        listener.close()
 
 
 def service(node: Node, number: int) -> RegisterServiceRequest:
