@@ -96,16 +96,10 @@ def differences() -> Sequence[str]:
 
 def not_honoured() -> Iterator[str]:
     """The configs that are accepted and described but change nothing yet."""
-    from tailrace.config.definitions import DEFINITIONS
+    from tailrace.config.definitions import DEFINITIONS, TOPIC_DEFINITIONS
 
     yield "\n## Configs that can be set but are not honoured yet\n"
     yield "They are described with Kafka's types and defaults; setting one away from its default is logged.\n"
-    for scope in ("topic", "broker"):
-        names = sorted(d.name for d in DEFINITIONS.values() if not d.honoured and is_scope(d, scope))
+    for scope, table in (("topic", TOPIC_DEFINITIONS), ("broker", DEFINITIONS)):
+        names = sorted(d.name for d in table.values() if not d.honoured and not d.internal)
         yield f"**{scope}** ({len(names)}): " + ", ".join(f"`{name}`" for name in names) + "\n"
-
-
-def is_scope(definition: object, scope: str) -> bool:
-    """Whether the config belongs to topics or to brokers."""
-    found = getattr(definition, "scope", None)
-    return scope in str(found).lower()

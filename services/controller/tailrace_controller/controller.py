@@ -25,6 +25,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.metadata_batches import Batch, Snapshot, encode_batch, encode_snapshot
 from tailrace_controller import bootstrap, projection
 from tailrace_controller.database import Database
+from tailrace_controller.decide import resources
 from tailrace_controller.effects import Effects
 from tailrace_controller.log import MetadataLog
 from tailrace_controller.stored import Deposed, OutcomeUnknown, StoredRecord, StoredSnapshot
@@ -74,11 +75,13 @@ class Controller:
         self.ready = asyncio.Event()
         self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
         self.pending_records_max = PENDING_RECORDS_MAX
+        self.pending_records = 0
+        self.appends = 0
+        self.resignations = 0
         self._active = asyncio.Event()
         self._random = random
         self._database = database
         self._pending: deque[Decided] = deque()
-        self._pending_records = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._published: asyncio.Future[None] | None = None
         self._wake = asyncio.Event()
@@ -112,6 +115,8 @@ class Controller:
         effects = decide(self.image)
         if effects.records:
             self._enqueue(effects.records)
+            for sentence in resources.without_effect(effects.records):
+                self.log.warning(sentence)
         elif not behind:
             return effects.reply
         if self.image.offset > self.committed.offset:
@@ -121,12 +126,12 @@ class Controller:
         return effects.reply
 
     def _enqueue(self, records: tuple[MetadataRecord, ...]) -> None:
-        if self._pending_records > self.pending_records_max:
+        if self.pending_records > self.pending_records_max:
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata database does not take writes at present")
         before = self.image
         self.image = before.replay(records, before.offset + len(records), self.epoch)
         self._pending.append(Decided(records, before, self.image))
-        self._pending_records += len(records)
+        self.pending_records += len(records)
         self._wake.set()
 
     async def wait_for(self, offset: int, timeout_ms: float) -> None:
@@ -185,7 +190,7 @@ class Controller:
                 await self._wake.wait()
             group = list(self._pending)
             self._pending.clear()
-            self._pending_records = 0
+            self.pending_records = 0
             timestamp_ms = self.clock.wall_ms()
             batches = await self._database.run(partial(self._write, group=group, timestamp_ms=timestamp_ms))
             self._publish(group[-1].after, batches)
@@ -208,6 +213,7 @@ class Controller:
 
     def _publish(self, image: MetadataImage, batches: list[Batch]) -> None:
         self.committed = image
+        self.appends += 1
         self.followed.append(batches)
         self.ready.set()
         while self._waiting and self._waiting[0][0] <= image.offset:
@@ -239,8 +245,9 @@ class Controller:
         """Answers nobody from an image that may not be what the log says."""
         self.log.warning("resigned", epoch=self.epoch, why=reason)
         self._active.clear()
+        self.resignations += 1
         self._pending.clear()
-        self._pending_records = 0
+        self.pending_records = 0
         waiting, self._waiting = self._waiting, deque()
         for _, future in waiting:
             if not future.done():

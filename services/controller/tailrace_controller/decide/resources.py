@@ -1,11 +1,18 @@
 """Config resources: their types, which of them exist, and the cluster's config with its dynamic defaults."""
 
+from collections.abc import Iterable
+
 from tailrace.config import Config
+from tailrace.config.alter import DEFINITIONS_OF
+from tailrace.config.config import not_honoured
+from tailrace.config.definition import Scope
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import ConfigRecord, MetadataRecord
 from tailrace_controller.decide import names
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+_KINDS = {TOPIC: "topic", BROKER: "broker", GROUP: "group", CLIENT_METRICS: "client-metrics"}
 CLUSTER_DEFAULT = ""  # the name of the broker resource that stands for all brokers
 
 
@@ -13,6 +20,16 @@ def cluster_config(image: MetadataImage, config: Config) -> Config:
     """Returns the config that topics and groups fall back to: the static one under the cluster-wide dynamic one."""
     default = image.config(BROKER, CLUSTER_DEFAULT)
     return config.with_dynamic(default, {}) if default else config
+
+
+def without_effect(records: Iterable[MetadataRecord]) -> list[str]:
+    """Says which configs that are being set have no effect yet; for the log."""
+    return [
+        f"{sentence} (set on {_KINDS[record.resource_type]} {record.resource_name or 'default'})"
+        for record in records
+        if isinstance(record, ConfigRecord) and record.value is not None and record.resource_type in _KINDS
+        for sentence in not_honoured({record.name: record.value}, DEFINITIONS_OF[Scope(_KINDS[record.resource_type])])
+    ]
 
 
 def check_exists(image: MetadataImage, resource_type: int, name: str) -> None:
