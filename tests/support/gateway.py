@@ -20,7 +20,8 @@ from tailrace.wire import codec
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import PreambleRequest
 from tailrace_gateway.gateway import Advertised, Gateway, Limits
-from tailrace_gateway.listener import Listener
+from tailrace_gateway.listener import InternalListener, Listener
+from tailrace_gateway.sweep import Sweep
 
 BOOT_ID = "boot"
 TOPIC_ID = UUID(int=7)
@@ -175,6 +176,8 @@ class World:
         self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)
         self.follower.subscribe(self.listener.image_changed)
+        self.sweep: Sweep | None = None
+        self.internal: InternalListener | None = None
         self.peers: list[Peer] = []
         self.clients: list[Client] = []
 
@@ -226,6 +229,9 @@ class World:
         for client in self.clients:
             client.writer.close()
         self.listener.close()
+        for part in (self.sweep, self.internal):
+            if part is not None:
+                part.close()
         for connection in list(self.gateway.connections):
             connection.close()
         for peer in self.peers:

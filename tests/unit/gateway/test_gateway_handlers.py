@@ -1,0 +1,375 @@
+"""What the gateway answers from the image: every field a client acts on, every error a handler can give."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tailrace.clock import ManualClock
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
+from tailrace.metadata.records import Endpoint
+from tailrace.net.context import Context, Identity
+from tailrace.state.partitioner import partition_for
+from tailrace.wire import codec
+from tailrace.wire import messages as m
+from tailrace.wire.apis import APIS, ApiKey
+from tailrace_gateway.gateway import Advertised, Gateway, fenced_now
+from tailrace_gateway.handlers import (
+    api_versions,
+    describe_cluster,
+    describe_topic_partitions,
+    find_coordinator,
+    metadata,
+)
+from tailrace_gateway.handlers.topics import legal
+from tailrace_gateway.routes import table
+from tailrace_gateway.versions import narrowed
+
+ID_A, ID_B = UUID(int=1), UUID(int=2)
+OFFSETS = "__consumer_offsets"
+
+
+class Stub(Gateway):
+    """A gateway without event loop that remembers what it would have created."""
+
+    def __init__(self, image: MetadataImage, advertised: Advertised | None = None) -> None:
+        self.advertised = advertised or Advertised()
+        self.boot_id = "boot"
+        self.table = table()
+        self.clock = ManualClock()
+        self.wanted: list[str] = []
+        self._image = image
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._image
+
+    def _create(self, names: Any) -> None:
+        self.wanted += names
+
+
+@dataclass
+class Connection:
+    identity: Identity
+
+    def close(self) -> None: ...
+
+
+def context(key: ApiKey, version: int, node_id: int = 0) -> Context:
+    identity = Identity(advertised_host="gw.example", base_port=9000, node_id=node_id)
+    return Context(key, version, 1, "test", Connection(identity))
+
+
+def broker(node_id: int, fenced: bool = False, rack: str | None = None) -> BrokerImage:
+    endpoints = (Endpoint("INTERNAL", "10.0.0.1", 1), Endpoint("CLIENT", f"b{node_id}.example", 7000 + node_id))
+    return BrokerImage(node_id, 1, UUID(int=node_id), endpoints, rack, fenced)
+
+
+def partition(leader: int, *replicas: int) -> PartitionImage:
+    replicas = replicas or (leader,)
+    return PartitionImage(replicas, replicas if leader >= 0 else (), leader, 5, 6)
+
+
+def image(**changes: Any) -> MetadataImage:
+    topics = {
+        "a": TopicImage("a", ID_A, (partition(0), partition(1), partition(-1, 2))),
+        "b": TopicImage("b", ID_B, (partition(1),)),
+    }
+    fields: dict[str, Any] = {
+        "offset": 9,
+        "cluster_id": "cluster",
+        "topics": topics,
+        "topic_names": {ID_A: "a", ID_B: "b"},
+        "brokers": {0: broker(0), 1: broker(1, rack="r"), 2: broker(2, fenced=True)},
+    }
+    return MetadataImage(**{**fields, **changes})
+
+
+def with_offsets_topic(owner: int = 0) -> MetadataImage:
+    base = image()
+    topic = TopicImage(OFFSETS, UUID(int=3), (partition(0), partition(1)))
+    return image(
+        topics={**base.topics, OFFSETS: topic},
+        shards={(OFFSETS, p): ShardImage(OFFSETS, p, owner, 1) for p in (0, 1)},
+        services={("coordinator", 0): ServiceImage("coordinator", 0, 1, UUID(int=4), (Endpoint("INTERNAL", "h", 1),))},
+    )
+
+
+def encodes(response: Any, key: ApiKey, version: int) -> Any:
+    """The response as a client reads it."""
+    frame = memoryview(codec.encode_response(response, version, 1))[4:]
+    return codec.decode_response(key, version, codec.response_body(key, version, frame))
+
+
+def asking(*names: str) -> list[Any]:
+    return [m.MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+
+
+@pytest.mark.parametrize("version", range(14))
+async def test_metadata_tells_nodes_topics_and_leaders(version: int) -> None:
+    request = m.MetadataRequest(topics=None if version else [])
+    answer = encodes(
+        await metadata.handle(request, context(ApiKey.METADATA, version), Stub(image())), ApiKey.METADATA, version
+    )
+    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(0, "gw.example", 9000), (1, "gw.example", 9001)]
+    assert [t.name for t in answer.topics] == ["a", "b"]
+    rows = [(p.partition_index, p.leader_id, p.error_code) for p in answer.topics[0].partitions]
+    assert rows == [(0, 0, 0), (1, 1, 0), (2, -1, ErrorCode.LEADER_NOT_AVAILABLE)]
+    if version >= 1:
+        assert answer.controller_id == 0
+        assert answer.brokers[1].rack == "r"
+    if version >= 2:
+        assert answer.cluster_id == "cluster"
+    if version >= 5:
+        assert answer.topics[0].partitions[2].offline_replicas == [2]
+    if version >= 7:
+        assert answer.topics[0].partitions[0].leader_epoch == 5
+    if version >= 10:
+        assert answer.topics[0].topic_id == ID_A
+
+
+async def test_metadata_of_no_topics_lists_none_from_version_1_on() -> None:
+    answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 1), Stub(image()))
+    assert answer.topics == []
+
+
+async def test_the_controller_is_the_connections_node_or_a_live_one() -> None:
+    for node_id, expected in ((1, 1), (2, 0)):
+        at = context(ApiKey.METADATA, 5, node_id)
+        answer = await metadata.handle(m.MetadataRequest(topics=[]), at, Stub(image()))
+        assert answer.controller_id == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "allow", "created"), [(1, True, ["new"]), (4, True, ["new"]), (4, False, []), (13, True, ["new"])]
+)
+async def test_a_missing_topic_is_unknown_and_created_where_allowed(
+    version: int, allow: bool, created: list[str]
+) -> None:
+    gateway = Stub(image())
+    request = m.MetadataRequest(topics=asking("new", "a"), allow_auto_topic_creation=allow)
+    answer = encodes(
+        await metadata.handle(request, context(ApiKey.METADATA, version), gateway), ApiKey.METADATA, version
+    )
+    codes = {t.name: t.error_code for t in answer.topics}
+    assert codes == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a": ErrorCode.NONE}
+    assert gateway.wanted == created
+
+
+async def test_nothing_is_created_where_the_broker_config_forbids_it() -> None:
+    gateway = Stub(image(), Advertised(auto_create_topics=False))
+    await metadata.handle(m.MetadataRequest(topics=asking("new")), context(ApiKey.METADATA, 9), gateway)
+    assert gateway.wanted == []
+
+
+async def test_an_illegal_topic_name_is_invalid_and_not_created() -> None:
+    gateway = Stub(image())
+    request = m.MetadataRequest(topics=asking("a b"))
+    answer = await metadata.handle(request, context(ApiKey.METADATA, 9), gateway)
+    assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert gateway.wanted == []
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_a_topic_is_found_by_its_id(version: int) -> None:
+    by_id = m.MetadataRequest.MetadataRequestTopic
+    request = m.MetadataRequest(topics=[by_id(topic_id=ID_B, name=None), by_id(topic_id=UUID(int=99), name=None)])
+    answer = encodes(
+        await metadata.handle(request, context(ApiKey.METADATA, version), Stub(image())), ApiKey.METADATA, version
+    )
+    rows = [(t.name, t.topic_id, t.error_code) for t in answer.topics]
+    assert rows == [("b", ID_B, 0), (None, UUID(int=99), ErrorCode.UNKNOWN_TOPIC_ID)]
+
+
+async def test_authorized_operations_come_when_asked_for() -> None:
+    request = m.MetadataRequest(
+        topics=asking("a", "no"),
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+        allow_auto_topic_creation=False,
+    )
+    answer = encodes(await metadata.handle(request, context(ApiKey.METADATA, 9), Stub(image())), ApiKey.METADATA, 9)
+    assert answer.topics[0].authorized_operations == {3, 4, 5, 6, 7, 8, 10, 11}
+    assert answer.topics[1].authorized_operations is None
+    assert answer.authorized_operations == {5, 7, 8, 9, 10, 11, 12}
+
+
+async def test_clients_are_told_the_brokers_own_listeners_if_so_configured() -> None:
+    gateway = Stub(image(), Advertised(brokers=True))
+    answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 9), gateway)
+    assert [(b.host, b.port) for b in answer.brokers] == [("b0.example", 7000), ("b1.example", 7001)]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a", True),
+        ("A.b_c-9", True),
+        ("x" * 249, True),
+        ("x" * 250, False),
+        ("", False),
+        (".", False),
+        ("..", False),
+        ("a/b", False),
+        ("a\n", False),
+        ("ä", False),
+    ],
+)
+def test_topic_names_follow_kafkas_rule(name: str, expected: bool) -> None:
+    assert legal(name) == expected
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_describe_cluster_names_live_brokers_and_fenced_ones_on_request(version: int) -> None:
+    request = m.DescribeClusterRequest(include_fenced_brokers=True, include_cluster_authorized_operations=True)
+    key = ApiKey.DESCRIBE_CLUSTER
+    answer = encodes(await describe_cluster.handle(request, context(key, version), Stub(image())), key, version)
+    assert [(b.broker_id, b.port) for b in answer.brokers][:2] == [(0, 9000), (1, 9001)]
+    assert len(answer.brokers) == (3 if version >= 2 else 2)
+    assert (answer.cluster_id, answer.controller_id) == ("cluster", 0)
+    assert 9 in answer.authorized_operations
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
+)
+async def test_controllers_are_not_described(endpoint_type: int, code: ErrorCode) -> None:
+    request = m.DescribeClusterRequest(endpoint_type=endpoint_type)
+    answer = await describe_cluster.handle(request, context(ApiKey.DESCRIBE_CLUSTER, 1), Stub(image()))
+    assert answer.error_code == code
+
+
+async def pages(limit: int, *names: str) -> list[list[tuple[str, list[int]]]]:
+    """All pages: topic and partition numbers."""
+    gateway, at = Stub(image()), context(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+    found, cursor = [], None
+    while True:
+        topics = [m.DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
+        asked = None
+        if cursor is not None:
+            asked = m.DescribeTopicPartitionsRequest.Cursor(
+                topic_name=cursor.topic_name, partition_index=cursor.partition_index
+            )
+        request = m.DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=limit, cursor=asked)
+        answer = encodes(
+            await describe_topic_partitions.handle(request, at, gateway), ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0
+        )
+        found.append([(t.name, [p.partition_index for p in t.partitions]) for t in answer.topics])
+        cursor = answer.next_cursor
+        if cursor is None:
+            return found
+
+
+async def test_topic_partitions_come_in_pages() -> None:
+    assert await pages(2000) == [[("a", [0, 1, 2]), ("b", [0])]]
+    assert await pages(2) == [[("a", [0, 1])], [("a", [2]), ("b", [0])]]
+    assert await pages(3) == [[("a", [0, 1, 2])], [("b", [0])]]
+    assert await pages(1, "b") == [[("b", [0])]]
+
+
+async def test_a_named_topic_that_is_not_there_is_unknown_and_an_illegal_one_invalid() -> None:
+    topics = [m.DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in ("no", "a b")]
+    request = m.DescribeTopicPartitionsRequest(topics=topics, cursor=None)
+    at = context(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+    answer = await describe_topic_partitions.handle(request, at, Stub(image()))
+    codes = {t.name: t.error_code for t in answer.topics}
+    assert codes == {"no": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a b": ErrorCode.INVALID_TOPIC_EXCEPTION}
+
+
+async def test_a_cursor_before_the_first_partition_is_refused() -> None:
+    cursor = m.DescribeTopicPartitionsRequest.Cursor(topic_name="a", partition_index=-1)
+    request = m.DescribeTopicPartitionsRequest(topics=[], cursor=cursor)
+    with pytest.raises(ApiError) as refused:
+        await describe_topic_partitions.handle(request, context(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0), Stub(image()))
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+async def find(version: int, gateway: Gateway, key: str, key_type: int = 0) -> Any:
+    """One coordinator in the shape of version 3."""
+    request = m.FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+    at = context(ApiKey.FIND_COORDINATOR, version)
+    answer = encodes(await find_coordinator.handle(request, at, gateway), ApiKey.FIND_COORDINATOR, version)
+    return answer.coordinators[0] if version >= 4 else answer
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_the_coordinator_is_the_leader_of_the_groups_offsets_partition(version: int) -> None:
+    for group in ("g1", "g2", "g3", "g4"):
+        found = await find(version, Stub(with_offsets_topic()), group)
+        leader = partition_for(group, 2)
+        assert (found.error_code, found.node_id, found.port) == (0, leader, 9000 + leader)
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 6])
+async def test_the_offsets_topic_is_created_on_the_first_need(version: int) -> None:
+    gateway = Stub(image())
+    found = await find(version, gateway, "g")
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert gateway.wanted == [OFFSETS]
+
+
+async def test_a_shard_without_owner_has_no_coordinator_yet() -> None:
+    found = await find(4, Stub(with_offsets_topic(owner=-1)), "g")
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", [1, 3, 4, 6])
+async def test_a_transactional_id_is_refused_for_good_with_a_sentence(version: int) -> None:
+    found = await find(version, Stub(with_offsets_topic()), "t", key_type=1)
+    assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert "transactions" in found.error_message
+
+
+async def test_a_share_group_key_is_invalid() -> None:
+    found = await find(6, Stub(with_offsets_topic()), "g:t:0", key_type=2)
+    assert found.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_api_versions_lists_the_routes_and_the_finalized_features(version: int) -> None:
+    request = m.ApiVersionsRequest(client_software_name="a-b", client_software_version="1.2")
+    gateway = Stub(image(features={"metadata.version": 25, "off": 0}))
+    key = ApiKey.API_VERSIONS
+    answer = encodes(await api_versions.handle(request, context(key, version), gateway), key, version)
+    rows = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+    assert rows[ApiKey.PRODUCE] == (0, APIS[ApiKey.PRODUCE].max_version)
+    assert rows[ApiKey.FIND_COORDINATOR][0] == rows[ApiKey.JOIN_GROUP][0] == rows[ApiKey.INIT_PRODUCER_ID][0] == 0
+    assert all(key < 10_000 for key in rows)
+    if version >= 3:
+        assert answer.finalized_features_epoch == 9
+        assert [(f.name, f.max_version_level) for f in answer.finalized_features] == [("metadata.version", 25)]
+
+
+@pytest.mark.parametrize(("name", "software_version"), [("", "1"), ("-a", "1"), ("a", "1-"), ("a b", "1")])
+async def test_client_software_that_is_not_a_word_is_refused(name: str, software_version: str) -> None:
+    request = m.ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
+    with pytest.raises(ApiError) as refused:
+        await api_versions.handle(request, context(ApiKey.API_VERSIONS, 3), Stub(image()))
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
+    answer = encodes(api_versions.unsupported(), ApiKey.API_VERSIONS, 0)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == [(18, 0, 4)]
+
+
+def test_two_members_of_a_role_serve_what_both_serve() -> None:
+    assert narrowed({1: (0, 5), 2: (0, 1), 3: (0, 1)}, {1: (2, 9), 2: (2, 3)}) == {1: (2, 5)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (broker(0), broker(0), False),
+        (broker(0), broker(0, fenced=True), True),
+        (broker(0), None, True),
+        (None, broker(0, fenced=True), False),
+        (broker(0, fenced=True), broker(0), False),
+        (broker(0), BrokerImage(0, 2, UUID(int=9), (), None, True), False),
+    ],
+)
+def test_a_broker_is_given_up_when_its_life_is_fenced(old: Any, new: Any, expected: bool) -> None:
+    assert fenced_now(old, new) == expected
