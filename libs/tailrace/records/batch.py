@@ -140,15 +140,6 @@ def validate_produced(buffer: Bytes) -> BatchHeader:
     return header
 
 
-def refuse_incomplete(buffer: Bytes) -> None:
-    """INVALID_RECORD where the bytes end before the batch does: then there is no batch in the request."""
-    if len(buffer) >= LOG_OVERHEAD:
-        _, length = _OFFSET_AND_LENGTH.unpack_from(buffer)
-        if length < 0 or length + LOG_OVERHEAD <= len(buffer):
-            return
-    raise ApiError(ErrorCode.INVALID_RECORD, "the request ends before its record batch does")
-
-
 def refuse_unproducible(header: BatchHeader) -> None:
     """INVALID_RECORD for what a client may not write although its bytes are undamaged."""
     count = header[12]
