@@ -86,6 +86,7 @@ class MetadataFollower:
         self._waiting: set[tuple[Callable[[MetadataImage], bool], asyncio.Future[MetadataImage]]] = set()
         self._caching: asyncio.Task[None] | None = None
         self._cache_timer: Cancellable | None = None
+        self._cache_delay_ms: float = CACHE_DELAY_MS
         self._last_complaint = ""
         if cache is not None and (cached := metadata_cache.read(cache)) is not None:
             self.image, self.controller_epoch = cached
@@ -252,7 +253,7 @@ class MetadataFollower:
             if not future.done() and predicate(image):
                 future.set_result(image)
         if self._cache is not None and self._cache_timer is None:
-            self._cache_timer = self._clock.call_later(CACHE_DELAY_MS, self._write_cache)
+            self._cache_timer = self._clock.call_later(self._cache_delay_ms, self._write_cache)
 
     def _write_cache(self) -> None:
         """Encodes and writes beside the loop; changes that come meanwhile are in the next one."""
@@ -260,14 +261,17 @@ class MetadataFollower:
         if self._cache is None:
             return
         if self._caching is not None and not self._caching.done():
-            self._cache_timer = self._clock.call_later(CACHE_DELAY_MS, self._write_cache)
+            self._cache_timer = self._clock.call_later(self._cache_delay_ms, self._write_cache)
             return
         cached = metadata_cache.Cached(self.image, self.controller_epoch)
         self._caching = asyncio.get_running_loop().create_task(self._cache_image(self._cache, cached))
 
     async def _cache_image(self, path: Path, cached: metadata_cache.Cached) -> None:
+        started_ms = self._clock.monotonic_ms()
         try:
             await asyncio.to_thread(metadata_cache.write, path, cached, self._clock.wall_ms())
+            # A large image that changes all the time must not keep a core busy with its copies.
+            self._cache_delay_ms = max(CACHE_DELAY_MS, 20 * (self._clock.monotonic_ms() - started_ms))
         except OSError as failure:  # a full disk; the cache stays an older one
             self._log.warning("the metadata cache was not written", path=str(path), error=str(failure))
 

@@ -16,6 +16,7 @@ from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_controller.controller import Controller
 from tailrace_controller.database import Database
 from tailrace_controller.handlers import HANDLERS
+from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.role import ControllerRole
 from tailrace_controller.watch import Watch
 
@@ -29,6 +30,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         controller = Controller(
             config.node_id, config, database, environment.clock, environment.random, environment.log
         )
+        ControllerMetrics(environment.registry, controller)
         watch = Watch(controller, config.broker_session_timeout_ms, environment.boot_id)
         controller.activated = watch.on_activated
         role = ControllerRole(controller, watch)

@@ -101,6 +101,8 @@ class Watch:
 
     async def _expire(self, key: SessionKey, why: str) -> None:
         role, service_id, epoch = key
+        broker = self._controller.image.brokers.get(service_id) if role == BROKER else None
+        expected = broker is not None and broker.in_controlled_shutdown
         self.sessions.end(key)
         try:
             if role == BROKER:
@@ -109,7 +111,7 @@ class Watch:
                 gone = await self._controller.run(lambda image: services.expire(image, role, service_id, epoch))
         except ApiError:
             return  # not active any more: the next activation begins all sessions anew
-        if gone:
+        if gone and not expected:
             self._controller.log.warning("fenced" if role == BROKER else "expired", who=f"{role} {service_id}", why=why)
 
     def _endpoint(self, key: SessionKey) -> Endpoint | None:
