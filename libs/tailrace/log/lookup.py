@@ -52,8 +52,12 @@ def of_max_timestamp(
         if start_offset <= segment.base_offset and segment_end <= end_offset:
             newest = segment.max_timestamp
             continue
-        for _, header in segment.headers(segment.position_of(start_offset)):
+        for position, header in segment.headers(segment.position_of(start_offset)):
             if header.base_offset >= end_offset:
                 break
-            newest = max(newest, header.max_timestamp)
+            if header.max_timestamp > newest and header.base_offset < start_offset:
+                left = [record for record in _records(segment, position, header) if record.offset >= start_offset]
+                newest = max(newest, *(record.timestamp for record in left))
+            else:
+                newest = max(newest, header.max_timestamp)
     return None if newest < 0 else first_at_or_after(segments, newest, start_offset, end_offset)

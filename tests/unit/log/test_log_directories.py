@@ -1,0 +1,222 @@
+"""A log dir: lock, identity, lazy partitions, checkpoints, deletion, the clean-shutdown marker."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from support.logs import NOW, append, records_of, values_of, with_settings
+from tailrace.log.filesystem import Filesystem, RealFilesystem
+from tailrace.log.logs import LogDir, LogDirRefused
+from tailrace.log.memory import MemoryFilesystem
+
+TOPIC_ID = UUID(int=5)
+ROOT = "/logs"
+
+
+def open_dir(filesystem: Filesystem, root: str = ROOT, node_id: int = 0, cluster_id: str = "c") -> LogDir:
+    return LogDir.open(filesystem, root, node_id=node_id, cluster_id=cluster_id, now_ms=NOW)
+
+
+def test_a_second_opener_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+    filesystem = RealFilesystem()
+    first = open_dir(filesystem, str(tmp_path))
+    with pytest.raises(LogDirRefused, match="in use by another process"):
+        open_dir(filesystem, str(tmp_path))
+    first.close()
+    open_dir(filesystem, str(tmp_path)).release()
+
+
+@pytest.mark.parametrize(
+    ("node_id", "cluster_id", "message"),
+    [(1, "c", "belongs to node.id 0, not to 1"), (0, "other", "belongs to cluster.id c, not to other")],
+)
+def test_another_nodes_or_clusters_directory_is_refused(node_id: int, cluster_id: str, message: str) -> None:
+    filesystem = MemoryFilesystem()
+    open_dir(filesystem).release()
+    with pytest.raises(LogDirRefused, match=message):
+        open_dir(filesystem, node_id=node_id, cluster_id=cluster_id)
+
+
+def test_the_directory_id_stays() -> None:
+    filesystem = MemoryFilesystem()
+    first = open_dir(filesystem)
+    first.release()
+    assert open_dir(filesystem).directory_id == first.directory_id != UUID(int=0)
+
+
+def test_a_clean_shutdown_leaves_a_marker_with_the_broker_epoch_for_one_start() -> None:
+    filesystem = MemoryFilesystem()
+    assert not open_dir(filesystem).clean
+    filesystem.kill()
+    open_dir(filesystem).close(broker_epoch=42)
+    assert bytes(filesystem.content("/logs/.kafka_cleanshutdown")) == b'{"version":0,"brokerEpoch":42}'
+    again = open_dir(filesystem)
+    assert (again.clean, again.clean_shutdown_epoch) == (True, 42)
+    filesystem.kill()
+    crashed = open_dir(filesystem)
+    assert (crashed.clean, crashed.clean_shutdown_epoch) == (False, -1)
+
+
+def test_partitions_are_found_without_being_opened() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    for partition in range(3):
+        append(logs.create("a-topic-1", partition, TOPIC_ID, with_settings()), b"x" * 50)
+    logs.close()
+    logs = open_dir(filesystem)
+    assert logs.partitions() == logs.unopened() == [("a-topic-1", 0), ("a-topic-1", 1), ("a-topic-1", 2)]
+    assert logs.topic_id("a-topic-1", 2) == TOPIC_ID and logs.topic_id("a-topic-1", 3) is None
+    assert logs.size_bytes("a-topic-1", 1) > 100 and logs.size_bytes("none", 0) == 0
+    assert not logs.open_logs()
+    log = logs.log("a-topic-1", 1)
+    assert log is not None and values_of(log) == [b"x" * 50] and logs.log("none", 0) is None
+    assert list(logs.open_logs()) == [("a-topic-1", 1)]
+
+
+def test_checkpoints_bring_back_start_offsets_watermarks_and_what_compaction_saw() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    log = logs.create("t", 0, TOPIC_ID, with_settings())
+    append(log, b"a", b"b", b"c")
+    log.advance_log_start_offset(2)
+    log.cleaned_offset = 1
+    logs.high_watermarks["t", 0] = 3
+    log.flush()
+    logs.checkpoint()
+    assert bytes(filesystem.content("/logs/recovery-point-offset-checkpoint")) == b"0\n1\nt 0 3\n"
+    filesystem.kill()
+    logs = open_dir(filesystem)
+    again = logs.create("t", 0, TOPIC_ID, with_settings())
+    assert (again.log_start_offset, again.recovery_point, again.cleaned_offset) == (2, 3, 1)
+    assert logs.high_watermarks == {("t", 0): 3} and [record.offset for record in records_of(again)] == [2]
+
+
+def test_damaged_checkpoints_cost_time_but_no_data() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
+    logs.close()
+    for name in ("recovery-point", "log-start", "replication", "cleaner"):
+        filesystem.content(f"/logs/{name}-offset-checkpoint")[:] = b"nonsense"
+    logs = open_dir(filesystem)
+    log = logs.log("t", 0)
+    assert log is not None and values_of(log) == [b"a"] and not logs.clean
+
+
+def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    append(logs.create("t", 0, TOPIC_ID, with_settings(file_delete_delay_ms=100)), b"a")
+    logs.delete("t", 0, NOW)
+    assert logs.partitions() == [] and logs.log("t", 0) is None
+    assert append(logs.create("t", 0, UUID(int=6), with_settings()), b"new").base_offset == 0
+    (doomed,) = [name for name in filesystem.list(ROOT) if name.endswith("-delete")]
+    assert doomed.startswith("t-0.") and logs.retain(NOW + 99) == []
+    logs.remove(logs.retain(NOW + 100))
+    assert doomed not in filesystem.list(ROOT) and logs.topic_id("t", 0) == UUID(int=6)
+
+
+def test_what_was_being_deleted_before_a_crash_is_deleted_after_it() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
+    logs.delete("t", 0, NOW)
+    filesystem.kill()
+    logs = open_dir(filesystem)
+    assert logs.partitions() == []
+    logs.remove(logs.retain(NOW))
+    assert not [name for name in filesystem.list(ROOT) if name.endswith("-delete")]
+
+
+def test_retention_renames_segments_and_removes_them_after_the_delay() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    settings = with_settings(segment_bytes=150, retention_ms=1000, file_delete_delay_ms=50)
+    log = logs.create("t", 0, TOPIC_ID, settings)
+    for number in range(5):
+        append(log, b"x" * 40, timestamp=NOW + number * 500)
+    later = NOW + 2200
+    assert logs.retain(later) == [] and log.log_start_offset == 0, "nothing is committed yet"
+    logs.high_watermarks["t", 0] = 5
+    assert logs.retain(later) == [] and (log.log_start_offset, len(records_of(log))) == (3, 2)
+    assert logs.retain(later + 49) == []
+    doomed = logs.retain(later + 50)
+    assert {path[-len(".log.deleted") :] for path in doomed} >= {".log.deleted"}
+    logs.remove(doomed)
+    assert not [name for name in filesystem.list("/logs/t-0") if name.endswith(".deleted")]
+    append(log, b"next")
+    assert log.log_end_offset == 6
+
+
+def test_even_the_active_segment_expires_and_offsets_go_on() -> None:
+    logs = open_dir(MemoryFilesystem())
+    log = logs.create("t", 0, TOPIC_ID, with_settings(retention_ms=1000))
+    append(log, b"old", timestamp=NOW)
+    logs.high_watermarks["t", 0] = 1
+    logs.retain(NOW + 1001)
+    assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (1, 1, [1])
+    assert append(log, b"new").base_offset == 1
+
+
+def test_deleted_records_take_whole_segments_along_at_the_next_retention() -> None:
+    logs = open_dir(MemoryFilesystem())
+    log = logs.create("t", 0, TOPIC_ID, with_settings(segment_bytes=150, cleanup_policy="compact"))
+    for _ in range(5):
+        log.append([bytearray()], 0, NOW)
+        append_keyed(log)
+    log.advance_log_start_offset(3)
+    logs.high_watermarks["t", 0] = log.log_end_offset
+    logs.retain(NOW)
+    assert log.segment_base_offsets[0] == 3
+
+
+def append_keyed(log: object) -> None:
+    from tailrace.log.log import Log
+    from tailrace.records.record import Record, build
+
+    assert isinstance(log, Log)
+    (answer,) = log.append([build([Record(timestamp=NOW, key=b"k", value=b"x" * 40)])], 0, NOW)
+    assert answer.error_code == 0
+
+
+def test_flush_messages_and_flush_ms_ask_for_a_flush() -> None:
+    logs = open_dir(MemoryFilesystem())
+    log = logs.create("t", 0, TOPIC_ID, with_settings(flush_messages=3))
+    append(log, b"a", b"b")
+    assert log.begin_flush(NOW) is None
+    append(log, b"c")
+    begun = log.begin_flush(NOW)
+    assert begun is not None
+    append(log, b"meanwhile")
+    begun.run()
+    log.finish_flush(begun)
+    assert log.recovery_point == 3
+    log.config = with_settings(flush_ms=1000)
+    assert log.begin_flush(NOW + 999) is None and log.begin_flush(NOW + 1000) is not None
+
+
+def test_rolled_segments_are_flushed_without_being_asked_for() -> None:
+    logs = open_dir(MemoryFilesystem())
+    log = logs.create("t", 0, TOPIC_ID, with_settings())
+    append(log, b"a")
+    assert log.begin_flush(NOW) is None
+    log.roll()
+    append(log, b"b")
+    begun = log.begin_flush(NOW)
+    assert begun is not None
+    begun.run()
+    log.finish_flush(begun)
+    assert log.recovery_point == 1 and log.begin_flush(NOW) is None
+
+
+def test_close_recovers_what_nobody_asked_for_before_it_vouches_for_it() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
+    filesystem.kill()
+    filesystem.content("/logs/t-0/00000000000000000000.log").extend(b"torn")
+    open_dir(filesystem).close()
+    logs = open_dir(filesystem)
+    log = logs.log("t", 0)
+    assert logs.clean and log is not None and log.cut_bytes == 0 and values_of(log) == [b"a"]
