@@ -32,7 +32,8 @@ class ClientLink(Link):
         self.identity = identity
         self.node_id = identity.node_id
         self.slots = Slots()
-        self.requests = Requests(gateway.table, self.slots, gateway.meter_of, gateway.limits.max_frame_bytes)
+        limits = gateway.limits
+        self.requests = Requests(gateway.table, self.slots, gateway.meter_of, limits.max_frame_bytes, gateway.requests)
         self.node: NodeLink | None = None
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[int, int] | None = None  # (shard, shard epoch) whose owner is answering

@@ -24,7 +24,7 @@ from tailrace_gateway.buffers import Pool
 from tailrace_gateway.connection import ClientLink
 from tailrace_gateway.handlers import HANDLERS, api_versions
 from tailrace_gateway.meter import MeterOf
-from tailrace_gateway.relay import Frame
+from tailrace_gateway.relay import API_KEYS, Frame
 from tailrace_gateway.routes import Route, Versions, table
 from tailrace_gateway.shards import GROUP_METADATA_TOPIC
 from tailrace_gateway.upstream import NodeLink, connect, preamble
@@ -100,7 +100,7 @@ class Gateway:
         self.creating: set[str] = set()
         self.background: set[asyncio.Task[None]] = set()
         self.closed_connections = 0
-        self.answered_requests = [0] * 128
+        self.requests = [0] * API_KEYS
         self.throttled_ms = 0
         self.relayed_bytes = [0, 0]  # from clients, to clients
         self._service = Service(self, handlers, APIS, log, internal=False, listener="CLIENT")
@@ -175,8 +175,6 @@ class Gateway:
             self.closed_connections += 1
             self.relayed_bytes[0] += connection.received_bytes
             self.relayed_bytes[1] += connection.sent_bytes
-            for key, count in enumerate(connection.requests.requests):
-                self.answered_requests[key] += count
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Ends what waits for a broker that was given up, or for a shard's owner that is none any more."""

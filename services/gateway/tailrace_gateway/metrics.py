@@ -23,14 +23,12 @@ class GatewayMetrics(Collector):
     def collect(self) -> list[Metric]:
         """Reads everything now."""
         gateway = self._gateway
-        counts = list(gateway.answered_requests)
         came, went = gateway.relayed_bytes
         for connection in gateway.connections:
             came += connection.received_bytes
             went += connection.sent_bytes
-            counts = [a + b for a, b in zip(counts, connection.requests.requests, strict=True)]
         requests = CounterMetricFamily("tailrace_requests", "Requests by API.", labels=["request"])
-        for key, count in enumerate(counts):
+        for key, count in enumerate(gateway.requests):
             if count:
                 requests.add_metric([ApiKey(key).name.title().replace("_", "")], count)
         return [

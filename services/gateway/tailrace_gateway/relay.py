@@ -25,6 +25,7 @@ _SIZE = Struct(">i")
 _SIZE_CORRELATION = Struct(">iI")
 _THROTTLE = Struct(">i")
 HEAD_BYTES = _HEAD.size
+API_KEYS = 128
 FRAME_BYTES_MIN = HEAD_BYTES - 4
 _FIELDS_BYTES_MAX = 2 * 32_767 + 1024  # client id and transactional id at their longest, and some tags
 PRODUCE, FETCH_KEY, INIT_PRODUCER_ID = int(ApiKey.PRODUCE), int(ApiKey.FETCH), int(ApiKey.INIT_PRODUCER_ID)
@@ -56,7 +57,14 @@ Segment: TypeAlias = tuple[int, int]  # from, to: bytes of the view that was sca
 class Requests:
     """The client's direction. `scan` may be called again with the bytes it did not consume and more behind them."""
 
-    def __init__(self, table: Mapping[int, Row], slots: Slots, meter_of: MeterOf, max_frame_bytes: int) -> None:
+    def __init__(
+        self,
+        table: Mapping[int, Row],
+        slots: Slots,
+        meter_of: MeterOf,
+        max_frame_bytes: int,
+        counts: list[int] | None = None,
+    ) -> None:
         self.table = table
         self.slots = slots
         self.max_frame_bytes = max_frame_bytes
@@ -69,7 +77,7 @@ class Requests:
         self.unanswered_sent = False  # an acks=0 Produce went to the node: only closing can report its failure
         self.throttle_time_ms = 0  # set by a charge: nothing is read before that time has passed
         self.held: Frame | None = None  # the request being answered elsewhere
-        self.requests = [0] * 128
+        self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
         self._left = 0  # bytes of a frame in passage that have not come yet
         self._body = bytearray()
         self._frame: Frame | None = None
@@ -147,9 +155,9 @@ class Requests:
             if passes is None:
                 return None, 0, False
             if passes:
-                self.requests[key & 127] += 1
+                self.counts[key & 127] += 1
                 return row, size, True
-        self.requests[key & 127] += 1
+        self.counts[key & 127] += 1
         slot = Later()
         self.slots.append(slot)
         self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot)
