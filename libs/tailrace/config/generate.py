@@ -1,4 +1,7 @@
-"""Writes values.pyi and topic_values.py from the table: `python -m tailrace.config.generate [--check]`."""
+"""Writes values.pyi, topic_values.py and, in a checkout, docs/configuration.md from the table.
+
+`python -m tailrace.config.generate [--check]`; the gate checks that all are current.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tailrace.config.definition import ConfigDef, Type
+from tailrace.config.definition import ConfigDef, Dynamic, Scope, Type
 from tailrace.config.definitions import DEFINITIONS, TOPIC_DEFINITIONS
 
 _PYTHON = {
@@ -57,22 +60,64 @@ class TopicValues:
 {attributes(TOPIC_DEFINITIONS.values())}'''
 
 
+_PAGE = """# Configuration
+
+<!-- Written by `python -m tailrace.config.generate` from libs/tailrace/config/definitions; do not edit. -->
+
+A key is looked up on the command line (`--set KEY=VALUE`), then in the environment, then in the file (`--config FILE`,
+in the syntax of Kafka's `server.properties`), then here. In the environment `min.insync.replicas` is
+`KAFKA_MIN_INSYNC_REPLICAS` and `gateway.port` is `TAILRACE_GATEWAY_PORT`. A value that cannot be is refused in a sentence
+that says which values can; an unknown key is refused on the command line, with the nearest name, and warned about
+elsewhere.
+
+Keys marked with * can be changed while the cluster runs, for all brokers or for one, with `kafka-configs.sh` or any
+client; topic keys always can. Every other key of Kafka 4.3.1 is accepted and described too, and has no effect yet:
+[compatibility.md](compatibility.md) lists them, and the log says so when one is set.
+"""
+
+
+def page() -> str:
+    """The keys that have an effect, for users."""
+    honoured = [definition for definition in DEFINITIONS.values() if definition.honoured]
+    ours = [definition for definition in honoured if definition.scope is Scope.OURS]
+    kafkas = [definition for definition in honoured if definition.scope is not Scope.OURS]
+    topics = [definition for definition in TOPIC_DEFINITIONS.values() if definition.honoured]
+    parts = [_PAGE]
+    for title, rows in (("Tailrace's own keys", ours), ("Kafka's broker keys", kafkas), ("Topic keys", topics)):
+        parts.append(f"\n## {title}\n\n| key | default | allowed | |\n|---|---|---|---|\n")
+        parts += [_row(definition) for definition in sorted(rows, key=lambda row: row.name)]
+    return "".join(parts)
+
+
+def _row(definition: ConfigDef) -> str:
+    # Others are dynamic in Kafka; here only what topics inherit is read again while running.
+    inherited = any(
+        synonym.name == definition.name for topic in TOPIC_DEFINITIONS.values() for synonym in topic.synonyms
+    )
+    mark = "*" if inherited and definition.scope is Scope.BROKER and definition.dynamic is not Dynamic.READ_ONLY else ""
+    default = f"`{definition.text(definition.default)}`" if definition.default not in (None, ()) else ""
+    return f"| `{definition.name}`{mark} | {default} | {definition.allowed} | {definition.doc} |\n"
+
+
+def targets() -> list[tuple[Path, str]]:
+    """What is written where."""
+    here = Path(__file__).parent
+    written = [(here / "values.pyi", values_stub()), (here / "topic_values.py", topic_values())]
+    docs = here.parents[2] / "docs"
+    return [*written, (docs / "configuration.md", page())] if docs.is_dir() else written
+
+
 def main(arguments: list[str]) -> int:
     """Writes what is out of date; with --check only says so and returns 1."""
-    here = Path(__file__).parent
-    outdated = []
-    for name, text in (("values.pyi", values_stub()), ("topic_values.py", topic_values())):
-        path = here / name
-        if not path.exists() or path.read_text() != text:
-            outdated.append(name)
-            if "--check" not in arguments:
-                path.write_text(text)
-    if outdated and "--check" in arguments:
-        sys.stderr.write(
-            f"{' and '.join(outdated)} in tailrace/config are out of date: run python -m tailrace.config.generate.\n"
-        )
-        return 1
-    return 0
+    outdated = [(path, text) for path, text in targets() if not path.exists() or path.read_text() != text]
+    if "--check" not in arguments:
+        for path, text in outdated:
+            path.write_text(text)
+        return 0
+    if outdated:
+        names = " and ".join(path.name for path, _ in outdated)
+        sys.stderr.write(f"Out of date: {names}. Run python -m tailrace.config.generate.\n")
+    return 1 if outdated else 0
 
 
 if __name__ == "__main__":

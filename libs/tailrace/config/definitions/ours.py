@@ -15,7 +15,14 @@ ROWS = (
         None,
         "SQLAlchemy URL of the metadata log; where unset, SQLite in data.dir/metadata.db.",
     ),
-    ours("quota.url", STRING, None, None, "Where quota services share their state; where unset, in memory."),
+    ours(
+        "quota.url",
+        STRING,
+        None,
+        None,
+        "Where quota services share their state; only unset, in memory, is possible yet.",
+        honoured=False,
+    ),
     ours(
         "gateway.advertise",
         STRING,
