@@ -25,6 +25,7 @@ from tailrace_coordinator.deadlines import Every
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.metrics import CoordinatorMetrics
+from tailrace_coordinator.partition_log import Leaders
 from tailrace_coordinator.reports import Reports
 
 _LEAVE_TIMEOUT_MS = 1000
@@ -50,6 +51,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
     """Yields once the listener is bound; `ready` follows when a controller has taken the registration in."""
     clock, log = environment.clock, environment.log
     metrics = CoordinatorMetrics(environment.registry)
+    leaders = Leaders(config.node_id, config.offsets_commit_timeout_ms)
     coordinator = Coordinator(
         config.node_id,
         group_config(config),
@@ -58,7 +60,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         log=log,
         boot_id=environment.boot_id,
         metrics=metrics,
-        append_timeout_ms=config.offsets_commit_timeout_ms,
+        logs=leaders.log,
     )
     metrics.machines = coordinator.machines
     service = Service(coordinator, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes)
@@ -71,6 +73,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})
         registration = _registration(config, environment, follower, server, coordinator)
         stack.callback(_follow(opened, registration, clock).cancel)
+        stack.push_async_callback(leaders.close)
         stack.push_async_callback(coordinator.close)
         expiry = Every(clock, config.offsets_retention_check_interval_ms, coordinator.expire_offsets)
         stack.callback(expiry.cancel)

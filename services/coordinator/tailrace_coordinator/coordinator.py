@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,15 +14,14 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
-from tailrace.net.client import Client
 from tailrace.net.endpoints import address_of
 from tailrace.state import partition_for
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
 from tailrace_coordinator.metrics import CoordinatorMetrics
-from tailrace_coordinator.owned_shard import Decide, OwnedShard
-from tailrace_coordinator.partition_log import CLIENT_ID, PartitionLog, Place
+from tailrace_coordinator.owned_shard import Decide, Log, OwnedShard
+from tailrace_coordinator.partition_log import Place
 
 ROLE = "coordinator"
 TOPIC = "__consumer_offsets"
@@ -49,7 +48,7 @@ class Coordinator:
         log: Any,
         boot_id: str,
         metrics: CoordinatorMetrics,
-        append_timeout_ms: int,
+        logs: Callable[[Address, Place], Log],
     ) -> None:
         self.coordinator_id = coordinator_id
         self.config = group_config
@@ -61,9 +60,8 @@ class Coordinator:
         self._random = random
         self._logger = log
         self._boot_id = boot_id
-        self._append_timeout_ms = append_timeout_ms
+        self._logs = logs
         self._shards: dict[int, _Running] = {}
-        self._clients: dict[Address, Client] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     def new_member_uuid(self) -> str:
@@ -102,13 +100,11 @@ class Coordinator:
             running.shard.expire_offsets()
 
     async def close(self) -> None:
-        """Ends all shards and connections."""
+        """Ends all shards."""
         for partition in list(self._shards):
             self._end(partition)
         await asyncio.gather(*self._ending, return_exceptions=True)
         self.deadlines.close()
-        for client in self._clients.values():
-            await client.close()
 
     def _forget_deleted(self, old: MetadataImage, new: MetadataImage) -> None:
         if old.topic_names is new.topic_names:
@@ -146,12 +142,9 @@ class Coordinator:
                 yield index, (place, address)
 
     def _begin(self, place: Place, address: Address) -> None:
-        client = self._clients.get(address)
-        if client is None:
-            client = self._clients[address] = Client(address, CLIENT_ID)
         shard = OwnedShard(
             place,
-            PartitionLog(client, place, self.coordinator_id, self._append_timeout_ms),
+            self._logs(address, place),
             config=self.config,
             clock=self._clock,
             deadlines=self.deadlines,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
@@ -107,6 +108,26 @@ class PartitionLog:
         result = answer.responses[0].partition_responses[0]
         _check(result.error_code)
         return int(result.base_offset)
+
+
+class Leaders:
+    """Connections to the brokers that lead partitions; one to each address, shared by its shards."""
+
+    def __init__(self, coordinator_id: int, timeout_ms: int) -> None:
+        self._coordinator_id = coordinator_id
+        self._timeout_ms = timeout_ms
+        self._clients: dict[Address, Client] = {}
+
+    def log(self, address: Address, place: Place) -> PartitionLog:
+        """Returns a partition's log at the leader that listens there."""
+        client = self._clients.get(address)
+        if client is None:
+            client = self._clients[address] = Client(address, CLIENT_ID)
+        return PartitionLog(client, place, self._coordinator_id, self._timeout_ms)
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
 
 
 def _check(error_code: int) -> None:

@@ -1,0 +1,155 @@
+"""A coordinator on partitions in memory: the real shell and handlers, no broker, time by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+from uuid import UUID
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from tailrace.clock import ManualClock
+from tailrace.errors import ApiError
+from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
+from tailrace.metadata.records import Endpoint
+from tailrace.net.address import Address
+from tailrace.net.context import Context, Identity
+from tailrace.records.record import Record, build
+from tailrace.state import KeyValue
+from tailrace_coordinator.coordinator import TOPIC, Coordinator
+from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.handlers import HANDLERS
+from tailrace_coordinator.metrics import CoordinatorMetrics
+from tailrace_coordinator.partition_log import Barrier, Place
+
+OFFSETS_ID, TOPIC_ID = UUID(int=1), UUID(int=2)
+INCARNATION = UUID(int=3)
+LOGGER: Any = structlog.wrap_logger(structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(50))
+
+
+class MemoryLog:
+    """One partition that survives its readers; fails on demand."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[bool, KeyValue]] = []  # (is a barrier, record)
+        self.epochs: list[int] = []
+        self.appends: list[int] = []  # records in each
+        self.failures: list[Exception] = []  # raised by the next calls, in order
+        self.gate: asyncio.Event = asyncio.Event()  # barriers and appends wait for it
+        self.gate.set()
+        self.appending = asyncio.Event()
+
+    def at(self, place: Place) -> PlacedLog:
+        return PlacedLog(self, place)
+
+    def fail(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+class PlacedLog:
+    """What one loading of a shard sees of it."""
+
+    def __init__(self, log: MemoryLog, place: Place) -> None:
+        self.log = log
+        self.place = place
+
+    async def fence(self) -> Barrier:
+        await self.log.gate.wait()
+        self.log.fail()
+        self.log.epochs.append(self.place.shard_epoch)
+        self.log.entries.append((True, (b"barrier", None)))
+        return Barrier(len(self.log.entries) - 1, 0, 0)
+
+    async def read(self, offset: int) -> bytes:
+        self.log.fail()
+        return b"".join(
+            build([Record(timestamp=0, key=key, value=value)], base_offset=number, control=is_barrier)
+            for number, (is_barrier, (key, value)) in list(enumerate(self.log.entries))[offset:]
+        )
+
+    async def append(self, records: tuple[KeyValue, ...], base_offset: int, now_ms: int) -> int:
+        self.log.appending.set()
+        await self.log.gate.wait()
+        self.log.fail()
+        assert base_offset == len(self.log.entries)
+        self.log.appends.append(len(records))
+        self.log.entries += [(False, record) for record in records]
+        return base_offset
+
+
+def image(*, owner: int = 0, shard_epoch: int = 1, leader: int = 0, leader_epoch: int = 0) -> MetadataImage:
+    """One partition of __consumer_offsets, topic `t` with two partitions, coordinator 0, broker 0."""
+
+    def partition(leads: int) -> PartitionImage:
+        return PartitionImage((0,), (0,), leads, leader_epoch, 0)
+
+    offsets = TopicImage(TOPIC, OFFSETS_ID, (partition(leader),))
+    topic = TopicImage("t", TOPIC_ID, (partition(0), partition(0)))
+    return MetadataImage(
+        offset=10,
+        topics={TOPIC: offsets, "t": topic},
+        topic_names={OFFSETS_ID: TOPIC, TOPIC_ID: "t"},
+        brokers={0: BrokerImage(0, 1, UUID(int=9), (Endpoint("INTERNAL", "127.0.0.1", 1),), fenced=False)},
+        services={("coordinator", 0): ServiceImage("coordinator", 0, 5, INCARNATION)},
+        shards={(TOPIC, 0): ShardImage(TOPIC, 0, owner, shard_epoch)},
+    )
+
+
+class Stage:
+    """The coordinator, its partition, and requests as a client of it would send them."""
+
+    def __init__(self, config: GroupConfig | None = None) -> None:
+        self.clock = ManualClock()
+        self.log = MemoryLog()
+        self.metrics = CoordinatorMetrics(CollectorRegistry())
+        self.coordinator = Coordinator(
+            0,
+            config or GroupConfig(group_initial_rebalance_delay_ms=0),
+            clock=self.clock,
+            random=random.Random(1),
+            log=LOGGER,
+            boot_id="boot",
+            metrics=self.metrics,
+            logs=self._log_at,
+        )
+        self.metrics.machines = self.coordinator.machines
+        self.coordinator.incarnation_id = INCARNATION
+        self.image = MetadataImage()
+
+    def _log_at(self, address: Address, place: Place) -> PlacedLog:
+        return self.log.at(place)
+
+    async def become(self, new: MetadataImage) -> None:
+        """Shows an image and lets loading shards load."""
+        old, self.image = self.image, new
+        self.coordinator.on_image(old, new)
+        await settle()
+
+    async def ask(self, request: Any, version: int) -> Any:
+        """The handler's answer; an ApiError's code where it refuses."""
+        context = Context(request.API_KEY, version, 1, "client", _Connected())
+        try:
+            return await HANDLERS[request.API_KEY](request, context, self.coordinator)
+        except ApiError as refused:
+            return refused.code
+
+
+class _Connected:
+    identity = Identity(client_host="127.0.0.1", listener="INTERNAL")
+
+    def close(self) -> None:
+        raise AssertionError("no handler closes connections")
+
+
+class _Yield:
+    def __await__(self) -> Any:
+        yield
+
+
+async def settle() -> None:
+    """Lets every task run until it waits for time or for the test."""
+    for _ in range(20):
+        await _Yield()

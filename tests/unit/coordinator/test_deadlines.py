@@ -1,0 +1,84 @@
+"""One heap for every timer of the role."""
+
+from collections.abc import Hashable
+
+from tailrace.clock import ManualClock
+from tailrace_coordinator.deadlines import Deadlines, Every
+
+
+def test_deadlines_fire_once_in_order() -> None:
+    clock, fired = ManualClock(), list[Hashable]()
+    deadlines = Deadlines(clock)
+    deadlines.schedule(fired.append, "b", 20)
+    deadlines.schedule(fired.append, "a", 10)
+    clock.advance(9)
+    assert fired == []
+    clock.advance(100)
+    assert fired == ["a", "b"]
+    assert len(deadlines) == 0
+
+
+def test_a_deadline_moves_later_and_earlier() -> None:
+    clock, fired = ManualClock(), list[Hashable]()
+    deadlines = Deadlines(clock)
+    deadlines.schedule(fired.append, "later", 10)
+    deadlines.schedule(fired.append, "later", 30)
+    deadlines.schedule(fired.append, "earlier", 50)
+    deadlines.schedule(fired.append, "earlier", 20)
+    clock.advance(25)
+    assert fired == ["earlier"]
+    clock.advance(5)
+    assert fired == ["earlier", "later"]
+    clock.advance(100)
+    assert fired == ["earlier", "later"]
+
+
+def test_a_heartbeat_a_second_keeps_one_entry() -> None:
+    clock, fired = ManualClock(), list[Hashable]()
+    deadlines = Deadlines(clock)
+    for _ in range(100):
+        deadlines.schedule(fired.append, "session", 10_000)
+        clock.advance(1_000)
+        assert len(deadlines._heap) == 1
+    clock.advance(9_000)
+    assert fired == ["session"]
+
+
+def test_cancelled_and_forgotten_deadlines_do_not_fire() -> None:
+    clock, one, other = ManualClock(), list[Hashable](), list[Hashable]()
+    deadlines = Deadlines(clock)
+    mine, theirs = one.append, other.append
+    deadlines.schedule(mine, "cancelled", 10)
+    deadlines.schedule(mine, "kept", 10)
+    deadlines.schedule(theirs, "forgotten", 10)
+    deadlines.cancel(mine, "cancelled")
+    deadlines.cancel(mine, "never set")
+    deadlines.forget(theirs)
+    clock.advance(20)
+    assert (one, other) == (["kept"], [])
+    deadlines.schedule(mine, "after close", 10)
+    deadlines.close()
+    clock.advance(20)
+    assert one == ["kept"]
+
+
+def test_a_callback_may_set_its_deadline_anew() -> None:
+    clock, fired = ManualClock(), list[float]()
+    deadlines = Deadlines(clock)
+
+    def again(key: Hashable) -> None:
+        fired.append(clock.monotonic_ms())
+        deadlines.schedule(again, key, 10)
+
+    deadlines.schedule(again, "k", 10)
+    clock.advance(35)
+    assert fired == [10, 20, 30]
+
+
+def test_every_repeats_until_cancelled() -> None:
+    clock, fired = ManualClock(), list[float]()
+    every = Every(clock, 100, lambda: fired.append(clock.monotonic_ms()))
+    clock.advance(250)
+    every.cancel()
+    clock.advance(250)
+    assert fired == [100, 200]

@@ -1,0 +1,266 @@
+"""The shell around the groups: who owns a shard, what loading and doubt mean for those who ask."""
+
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from support.coordinator import OFFSETS_ID, TOPIC_ID, Stage, image, settle
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import ShardImage
+from tailrace.net.client import Disconnected
+from tailrace.wire.messages import (
+    HeartbeatRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from tailrace_coordinator.coordinator import TOPIC
+from tailrace_coordinator.groups.records import OffsetCommitted, encode
+from tailrace_coordinator.reports import Reports
+
+_TOPIC = OffsetCommitRequest.OffsetCommitRequestTopic
+
+
+def commit(offset: int, group_id: str = "g", partition: int = 0) -> OffsetCommitRequest:
+    row = _TOPIC.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+    return OffsetCommitRequest(group_id=group_id, topics=[_TOPIC(name="t", partitions=[row])])
+
+
+def fetch(group_id: str = "g") -> OffsetFetchRequest:
+    return OffsetFetchRequest(group_id=group_id, topics=None)
+
+
+async def committed(stage: Stage) -> list[int]:
+    answer = await stage.ask(fetch(), 7)
+    return [partition.committed_offset for topic in answer.topics for partition in topic.partitions]
+
+
+async def ok(stage: Stage, offset: int) -> None:
+    answer = await stage.ask(commit(offset), 9)
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
+async def test_nobody_answers_for_a_shard_it_does_not_own() -> None:
+    stage = Stage()
+    answer = await stage.ask(commit(1), 9)  # no image, so no topic t either
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await stage.become(image(owner=1))
+    assert await stage.ask(fetch(), 7) is ErrorCode.NOT_COORDINATOR
+    await stage.become(image(leader=-1))
+    assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await stage.coordinator.close()
+
+
+async def test_an_owner_fences_reads_and_serves() -> None:
+    stage = Stage()
+    stage.log.entries.append((False, encode(OffsetCommitted("g", "t", 0, 42, commit_timestamp_ms=1))))
+    await stage.become(image(shard_epoch=3))
+    assert await committed(stage) == [42]
+    assert stage.log.epochs == [3]
+    await stage.coordinator.close()
+
+
+async def test_another_life_of_the_same_id_owns_nothing() -> None:
+    stage = Stage()
+    stage.coordinator.incarnation_id = UUID(int=77)
+    await stage.become(image())
+    assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.log.epochs == []
+
+
+async def test_while_a_shard_loads_heartbeats_are_welcome_and_the_rest_must_wait() -> None:
+    stage = Stage()
+    stage.log.gate.clear()
+    await stage.become(image())
+    assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert await stage.ask(ListGroupsRequest(), 4) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    assert (await stage.ask(beat, 4)).error_code == 0
+    stage.log.gate.set()
+    await settle()
+    assert await stage.ask(beat, 4) is ErrorCode.UNKNOWN_MEMBER_ID
+    await stage.coordinator.close()
+
+
+async def test_a_new_leader_or_epoch_fences_and_reads_again() -> None:
+    stage = Stage()
+    await stage.become(image())
+    await ok(stage, 5)
+    await stage.become(image())
+    assert stage.log.epochs == [1]  # nothing changed
+    await stage.become(image(leader_epoch=1))
+    await stage.become(image(leader_epoch=1, shard_epoch=2))
+    assert stage.log.epochs == [1, 1, 2]
+    assert await committed(stage) == [5]
+    await stage.become(image(owner=1, shard_epoch=3))
+    assert await stage.ask(fetch(), 7) is ErrorCode.NOT_COORDINATOR
+    await stage.coordinator.close()
+
+
+async def test_commits_that_arrive_during_an_append_go_out_together() -> None:
+    stage = Stage()
+    await stage.become(image())
+    stage.log.gate.clear()
+    asking = [asyncio.ensure_future(ok(stage, 1))]
+    await stage.log.appending.wait()
+    asking += [asyncio.ensure_future(ok(stage, offset)) for offset in (2, 3, 4)]
+    await settle()
+    assert not any(each.done() for each in asking)
+    stage.log.gate.set()
+    await asyncio.gather(*asking)
+    assert stage.log.appends == [1, 3]
+    await stage.coordinator.close()
+
+
+@pytest.mark.parametrize(
+    ("failure", "meanwhile"),
+    [
+        (ApiError(ErrorCode.NOT_COORDINATOR), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (Disconnected("gone"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (TimeoutError(), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+async def test_on_doubt_the_shard_is_dropped_and_read_again(failure: Exception, meanwhile: ErrorCode) -> None:
+    stage = Stage()
+    await stage.become(image())
+    await ok(stage, 1)
+    stage.log.failures = [failure]
+    assert await stage.ask(commit(2), 9) is ErrorCode.NOT_COORDINATOR
+    assert await stage.ask(fetch(), 7) is meanwhile
+    stage.clock.advance(2_000)
+    await settle()
+    assert await committed(stage) == [1]
+    await ok(stage, 3)
+    await stage.coordinator.close()
+
+
+async def test_a_leader_that_is_away_is_asked_again_until_it_answers() -> None:
+    stage = Stage()
+    stage.log.failures = [Disconnected("gone")] * 3
+    await stage.become(image())
+    for _ in range(3):
+        assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        stage.clock.advance(2_000)
+        await settle()
+    assert await committed(stage) == []
+    await stage.coordinator.close()
+
+
+async def test_a_bug_in_a_decision_costs_the_shard_and_not_the_service() -> None:
+    stage = Stage()
+    await stage.become(image())
+    await ok(stage, 1)
+
+    def bug(*_: object) -> object:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await stage.coordinator.ask("g", bug)  # type: ignore[arg-type]
+    assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await settle()
+    stage.clock.advance(2_000)
+    await settle()
+    assert await committed(stage) == [1]
+    await stage.coordinator.close()
+
+
+async def test_a_damaged_record_keeps_no_other_group_away() -> None:
+    stage = Stage()
+    key, _ = encode(OffsetCommitted("g", "t", 1, 1))
+    stage.log.entries.append((False, (key, b"\0\x09garbage")))
+    stage.log.entries.append((False, encode(OffsetCommitted("g", "t", 0, 42))))
+    await stage.become(image())
+    assert await committed(stage) == [42]
+    await stage.coordinator.close()
+
+
+async def test_an_asker_that_hangs_up_is_forgotten() -> None:
+    stage = Stage()
+    await stage.become(image())
+    stage.log.gate.clear()
+    asking = asyncio.ensure_future(stage.ask(commit(1), 9))
+    await stage.log.appending.wait()
+    asking.cancel()
+    stage.log.gate.set()
+    await settle()
+    assert await committed(stage) == [1]
+    await stage.coordinator.close()
+
+
+async def test_offsets_of_a_deleted_topic_go_with_it_and_those_of_its_successor_stay() -> None:
+    stage = Stage()
+    await stage.become(image())
+    await ok(stage, 1)
+    without = replace(image(), topics={TOPIC: image().topics[TOPIC]}, topic_names={OFFSETS_ID: TOPIC})
+    await stage.become(without)
+    await stage.become(image())
+    assert await committed(stage) == []
+    await ok(stage, 2)
+    renamed = replace(image().topics["t"], topic_id=UUID(int=99))
+    await stage.become(
+        replace(
+            image(),
+            topics={TOPIC: image().topics[TOPIC], "t": renamed},
+            topic_names={OFFSETS_ID: TOPIC, UUID(int=99): "t"},
+        )
+    )
+    assert TOPIC_ID not in stage.image.topic_names
+    await ok(stage, 7)
+    assert await committed(stage) == [7]
+    await stage.coordinator.close()
+
+
+async def test_an_offset_of_a_topic_that_was_created_anew_is_not_shown() -> None:
+    stage = Stage()
+    stage.log.entries.append((False, encode(OffsetCommitted("g", "t", 0, 42, topic_id=UUID(int=55)))))
+    await stage.become(image())
+    assert await committed(stage) == []
+    await stage.coordinator.close()
+
+
+async def test_metrics_speak_kafkas_words() -> None:
+    stage = Stage()
+    await stage.become(image())
+    await ok(stage, 1)
+    samples = {
+        (sample.name, sample.labels.get("state")): sample.value
+        for family in stage.metrics.collect()
+        for sample in family.samples
+    }
+    assert samples["tailrace_group_count", "Empty"] == 1
+    assert samples["tailrace_num_partitions", None] == 1
+    assert samples["tailrace_offset_commit_count_total", None] == 1
+    assert samples["tailrace_offset_count", None] == 1
+    await stage.coordinator.close()
+
+
+async def test_groups_and_offsets_are_reported_when_they_changed_and_once_a_minute() -> None:
+    stage = Stage()
+    await stage.become(image())
+    reports = Reports(stage.clock, stage.coordinator.machines)
+    await ok(stage, 8)
+    first = dict(reports())
+    assert b'"group_id": "g", "state": "Empty", "type": "classic", "members": 0' in first["groups"]
+    assert b'"topic": "t", "partition": 0, "committed_offset": 8' in first["group_offsets"]
+    assert reports() == []
+    stage.clock.advance(6_000)
+    assert reports() == []
+    await ok(stage, 9)
+    stage.clock.advance(6_000)
+    assert b'"committed_offset": 9' in dict(reports())["group_offsets"]
+    stage.clock.advance(60_000)
+    assert reports()
+    await stage.coordinator.close()
+
+
+async def test_a_shard_nobody_leads_is_left_until_somebody_does() -> None:
+    stage = Stage()
+    await stage.become(image(leader=-1))
+    assert stage.log.epochs == []
+    await stage.become(replace(image(), shards={(TOPIC, 0): ShardImage(TOPIC, 0, 0, 4)}))
+    assert stage.log.epochs == [4]
+    await stage.coordinator.close()
