@@ -66,9 +66,9 @@ _PAGE = """# Configuration
 
 A key is looked up on the command line (`--set KEY=VALUE`), then in the environment, then in the file (`--config FILE`,
 in the syntax of Kafka's `server.properties`), then here. In the environment `min.insync.replicas` is
-`KAFKA_MIN_INSYNC_REPLICAS` and `gateway.port` is `TAILRACE_GATEWAY_PORT`. A value that cannot be is refused in a sentence
-that says which values can; an unknown key is refused on the command line, with the nearest name, and warned about
-elsewhere.
+`KAFKA_MIN_INSYNC_REPLICAS` and `gateway.port` is `TAILRACE_GATEWAY_PORT`. A value that cannot be is refused in a
+sentence that says which values can; an unknown key is refused on the command line, with the nearest name, and warned
+about elsewhere.
 
 Keys marked with * can be changed while the cluster runs, for all brokers or for one, with `kafka-configs.sh` or any
 client; topic keys always can. Every other key of Kafka 4.3.1 is accepted and described too, and has no effect yet:
