@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,7 @@ class Service:
 
 async def run_service(service: Service, stop: asyncio.Event, *, freeze: bool = False) -> None:
     """Serves health, opens the role, reports, and closes all in reverse order once `stop` is set."""
+    _allow_open_files()
     environment = environment_for(service)
     opened: Opened | None = None
     pages = http.Pages(
@@ -68,6 +71,14 @@ async def run_service(service: Service, stop: asyncio.Event, *, freeze: bool = F
             environment.log.info("stopping")
     finally:
         server.close()
+
+
+def _allow_open_files() -> None:
+    """Raises the soft limit to the hard one: Debian's default of 1,024 is fewer than the connections we must hold."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def environment_for(service: Service) -> Environment:
