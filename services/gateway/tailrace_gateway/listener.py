@@ -21,6 +21,7 @@ from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.routes import PREAMBLE_ONLY
 
 _BACKLOG = 1024
+_REST_MS = 200.0
 _ACCEPTS = 64  # connections taken per wake-up, so that a storm of them does not starve the relays
 
 
@@ -138,10 +139,21 @@ class Listener:
                 sock, peer = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # out of file descriptors: those waiting stay in the backlog
+            except OSError as error:  # out of file descriptors: those waiting stay in the backlog for a while
                 self.gateway.log.error("cannot accept", node=node_id, why=os.strerror(error.errno or 0))
+                self._rest(listening, node_id)
                 return
             self._accepted(sock, peer, node_id)
+
+    def _rest(self, listening: socket.socket, node_id: int) -> None:
+        """Looks away from a socket that cannot be served now; it would wake the loop again and again."""
+        self._loop.remove_reader(listening.fileno())
+
+        def again() -> None:
+            if listening.fileno() >= 0:
+                self._loop.add_reader(listening.fileno(), self._accept, listening, node_id)
+
+        self.gateway.clock.call_later(_REST_MS, again)
 
     def _accepted(self, sock: socket.socket, peer: Any, node_id: int) -> None:
         gateway = self.gateway
