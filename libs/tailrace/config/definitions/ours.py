@@ -63,7 +63,7 @@ ROWS = (
         between(50, 10_000),
         "Life of a quota lease; gateways renew at half of it.",
     ),
-    ours("quota.max.entries", INT, 10_000, at_least(1), "Client ids whose rates a gateway or quota service keeps."),
+    ours("quota.max.entries", INT, 2000, at_least(1), "Client ids whose rates a gateway or quota service keeps."),
     ours(
         "quota.max.throttle.ms",
         INT,
