@@ -34,6 +34,8 @@ from tailrace.records.batch import (
     validate,
 )
 
+__all__ = ["Appended", "Log"]
+
 _MAX_PLACES: Final = 64
 _PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 

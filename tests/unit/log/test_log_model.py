@@ -40,8 +40,7 @@ class LogAgainstAList(RuleBasedStateMachine):
     def truncate(self, share: float) -> None:
         offset = int(share * self.log.log_end_offset)
         self.log.truncate_to(offset)
-        while sum(map(len, self.batches)) > offset:
-            self.batches.pop()
+        self.lose_down_to(offset)
         self.epoch += 1
 
     @rule(share=st.floats(0, 1))
@@ -69,10 +68,15 @@ class LogAgainstAList(RuleBasedStateMachine):
         last = self.filesystem.content(join(DIRECTORY, file_name(self.log.segment_base_offsets[-1], ".log")))
         del last[max(0, len(last) - count) :]
         self.log = open_log(self.filesystem, SETTINGS, log_start_offset=self.log.log_start_offset)
-        while sum(map(len, self.batches)) > self.log.log_end_offset:
+        self.lose_down_to(self.log.log_end_offset)
+
+    def lose_down_to(self, offset: int) -> None:
+        while sum(map(len, self.batches)) > offset:
             self.batches.pop()
-        # Torn below its start the log begins anew there; what is missing was deleted anyway.
-        self.batches.append([(0, b"")] * (self.log.log_end_offset - sum(map(len, self.batches))))
+        # Cut below its start the log begins anew at the offset asked for; what is missing was deleted anyway.
+        missing = self.log.log_end_offset - sum(map(len, self.batches))
+        assert not missing or self.log.log_start_offset == self.log.log_end_offset
+        self.batches.append([(0, b"")] * missing)
 
     @invariant()
     def the_log_holds_the_list(self) -> None:
