@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Coroutine
 from typing import Any
 from uuid import UUID
 
@@ -80,18 +81,19 @@ class PlacedLog:
         return base_offset
 
 
-def image(*, owner: int = 0, shard_epoch: int = 1, leader: int = 0, leader_epoch: int = 0) -> MetadataImage:
-    """One partition of __consumer_offsets, topic `t` with two partitions, coordinator 0, broker 0."""
+def image(
+    *, owner: int = 0, shard_epoch: int = 1, leader: int = 0, leader_epoch: int = 0, topic: str = "t"
+) -> MetadataImage:
+    """One partition of __consumer_offsets, a topic of one partition, coordinator 0, broker 0."""
 
     def partition(leads: int) -> PartitionImage:
         return PartitionImage((0,), (0,), leads, leader_epoch, 0)
 
     offsets = TopicImage(TOPIC, OFFSETS_ID, (partition(leader),))
-    topic = TopicImage("t", TOPIC_ID, (partition(0), partition(0)))
     return MetadataImage(
         offset=10,
-        topics={TOPIC: offsets, "t": topic},
-        topic_names={OFFSETS_ID: TOPIC, TOPIC_ID: "t"},
+        topics={TOPIC: offsets, topic: TopicImage(topic, TOPIC_ID, (partition(0),))},
+        topic_names={OFFSETS_ID: TOPIC, TOPIC_ID: topic},
         brokers={0: BrokerImage(0, 1, UUID(int=9), (Endpoint("INTERNAL", "127.0.0.1", 1),), fenced=False)},
         services={("coordinator", 0): ServiceImage("coordinator", 0, 5, INCARNATION)},
         shards={(TOPIC, 0): ShardImage(TOPIC, 0, owner, shard_epoch)},
@@ -128,13 +130,22 @@ class Stage:
         self.coordinator.on_image(old, new)
         await settle()
 
-    async def ask(self, request: Any, version: int) -> Any:
+    async def ask(self, request: Any, version: int, client_id: str = "client") -> Any:
         """The handler's answer; an ApiError's code where it refuses."""
-        context = Context(request.API_KEY, version, 1, "client", _Connected())
+        context = Context(request.API_KEY, version, 1, client_id, _Connected())
         try:
             return await HANDLERS[request.API_KEY](request, context, self.coordinator)
         except ApiError as refused:
             return refused.code
+
+    async def answered(self, asking: Coroutine[Any, Any, Any]) -> Any:
+        """The same, letting time pass until there is an answer."""
+        task = asyncio.ensure_future(asking)
+        await settle()
+        while not task.done():
+            self.clock.advance(10)
+            await settle()
+        return task.result()
 
 
 class _Connected:
