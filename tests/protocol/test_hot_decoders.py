@@ -16,6 +16,9 @@ from tailrace.wire.fetch import Fetch, PartitionData, decode_fetch, encode_fetch
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
 from tailrace.wire.produce import (
+    Produce,
+    _flexible,
+    _usual,
     decode_produce,
     encode_internal_produce,
     encode_produce_answer,
@@ -59,6 +62,54 @@ def test_produce_decodes_as_the_schema_says(version: int, asked: Any, acks: int,
     assert [t.key for t in ours.topics] == keys
     rows = [[(p.partition, None if p.records is None else bytes(p.records)) for p in t.partitions] for t in ours.topics]
     assert rows == [r for _, r in asked]
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+@settings(max_examples=60, deadline=None)
+@given(name=st.text(max_size=140), index=i32, records=st.none() | st.binary(max_size=400), damage=st.binary(max_size=3))
+def test_the_usual_produce_is_read_the_same_in_one_go(
+    version: int, name: str, index: int, records: bytes | None, damage: bytes
+) -> None:
+    topic = ProduceRequest.TopicProduceData
+    row = topic.PartitionProduceData(index=index, records=records)
+    data = topic(name=name, topic_id=TOPIC_ID, partition_data=[row])
+    body = bytes(body_of(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=7, topic_data=[data]), version))
+    for variant in (body, body[: len(body) - len(damage)] + damage, body + damage, body[: -len(damage) - 1]):
+        view = memoryview(variant)
+        usual = _usual_or_none(version, view)
+        if usual is not None:
+            assert (usual, len(view)) == _flexible(version, view)
+    assert index == decode_produce(version, memoryview(body)).topics[0].partitions[0].partition
+
+
+def _usual_or_none(version: int, view: memoryview) -> Produce | None:
+    try:
+        return _usual(version, view)
+    except (IndexError, codec.Malformed):
+        return None
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+@settings(max_examples=40, deadline=None)
+@given(name=st.text(max_size=200), index=i32, base_offset=i64, time_ms=i64, start=i64)
+def test_the_usual_produce_answer_decodes_as_the_schema_says(
+    version: int, name: str, index: int, base_offset: int, time_ms: int, start: int
+) -> None:
+    key = TOPIC_ID.bytes if version >= 13 else name.encode()
+    frame = encode_produce_answer(version, -9, [(key, [(index, 0, base_offset, time_ms, start)])])
+    assert codec.response_correlation_id(frame[4:]) == -9
+    assert struct.unpack_from(">i", frame) == (len(frame) - 4,)
+    answer: ProduceResponse = codec.decode_response(0, version, codec.response_body(0, version, frame[4:]))
+    (topic,) = answer.responses
+    (row,) = topic.partition_responses
+    assert topic.topic_id == TOPIC_ID if version >= 13 else topic.name == name
+    assert (row.index, row.base_offset, row.log_append_time_ms, row.log_start_offset) == (
+        index,
+        base_offset,
+        time_ms,
+        start,
+    )
+    assert (row.error_code, row.record_errors, row.error_message) == (0, [], None)
 
 
 @pytest.mark.parametrize("version", range(3, 14))
