@@ -46,6 +46,18 @@ DIFFERENCES = (
         "an API that is not built is not advertised",
     ),
     Difference(
+        "client quotas",
+        "per broker; for users, client ids and IP addresses; an idle client may exceed its rate for some 10 s",
+        "over the whole cluster; for client ids only, others get INVALID_REQUEST; an idle client starts at its rate",
+        "one rate for one client, however many brokers there are; users come later",
+    ),
+    Difference(
+        "`log.retention.hours` set in the file, described",
+        "the default's value with source STATIC_BROKER_CONFIG",
+        "the value that was set",
+        "an oddity of Kafka 4.3.1 that helps nobody",
+    ),
+    Difference(
         "a negative array count, a client id of negative length, text that is not UTF-8",
         "read as something harmless",
         "the connection is closed",
