@@ -163,12 +163,15 @@ class Controller:
                 return
 
     async def _load(self) -> None:
+        said = ""
         while True:
             try:
                 loaded = await self._database.run(lambda opened: opened.load(self.node_id))
                 break
             except OutcomeUnknown as failure:
-                self.log.warning("the metadata database cannot be read", error=str(failure))
+                if str(failure) != said:  # once, not at every attempt
+                    said = str(failure)
+                    self.log.warning("the metadata database cannot be used", error=said)
                 await self._backoff.wait()
         self._backoff.reset()
         self.image, self.followed = bootstrap.replay(loaded)

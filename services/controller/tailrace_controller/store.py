@@ -127,6 +127,8 @@ class Store:
         """blocked is called with a sentence, from the thread that waits, while somebody else holds the write lock."""
         self._monotonic_ms = monotonic_ms
         self._path = sqlite_path(url)
+        if url.startswith("postgresql://"):  # the driver we come with, whatever SQLAlchemy's default is
+            url = url.replace("postgresql://", "postgresql+psycopg://", 1)
         self._blocked = blocked
         self._stopping = False
         self._engine = sa.create_engine(url, poolclass=sa.pool.NullPool, **self._options())
@@ -143,7 +145,16 @@ class Store:
         self._stopping = True
 
     def load(self, holder: int) -> Loaded:
-        """Takes the lease with a new epoch and reads the log; creates the schema in an empty database."""
+        """Takes the lease with a new epoch and reads the log; creates the schema in an empty database.
+
+        OutcomeUnknown if the database cannot be reached; StoreError if it is not one this version can use.
+        """
+        try:
+            return self._load(holder)
+        except DBAPIError as failure:  # no connection: transactions translate their own failures
+            raise OutcomeUnknown(str(failure.orig)) from failure
+
+    def _load(self, holder: int) -> Loaded:
         if not sa.inspect(self._connection).has_table("schema_version"):
             self._create()
         with self._transaction() as connection:
@@ -236,7 +247,10 @@ class Store:
     @contextmanager
     def _transaction(self, epoch: int | None = None, expected_offset: int | None = None) -> "Iterator[sa.Connection]":
         """A write transaction; with an epoch it first locks the lease row and checks it there."""
-        connection = self._connection
+        try:
+            connection = self._connection
+        except DBAPIError as failure:
+            raise OutcomeUnknown(str(failure.orig)) from failure
         self._begin(connection)
         try:
             if epoch is not None:

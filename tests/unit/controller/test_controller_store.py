@@ -123,6 +123,25 @@ def test_a_newer_schema_is_refused_in_a_sentence(bench: Bench) -> None:
         bench.open().load(0)
 
 
+@pytest.mark.parametrize(
+    "url", ["sqlite:////no/such/directory/metadata.db", "postgresql://nobody@/none?host=/no/such/directory"]
+)
+def test_a_database_that_cannot_be_reached_may_be_reached_later(url: str) -> None:
+    store = Store(url, Clock(), lambda sentence: None)
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown):
+            store.load(0)
+    with pytest.raises(OutcomeUnknown):
+        store.append(1, rows(0, 1, 1), [])
+    store.close()
+
+
+def test_a_file_that_is_no_database_is_refused(bench: Bench) -> None:
+    bench.path.write_bytes(b"this is not a database, but it is long enough to look like one" * 20)
+    with pytest.raises(OutcomeUnknown, match="not a database"):
+        bench.store.load(0)
+
+
 HOLD_WRITE_LOCK = """
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
