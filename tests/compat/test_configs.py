@@ -4,6 +4,7 @@ Kafka's answers are kept in golden/configs.json (`--targets kafka --rewrite-gold
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def test_every_config_is_described_as_kafka_describes_it(
     golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     if pytestconfig.getoption("--rewrite-golden"):
         assert target.is_kafka
+        assert "TARGET_KAFKA" not in os.environ, "the golden broker is one that this session started"
         golden[kind] = {name: found[name] for name in sorted(found) if name not in OWN}
         rows = (f' "{k}": {{\n' + ",\n".join(lines(v)) + "\n }" for k, v in sorted(golden.items()))
         GOLDEN.write_text("{\n" + ",\n".join(rows) + "\n}\n")

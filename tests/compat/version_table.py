@@ -384,6 +384,10 @@ def describe_producers(stage: Stage, version: int) -> list[Ask]:
     return [ask(stage.topic.name, 0), ask(stage.topic.name, 9), ask(MISSING, 0)]
 
 
+def unregister_broker(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(64, broker_id=77))]
+
+
 def list_config_resources(stage: Stage, version: int) -> list[Ask]:
     return [Ask(build(74, resource_types=[TOPIC]) if version >= 1 else build(74))]
 
@@ -466,6 +470,7 @@ ROWS: dict[int, Row] = {
     49: alter_client_quotas,
     60: describe_cluster,
     61: describe_producers,
+    64: unregister_broker,
     74: list_config_resources,
     75: describe_topic_partitions,
 }

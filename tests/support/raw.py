@@ -29,7 +29,15 @@ def _classes() -> dict[tuple[int, bool], Any]:
     return found
 
 
-CLASSES = _classes()
+class UnregisterBrokerRequest(ApiMessage, load_json="support.schemas"):
+    """KIP-631; kafka-python has none."""
+
+
+class UnregisterBrokerResponse(ApiMessage, load_json="support.schemas"):
+    """KIP-631; kafka-python has none."""
+
+
+CLASSES = _classes() | {(64, True): UnregisterBrokerRequest, (64, False): UnregisterBrokerResponse}
 REQUESTS = {key: cls for (key, is_request), cls in CLASSES.items() if is_request}
 RESPONSES = {key: cls for (key, is_request), cls in CLASSES.items() if not is_request}
 
