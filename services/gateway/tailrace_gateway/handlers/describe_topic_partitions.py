@@ -56,7 +56,13 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTo
 
 def _missing(name: str) -> _Topic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
-    return _Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS, partitions=[])
+    return _Topic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS_BITS,  # Kafka says so of a missing topic, too
+        partitions=[],
+    )
 
 
 def _described(image: MetadataImage, topic: TopicImage, first: int, last: int) -> _Topic:
