@@ -207,6 +207,28 @@ def test_fetch_answers_decode_as_the_schema_says(version: int) -> None:
         assert [(n.node_id, n.host, n.port) for n in answer.node_endpoints] == [(4, "host", 9096)]
 
 
+@pytest.mark.parametrize("version", range(12, 19))
+@settings(max_examples=40, deadline=None)
+@given(name=st.text(max_size=200), row=st.tuples(i32, st.integers(0, 99), i64, i64, i64), size=st.integers(1, 20_000))
+def test_the_usual_fetch_answer_decodes_as_the_schema_says(
+    version: int, name: str, row: tuple[int, int, int, int, int], size: int
+) -> None:
+    key = TOPIC_ID.bytes if version >= 13 else name.encode()
+    records = bytes(size)
+    data = PartitionData(*row, records, None, size % 2 == 0)
+    frame = b"".join(encode_fetch_answer(version, 3, 11, 0, [(key, [data])]))
+    assert struct.unpack_from(">ii", frame) == (len(frame) - 4, 3)
+    answer: FetchResponse = codec.decode_response(1, version, codec.response_body(1, version, frame[4:]))
+    (topic,) = answer.responses
+    (part,) = topic.partitions
+    assert topic.topic_id == TOPIC_ID if version >= 13 else topic.topic == name
+    assert (answer.error_code, answer.session_id, answer.throttle_time_ms) == (0, 11, 0)
+    marks = (part.high_watermark, part.last_stable_offset, part.log_start_offset)
+    assert (part.partition_index, part.error_code, *marks) == row
+    assert part.records == records
+    assert part.aborted_transactions == ([] if data.aborted else None)
+
+
 @settings(max_examples=300, deadline=None)
 @given(noise=st.binary(max_size=200), version=st.integers(3, 13))
 def test_noise_is_malformed_or_decodes_but_never_breaks_produce(noise: bytes, version: int) -> None:

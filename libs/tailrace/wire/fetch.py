@@ -252,6 +252,9 @@ _ROW_V4 = Struct(">ihqqi")
 _ROW_V5 = Struct(">ihqqqi")
 _ROW_V11 = Struct(">ihqqqii")
 _ROW_V12 = Struct(">ihqqqBi")
+_USUAL_HEAD = Struct(">iiBihiB")  # size, correlation id, no tags, no throttle, no error, session, one topic
+_USUAL_TAIL = b"\x00\x00\x00"  # no tags of partition, topic, answer
+_USUAL_BYTES = _USUAL_HEAD.size - 4 + 1 + len(_USUAL_TAIL)
 
 
 def encode_fetch_answer(
@@ -267,6 +270,10 @@ def encode_fetch_answer(
     endpoints is the tag section that ends the body (v16 node endpoints), built by node_endpoints.
     """
     flexible = version >= 12
+    if flexible and len(topics) == 1 and len(topics[0][1]) == 1 and endpoints == b"\x00" and not error_code:
+        key, (row,) = topics[0]
+        if row.records and row.leader is None:
+            return _usual_answer(version, correlation_id, session_id, key, row)
     head = bytearray(b"\x00") if flexible else bytearray()
     head += _ANSWER_HEAD.pack(0, error_code, session_id) if version >= 7 else _I32.pack(0)
     head += _uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics))
@@ -295,6 +302,17 @@ def encode_fetch_answer(
     size += len(head)
     parts[0] = _HEAD.pack(size + 4, correlation_id)
     return parts
+
+
+def _usual_answer(version: int, correlation_id: int, session_id: int, key: bytes, row: PartitionData) -> list[Any]:
+    """Records of one partition, written in one go (v12 and later)."""
+    records = row.records
+    length = len(records)
+    topic = key if version >= 13 else _uvarint(len(key) + 1) + key
+    fields = _ROW_V12.pack(row[0], row[1], row[2], row[3], row[4], row.aborted, -1) + _uvarint(length + 1)
+    size = _USUAL_BYTES + len(topic) + len(fields) + length
+    head = _USUAL_HEAD.pack(size, correlation_id, 0, 0, 0, session_id, 2)
+    return [b"".join((head, topic, b"\x02", fields)), records, _USUAL_TAIL]
 
 
 def _row_head(version: int, row: PartitionData) -> bytes:
