@@ -7,7 +7,6 @@ its own restart. A controller with a lower epoch than one seen before is refused
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net import metadata_cache
 from tailrace.net.address import Address
+from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.metadata_batches import TOPIC, TOPIC_ID, Snapshot, decode_snapshot, replay
@@ -321,18 +321,9 @@ async def open_metadata_follower(
         environment.log,
         environment.data_dir / "metadata-cache" / f"{client_id}.image",
     )
-    following = asyncio.get_running_loop().create_task(follower.run())
-    owner = asyncio.current_task()
-    assert owner is not None
-    # Following ends only by a bug (a subscriber's, say): whoever relies on the image must not go on without it.
-    following.add_done_callback(cancel_owner := lambda ended: ended.cancelled() or owner.cancel())
     try:
-        yield follower
+        # Following ends only by a bug (a subscriber's, say): whoever relies on the image must not go on without it.
+        async with beside(follower.run()):
+            yield follower
     finally:
-        following.remove_done_callback(cancel_owner)
-        following.cancel()
-        try:
-            with contextlib.suppress(asyncio.CancelledError):
-                await following
-        finally:
-            await follower.close()
+        await follower.close()

@@ -1,6 +1,5 @@
 """The controller's one place that builds objects."""
 
-import asyncio
 import contextlib
 import fcntl
 from collections.abc import AsyncIterator, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.address import Address
+from tailrace.net.background import beside
 from tailrace.net.dispatch import Service
 from tailrace.net.server import serve
 from tailrace.runtime.role import Environment, Role
@@ -18,6 +18,7 @@ from tailrace_controller.database import Database
 from tailrace_controller.handlers import HANDLERS
 from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.role import ControllerRole
+from tailrace_controller.stored import StoreError
 from tailrace_controller.watch import Watch
 
 
@@ -37,17 +38,17 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         service = Service(
             role, HANDLERS, INTERNAL_APIS, environment.log, internal=True, on_close=watch.on_connection_lost
         )
-        async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(controller.serve())
-            server = await serve([_internal_address(config, environment)], service)
-            role.addresses["internal"] = str(server.addresses[0])
-            try:
+        server = await serve([_internal_address(config, environment)], service)
+        role.addresses["internal"] = str(server.addresses[0])
+        try:
+            async with beside(controller.serve()):
                 yield role
-            finally:
-                role.close()
-                await server.close()
-                serving.cancel()
-        await database.close()
+        except StoreError as refusal:
+            raise ConfigError(f"The controller cannot start: {refusal}.") from refusal
+        finally:
+            role.close()
+            await server.close()
+            await database.close()
 
 
 def _internal_address(config: Config, environment: Environment) -> Address:

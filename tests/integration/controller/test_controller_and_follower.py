@@ -204,6 +204,16 @@ async def test_a_second_controller_on_the_same_database_is_refused_in_a_sentence
                 raise AssertionError("two controllers")
 
 
+async def test_a_database_of_a_newer_tailrace_is_refused_in_a_sentence(node: Node) -> None:
+    async with node.controller():
+        pass
+    with sqlite3.connect(node.directory / "metadata.db") as user:
+        user.execute("update schema_version set version = 99")
+    with pytest.raises(ConfigError, match="schema version 99, this Tailrace knows 1"):
+        async with node.controller():
+            raise AssertionError("a controller on an unknown schema")
+
+
 # -- liveness ---------------------------------------------------------------------------------------------------------
 
 
