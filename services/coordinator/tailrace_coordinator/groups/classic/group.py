@@ -73,12 +73,14 @@ class ClassicGroup:
         "initial_delay",
         "leader",
         "members",
+        "metadata_size_bytes",
         "new_member_added",
         "pending_members",
         "pending_sync_members",
         "previous_state",
         "protocol_name",
         "protocol_type",
+        "speakers",
         "state",
         "static_members",
         "subscribed_topics",
@@ -93,6 +95,8 @@ class ClassicGroup:
         self.protocol_name: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
+        self.speakers: Counter[str] = Counter()  # members by protocol they speak
+        self.metadata_size_bytes = 0  # of all members, under all protocols
         self.static_members: dict[str, str] = {}
         self.pending_members: set[str] = set()  # were given an id and have not joined with it (KIP-394)
         self.pending_sync_members: dict[str, None] = {}
@@ -129,13 +133,27 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
+        self._count(member, 1)
         self.pending_members.discard(member.member_id)
+
+    def update_protocols(self, member: Member, protocols: Protocols) -> None:
+        """Lets a member say something else of itself."""
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
+
+    def _count(self, member: Member, sign: int) -> None:
+        for name in dict(member.protocols):
+            self.speakers[name] += sign
+        self.metadata_size_bytes += sign * member.metadata_size_bytes
 
     def remove(self, member_id: str) -> None:
         """Forgets a member or a pending one; the oldest other member leads when the leader goes."""
         member = self.members.pop(member_id, None)
-        if member is not None and member.group_instance_id is not None:
-            self.static_members.pop(member.group_instance_id, None)
+        if member is not None:
+            self._count(member, -1)
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending_members.discard(member_id)
@@ -156,8 +174,7 @@ class ClassicGroup:
 
     def candidate_protocols(self) -> frozenset[str]:
         """Returns the protocols every member speaks."""
-        votes = Counter(name for member in self.members.values() for name in dict(member.protocols))
-        return frozenset(name for name, count in votes.items() if count == len(self.members))
+        return frozenset(name for name, count in self.speakers.items() if count == len(self.members))
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether somebody with these protocols could be a member."""
@@ -258,6 +275,10 @@ class ClassicGroup:
                 member = _restored(entry, record)
             member.assignment = entry.assignment
             self.members[entry.member_id] = member
+        self.speakers.clear()
+        self.metadata_size_bytes = 0
+        for member in self.members.values():
+            self._count(member, 1)
         self.static_members = {
             member.group_instance_id: member.member_id
             for member in self.members.values()

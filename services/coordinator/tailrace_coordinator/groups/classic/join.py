@@ -113,9 +113,9 @@ def _has_room(turn: Turn, group: ClassicGroup, join: Join) -> bool:
             has_room = True
     if not has_room:
         return False
-    others = sum(m.metadata_size_bytes for m in group.members.values() if m is not member)
-    mine = sum(len(metadata) for _, metadata in join.protocols)
-    return others + mine <= turn.config.max_group_metadata_bytes
+    before = 0 if member is None else member.metadata_size_bytes
+    after = sum(len(metadata) for _, metadata in join.protocols)
+    return group.metadata_size_bytes - before + after <= turn.config.max_group_metadata_bytes
 
 
 def _join_new(turn: Turn, group: ClassicGroup, join: Join) -> None:
@@ -172,15 +172,15 @@ def _join_known(turn: Turn, group: ClassicGroup, join: Join) -> None:
 
 
 def _update(turn: Turn, group: ClassicGroup, member: Member, join: Join) -> None:
-    _take_over(turn, member, join)
+    _take_over(turn, group, member, join)
     prepare_or_complete(turn, group)
 
 
-def _take_over(turn: Turn, member: Member, join: Join) -> None:
+def _take_over(turn: Turn, group: ClassicGroup, member: Member, join: Join) -> None:
     """Lets the newest JoinGroup speak for the member; one still parked from before will get no other answer."""
     if member.awaiting_join is not None:
         turn.reply(member.awaiting_join, join_refused(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
-    member.protocols = join.protocols
+    group.update_protocols(member, join.protocols)
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
     member.awaiting_join = join.token
@@ -192,7 +192,7 @@ def _replace_static(turn: Turn, group: ClassicGroup, join: Join, old_member_id: 
     fence(turn, group.members[old_member_id])
     turn.cancel(heartbeat_key(group.group_id, old_member_id))
     member = group.replace_static_member(old_member_id, new_member_id)
-    _take_over(turn, member, join)
+    _take_over(turn, group, member, join)
     reschedule_heartbeat(turn, group, member)
     if group.state is GroupState.STABLE:
         if group.select_protocol() != group.protocol_name:
