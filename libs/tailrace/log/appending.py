@@ -20,8 +20,8 @@ from tailrace.records.batch import (
     read_header,
     stamp,
     stamp_log_append_time,
-    validate,
     validate_produced,
+    validate_whole,
 )
 from tailrace.records.record import iterate
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tailrace.log.log import Log
 
 _LEADER_EPOCH_POSITION: Final = 12
+_ANY_TIME: Final = 2**63
 _pack_base_offset = Struct(">q").pack_into
 _pack_leader_epoch = Struct(">i").pack_into
 
@@ -58,6 +59,7 @@ class Limits:
     __slots__ = (
         "compact",
         "log_append_time",
+        "max_batch_bytes",
         "max_message_bytes",
         "segment_bytes",
         "segment_ms",
@@ -69,6 +71,7 @@ class Limits:
         self.segment_bytes = settings.segment_bytes
         self.segment_ms = settings.segment_ms
         self.max_message_bytes = settings.max_message_bytes
+        self.max_batch_bytes = min(settings.segment_bytes, settings.max_message_bytes)
         self.log_append_time = settings.message_timestamp_type == "LogAppendTime"
         self.timestamp_after_max_ms = settings.message_timestamp_after_max_ms
         self.timestamp_before_max_ms = settings.message_timestamp_before_max_ms
@@ -106,12 +109,13 @@ def _refusal(code: ErrorCode, message: str) -> ApiError:
 def append(
     log: Log, batches: Sequence[WritableBytes], leader_epoch: int, now_ms: int, from_client: bool
 ) -> list[Appended]:
-    """As Log.append. Header fields: 0 base offset, 1 length, 6 last offset delta, 9 producer id, 11 sequence."""
-    run = Run(log, leader_epoch)
+    """As Log.append. Header fields: 1 length, 5 attributes, 6 last offset delta, 7, 8 timestamps, 9, 11 producer."""
     limits = log.limits
-    check = validate_produced if from_client else validate
+    check = validate_produced if from_client else validate_whole
+    earliest_ms, latest_ms = now_ms - limits.timestamp_before_max_ms, now_ms + limits.timestamp_after_max_ms
+    run = Run(log, leader_epoch)
     offset = log.log_end_offset
-    free = limits.segment_bytes - log.active.size_bytes
+    free, roll_ms, max_offset = run.room()
     for buffer in batches:
         try:
             if len(buffer) < HEADER_SIZE:
@@ -119,16 +123,23 @@ def append(
             _pack_base_offset(buffer, 0, offset)
             _pack_leader_epoch(buffer, _LEADER_EPOCH_POSITION, leader_epoch)
             header = check(buffer)
-            if from_client:
+            size = header[1] + LOG_OVERHEAD
+            # What most batches of most topics pass; refuse() looks closely, and may find nothing.
+            if from_client and (
+                size > limits.max_batch_bytes
+                or header[8] > latest_ms
+                or header[7] < earliest_ms
+                or header[5] & LOG_APPEND_TIME
+                or limits.compact
+            ):
                 limits.refuse(buffer, header, now_ms)
             if limits.log_append_time:
                 stamp_log_append_time(buffer, 0, now_ms)
                 header = read_header(buffer)
-            size = header[1] + LOG_OVERHEAD
-            if size > free or must_roll(log, header):
+            if size > free or header[8] > roll_ms or offset + header[6] > max_offset:
                 run.write()
                 log.roll()
-                free = limits.segment_bytes - log.active.size_bytes
+                free, roll_ms, max_offset = run.room()
                 if offset != log.log_end_offset:  # the write failed, so its offsets are free again
                     offset = log.log_end_offset
                     stamp(buffer, 0, offset, leader_epoch)
@@ -142,7 +153,6 @@ def append(
         except OSError as error:
             run.results.append(log.storage_refusal(error))
             continue
-        run.indices.append(len(run.results))
         run.buffers.append(buffer)
         run.headers.append(header)
         last_offset = offset + header[6]
@@ -150,25 +160,14 @@ def append(
         run.results.append(tuple.__new__(Appended, (0, offset, last_offset, time_ms, None, ())))
         offset = last_offset + 1
         free -= size
-    if run.buffers:
-        run.write()
+    run.write()
     return run.results
-
-
-def must_roll(log: Log, header: BatchHeader) -> bool:
-    """Whether header's batch cannot go into the active segment for another reason than its size."""
-    active = log.active
-    return active.size_bytes > 0 and (
-        active.full
-        or header[8] - active.first_timestamp > log.limits.segment_ms
-        or header[0] + header[6] - active.base_offset > MAX_RELATIVE_OFFSET
-    )
 
 
 class Run:
     """The batches that go out with the next write; nothing of them is known to the log before it succeeds."""
 
-    __slots__ = ("_leader_epoch", "_log", "_staged", "buffers", "headers", "indices", "results")
+    __slots__ = ("_leader_epoch", "_log", "_staged", "buffers", "headers", "results")
 
     def __init__(self, log: Log, leader_epoch: int) -> None:
         self._log = log
@@ -176,8 +175,16 @@ class Run:
         self._staged: dict[int, ProducerEntry] = {}
         self.buffers: list[WritableBytes] = []
         self.headers: list[BatchHeader] = []
-        self.indices: list[int] = []
         self.results: list[Appended] = []
+
+    def room(self) -> tuple[int, int, int]:
+        """(bytes, newest timestamp, last offset) that the active segment takes before it must roll."""
+        active, limits = self._log.active, self._log.limits
+        max_offset = active.base_offset + MAX_RELATIVE_OFFSET
+        if not active.size_bytes:
+            return limits.segment_bytes, _ANY_TIME, max_offset
+        free = -1 if active.full else limits.segment_bytes - active.size_bytes
+        return free, active.first_timestamp + limits.segment_ms, max_offset
 
     def repeats(self, header: BatchHeader, now_ms: int) -> bool:
         """Whether the batch was appended before, and is answered with that; refusals as producer_state.check."""
@@ -187,9 +194,6 @@ class Run:
         if repeated is None:
             self._staged[producer_id] = producer_state.extended(entry, header, header[0], now_ms)
             return False
-        if producer_id in self._staged:
-            # The first of the two may yet fail to be written, and then takes its duplicate along.
-            self.indices.append(len(self.results))
         time_ms = repeated.timestamp if self._log.limits.log_append_time else -1
         self.results.append(Appended(0, repeated.first_offset, repeated.last_offset, time_ms, None))
         return True
@@ -204,8 +208,9 @@ class Run:
             log.active.append(self.buffers, headers)
         except OSError as error:
             refusal = log.storage_refusal(error)
-            for index in self.indices:
-                self.results[index] = refusal
+            # Everything that was promised from here on, with the duplicates of what is now not written.
+            first = log.log_end_offset
+            self.results = [refusal if answer.base_offset >= first else answer for answer in self.results]
         else:
             if self._staged:
                 log.producers.entries.update(self._staged)
@@ -213,4 +218,4 @@ class Run:
             log.log_end_offset = last[0] + last[6] + 1
             if self._leader_epoch > log.latest_epoch:
                 log.note_epoch(self._leader_epoch, headers[0][0])
-        self.buffers, self.headers, self.indices, self._staged = [], [], [], {}
+        self.buffers, self.headers, self._staged = [], [], {}

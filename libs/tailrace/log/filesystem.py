@@ -104,14 +104,9 @@ class RealFile:
         return b"".join(parts)
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
-        total = 0
-        for buffer in buffers:
-            total += len(buffer)
-        if len(buffers) <= _IOV_MAX:
-            written = os.pwritev(self._fd, buffers, position)
-            if written == total:
-                return
-        self._write_rest(b"".join(buffers), position)
+        written = os.pwritev(self._fd, buffers[:_IOV_MAX], position)
+        if written != sum(map(len, buffers)):
+            self._write_rest(b"".join(buffers)[written:], position + written)
 
     def _write_rest(self, data: bytes, position: int) -> None:
         view = memoryview(data)

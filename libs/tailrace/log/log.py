@@ -12,7 +12,7 @@ from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import appending, flush, lookup
-from tailrace.log.appending import Appended, Limits, must_roll
+from tailrace.log.appending import Appended, Limits, Run
 from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
 from tailrace.log.compaction import Compaction, discard, plan, swap_in
 from tailrace.log.config import LogSettings
@@ -163,7 +163,8 @@ class Log:
             header = validate(view)
             if header.base_offset < self.log_end_offset:
                 raise corrupt(f"replicated offset {header.base_offset} is below the log end {self.log_end_offset}")
-            if self.active.size_bytes + len(view) > self.limits.segment_bytes or must_roll(self, header):
+            free, roll_ms, max_offset = Run(self, -1).room()
+            if len(view) > free or header.max_timestamp > roll_ms or header.last_offset > max_offset:
                 self.roll()
             self.active.append([view], [header])
             self.note_epoch(header.partition_leader_epoch, header.base_offset)

@@ -130,8 +130,9 @@ class Segment:
     def append(self, buffers: Sequence[Bytes], headers: Sequence[BatchHeader]) -> None:
         """Writes the batches with one call; OSError leaves the segment as it was."""
         position = self.size_bytes
+        file = self._file or self.file
         try:
-            self.file.pwritev(buffers, position)
+            file.pwritev(buffers, position)
         except OSError:
             with suppress(OSError):  # if this fails too, the next append writes over what is there
                 self.cut(position)
@@ -211,14 +212,20 @@ class Segment:
 
         The end is position itself, with offset -1, if the first batch is too long.
         """
-        found, next_offset = position, -1
-        for at, header in self.headers(max(position, self.offset_index.floor_position(limit))):
-            if at + header.size_bytes > limit:
+        at = max(position, self.offset_index.floor_position(limit))
+        size, start, chunk, next_offset = self.size_bytes, at, b"", -1
+        while at + HEADER_SIZE <= size:
+            if at - start + HEADER_SIZE > len(chunk):
+                start = at
+                chunk = self.file.pread(min(_WALK_BYTES, size - at), at)
+            base_offset, length, delta = _PLACE.unpack_from(chunk, at - start)
+            end = at + length + LOG_OVERHEAD
+            if end > limit or length < HEADER_SIZE - LOG_OVERHEAD:
                 if at > position:
-                    found, next_offset = at, header.base_offset
+                    next_offset = base_offset
                 break
-            found, next_offset = at + header.size_bytes, header.next_offset
-        return found, next_offset
+            at, next_offset = end, base_offset + delta + 1
+        return at, next_offset
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """The whole batch that header describes."""
