@@ -79,8 +79,12 @@ def test_a_closed_connection_leaves_one_log_line_that_names_the_peer(target: Tar
         peer = f"127.0.0.1:{connection.socket.getsockname()[1]}"
         connection.send_bytes(CLOSING[what])
         assert connection.is_closed_by_server()
-    lines = until(lambda: [line for line in target.log().splitlines() if peer in line], f"a line that names {peer}")
+    lines = until(lambda: lines_of(target, peer), f"a line that names {peer}")
     assert len(lines) == 1, lines
+
+
+def lines_of(target: Target, peer: str) -> list[str] | None:
+    return [line for line in target.log().splitlines() if peer in line] or None
 
 
 @pytest.mark.capability("frames may come in any pieces")
