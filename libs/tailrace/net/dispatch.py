@@ -14,14 +14,13 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
-from tailrace.wire.header import RequestHeader
 from tailrace.wire.messages import ApiVersionsResponse
 from tailrace.wire.refuse import refuse
 
 # Request and response are message objects of the api table's classes.
 Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
-# (connection, header, body) -> bytes now, an awaitable of bytes later, or None for no answer at all (acks=0).
-HotHandler: TypeAlias = Callable[[Any, RequestHeader, memoryview], Any]
+# (connection, api version, correlation id, body) -> buffers now, a future of them, or None for no answer (acks=0).
+HotHandler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
 
 
 def _nothing() -> None:

@@ -22,10 +22,11 @@ from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Service, answer_frame, api_versions
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.header import RequestHeader, parse_request_header
+from tailrace.wire.header import FLEXIBLE_FROM, RequestHeader, parse_request_header, skip_request_header
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
 _SIZE = Struct(">i")
+_KEY = Struct(">h")
 _FIRST_BUFFER_BYTES = 4096
 _FULL_BUFFER_BYTES = 262_144
 IN_FLIGHT_MAX = 256
@@ -37,12 +38,14 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._service = server.service
+        self._hot = server.hot
         self._buffer = bytearray(_FIRST_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._filled = 0
         self._slots: deque[Any] = deque()
         self._task: asyncio.Task[None] | None = None
         self._paused = False
+        self._held = False
         self._transport: Any = None
         self.identity = Identity()
         self.state: dict[str, Any] = {}
@@ -78,28 +81,40 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._paused = True
-        self._transport.pause_reading()
+        if not self._held:
+            self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         self._paused = False
-        self._transport.resume_reading()
+        if not self._held:
+            self._transport.resume_reading()
         self._parse()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._filled == len(self._buffer):
-            self._grow(min(len(self._buffer) * 4, max(_FULL_BUFFER_BYTES, len(self._buffer))) + 1)
+        # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_hold_back).
         return self._view[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
         self.active = True
+        full = self._filled == len(self._buffer)
         self._parse()
+        if full:
+            self._make_room()
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
     # -- frames ---------------------------------------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        """After a read that filled the buffer: a larger one, or no more reading until requests were handled."""
+        if len(self._buffer) < _FULL_BUFFER_BYTES:
+            self._grow(len(self._buffer) * 4)
+        elif self._filled == len(self._buffer) and not self._transport.is_closing():
+            self._held = True
+            self._transport.pause_reading()
 
     def _grow(self, capacity: int) -> None:
         """A new buffer rather than a resized one: views into the old one may still be read."""
@@ -128,6 +143,9 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(malformed))
             return
         self._compact(pos, need)
+        if self._held and self._filled < len(self._buffer) and not self._paused:
+            self._held = False
+            self._transport.resume_reading()
         self._flush()
 
     def _compact(self, pos: int, need: int) -> None:
@@ -142,18 +160,20 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = rest
 
     def _frame(self, frame: memoryview) -> None:
-        header = parse_request_header(frame)
-        service = self._service
-        hot = service.hot.get(header.api_key)
-        if not service.serves(header.api_key, header.api_version):
-            self._unserved(header, frame)
-        elif hot is not None:
-            answer = hot(self, header, frame[header.body_offset :])
-            if answer is None:
+        hot = self._hot.get(_KEY.unpack_from(frame)[0])
+        if hot is not None:
+            handler, first, last, flexible_from = hot
+            version, correlation_id, pos = skip_request_header(frame, flexible_from)
+            if first <= version <= last:
+                answer = handler(self, version, correlation_id, frame[pos:])
+                if answer is not None:
+                    if isinstance(answer, asyncio.Future):
+                        answer.add_done_callback(self._slot_done)
+                    self._slots.append(answer)
                 return
-            if isinstance(answer, asyncio.Future):
-                answer.add_done_callback(self._slot_done)
-            self._slots.append(answer)
+        header = parse_request_header(frame)
+        if not self._service.serves(header.api_key, header.api_version):
+            self._unserved(header, frame)
         else:
             request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
             self._start(header, request)
@@ -269,6 +289,10 @@ class Server:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.hot = {
+            key: (handler, service.apis[key].min_version, service.apis[key].max_version, FLEXIBLE_FROM[key])
+            for key, handler in service.hot.items()
+        }
         self.connections: set[Connection] = set()
         self.addresses: list[Address] = []
         self._servers: list[asyncio.AbstractServer] = []

@@ -57,6 +57,23 @@ def parse_request_header(frame: Any) -> RequestHeader:
     return RequestHeader(api_key, api_version, correlation_id, client_id, pos)
 
 
+def skip_request_header(frame: Any, flexible_from: int) -> tuple[int, int, int]:
+    """(api version, correlation id, body offset): what the hot path needs of a header. Raises Malformed."""
+    if len(frame) < HEAD_BYTES:
+        raise Malformed(f"a request of {len(frame)} bytes has no header")
+    _, version, correlation_id, length = _HEAD.unpack_from(frame)
+    pos = HEAD_BYTES
+    if length > 0:
+        pos += length
+        if pos > len(frame):
+            raise Malformed(f"client id has length {length}, {len(frame) - HEAD_BYTES} bytes are left")
+    elif length < -1:
+        raise Malformed(f"client id has length {length}")
+    if version >= flexible_from:
+        pos = skip_tags(frame, pos)
+    return version, correlation_id, pos
+
+
 def skip_tags(frame: Any, pos: int) -> int:
     """Steps over a tag section (KIP-482) and returns the position after it."""
     try:

@@ -196,6 +196,22 @@ async def test_a_frame_larger_than_the_buffer_is_collected_and_the_buffer_stays_
         await idle.close()
 
 
+async def test_a_client_that_keeps_sending_while_a_request_is_handled_is_held_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as (role, address, server):
+        role.hold.clear()
+        reader, writer = await asyncio.open_unix_connection(address.host)
+        frames = 4_000
+        writer.write(b"".join(heartbeat_frame("g" * 800, i) for i in range(frames)))  # some 3 MB
+        await until(lambda: any(connection._held for connection in server.connections))
+        (connection,) = server.connections
+        assert len(connection._buffer) <= 262_144
+        role.hold.set()
+        for i in range(frames):
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            assert codec.response_correlation_id(await reader.readexactly(size)) == i
+        writer.close()
+
+
 async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not(tmp_path: Path) -> None:
     async with running(tmp_path, idle_ms=60) as (_, address, _):
         client = Client(address, "c")

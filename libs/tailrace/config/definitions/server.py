@@ -69,6 +69,7 @@ ROWS = (
         MEDIUM,
         READ_ONLY,
         "Most bytes one fetch answer carries, whatever the consumer asks for; one batch always fits.",
+        honoured=True,
     ),
     broker(
         "max.request.partition.size.limit",

@@ -19,7 +19,6 @@ from tailrace.wire.fetch import (
     encode_fetch_answer,
     node_endpoints,
 )
-from tailrace.wire.header import RequestHeader
 from tailrace_broker.fetch_sessions import FetchSessions, Session, asked
 
 if TYPE_CHECKING:
@@ -37,15 +36,15 @@ class FetchPath:
         self.broker = broker
         self.sessions = sessions
 
-    def handle(self, connection: Any, header: RequestHeader, body: memoryview) -> Any:
+    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """The answer's buffers at once, or a future of them when it must wait."""
-        request = decode_fetch(header.api_version, body)
+        request = decode_fetch(version, body)
         broker = self.broker
         try:
             session, full = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
         except ApiError as refused:
-            return encode_fetch_answer(header.api_version, header.correlation_id, 0, refused.code, [])
-        wait = FetchWait(self, header, connection.identity, request, session, full)
+            return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
+        wait = FetchWait(self, version, correlation_id, connection.identity, request, session, full)
         rows, ready = wait.collect()
         if ready or request.max_wait_ms <= 0:
             return wait.encode(rows)
@@ -59,12 +58,13 @@ class FetchWait:
     """One fetch, parked until it has min_bytes, an error, or waited long enough."""
 
     __slots__ = (
+        "_correlation_id",
         "_full",
-        "_header",
         "_identity",
         "_path",
         "_request",
         "_session",
+        "_version",
         "_wants",
         "done",
         "future",
@@ -74,14 +74,16 @@ class FetchWait:
     def __init__(
         self,
         path: FetchPath,
-        header: RequestHeader,
+        version: int,
+        correlation_id: int,
         identity: Identity,
         request: Fetch,
         session: Session | None,
         full: bool,
     ) -> None:
         self._path = path
-        self._header = header
+        self._version = version
+        self._correlation_id = correlation_id
         self._identity = identity
         self._request = request
         self._session = session
@@ -94,7 +96,7 @@ class FetchWait:
     def collect(self) -> tuple[list[tuple[bytes, PartitionData]], bool]:
         """What could be answered now, with slices in place of records, and whether that is enough."""
         request = self._request
-        budget, total, rows, failed = request.max_bytes, 0, [], False
+        budget, total, rows, failed = min(request.max_bytes, self._path.broker.config.fetch_max_bytes), 0, [], False
         self.partitions = []
         for key, want in self._wants:
             row = self._one(key, want, max(0, budget), total == 0)
@@ -109,7 +111,7 @@ class FetchWait:
 
     def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
         broker = self._path.broker
-        version = self._header.api_version
+        version = self._version
         partition, code = broker.leading(key, want.partition, by_id=version >= 13)
         if partition is None:
             hint = broker.leader_hint(key, want.partition) if version >= 12 else None
@@ -170,8 +172,8 @@ class FetchWait:
         if session is not None:
             session.rotate(served)
             session_id = session.session_id
-        version = self._header.api_version
+        version = self._version
         tags = b"\x00"
         if hinted and version >= 16:
             tags = node_endpoints(self._path.broker.endpoints(hinted, self._identity))
-        return encode_fetch_answer(version, self._header.correlation_id, session_id, 0, topics, tags)
+        return encode_fetch_answer(version, self._correlation_id, session_id, 0, topics, tags)

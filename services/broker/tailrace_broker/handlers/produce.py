@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ErrorCode
 from tailrace.net.dispatch import HotHandler
 from tailrace.wire import codec
-from tailrace.wire.header import RequestHeader
 from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer
 
@@ -51,14 +50,14 @@ class ProducePath:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._staged: dict[Partition, tuple[list[memoryview], list[Cell]]] = {}
-        self._open: list[tuple[list[bytes], Any, RequestHeader, int, list[tuple[bytes, list[Cell]]]]] = []
+        self._open: list[tuple[list[bytes], Any, int, int, int, list[tuple[bytes, list[Cell]]]]] = []
 
     @property
     def handle(self) -> HotHandler:
         return self._handle
 
-    def _handle(self, connection: Any, header: RequestHeader, body: memoryview) -> list[bytes] | None:
-        request = decode_produce(header.api_version, body)
+    def _handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> list[bytes] | None:
+        request = decode_produce(version, body)
         service = connection.identity.listener == "INTERNAL"
         refusal = ErrorCode.NONE
         if request.acks not in (-1, 0, 1):
@@ -68,37 +67,47 @@ class ProducePath:
             refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         topics = []
         for key, partitions in request.topics:
-            cells = [self._stage(key, asked, header.api_version, refusal, service) for asked in partitions]
+            if refusal:
+                cells = [Cell(asked.partition, None, refusal) for asked in partitions]
+            else:
+                cells = [self._stage(key, asked, version, service) for asked in partitions]
             topics.append((key, cells))
         slot: list[bytes] = []
-        self._open.append((slot, connection, header, request.acks, topics))
+        self._open.append((slot, connection, version, correlation_id, request.acks, topics))
         return None if request.acks == 0 else slot
 
-    def _stage(self, key: bytes, asked: ProducePartition, version: int, refusal: int, service: bool) -> Cell:
-        partition = None
-        if not refusal:
-            partition, refusal = self._broker.leading(key, asked.partition, by_id=version >= 13)
+    def _stage(self, key: bytes, asked: ProducePartition, version: int, service: bool) -> Cell:
+        """Puts a partition's batch beside the others of this read, or notes why not."""
+        partition, refusal = self._broker.leading(key, asked.partition, by_id=version >= 13)
         records = asked.records
         if partition is not None:
-            if partition.internal:
-                refusal = self._fenced(partition, asked, service)
-            if records is not None and len(records) > _ATTRIBUTES_LOW_BYTE:
-                attributes = records[_ATTRIBUTES_LOW_BYTE]
-                if attributes & _TRANSACTIONAL and not service:
-                    refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                elif version < 7 and attributes & _COMPRESSION_MASK == _ZSTD:
-                    refusal = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: not before Produce v7
+            refusal = self._refusal(partition, asked, version, service)
         cell = Cell(asked.partition, partition, refusal)
-        if not records and not refusal:
+        if refusal or partition is None:
+            return cell
+        if not records:
             cell.error_code, cell.message = ErrorCode.INVALID_RECORD, "the request holds no record batch"
-        elif partition is not None and not refusal and records is not None:
-            staged = self._staged.get(partition)
-            if staged is None:
-                self._staged[partition] = ([records], [cell])
-            else:
-                staged[0].append(records)
-                staged[1].append(cell)
+            return cell
+        staged = self._staged.get(partition)
+        if staged is None:
+            self._staged[partition] = ([records], [cell])
+        else:
+            staged[0].append(records)
+            staged[1].append(cell)
         return cell
+
+    def _refusal(self, partition: Partition, asked: ProducePartition, version: int, service: bool) -> int:
+        """Why a partition led here does not take this batch; what the log itself checks comes with the append."""
+        if partition.internal and (code := self._fenced(partition, asked, service)):
+            return code
+        records = asked.records
+        if records is not None and len(records) > _ATTRIBUTES_LOW_BYTE:
+            attributes = records[_ATTRIBUTES_LOW_BYTE]
+            if attributes & _TRANSACTIONAL and not service:
+                return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            if version < 7 and attributes & _COMPRESSION_MASK == _ZSTD:
+                return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: not before Produce v7
+        return ErrorCode.NONE
 
     def _fenced(self, partition: Partition, asked: ProducePartition, service: bool) -> int:
         """Internal topics take appends from their shard's owner only, and never from an older shard epoch.
@@ -130,32 +139,36 @@ class ProducePath:
                 self._broker.appended(partition)
         if self._open:
             opened, self._open = self._open, []
-            for slot, connection, header, acks, topics in opened:
+            for slot, connection, version, correlation_id, acks, topics in opened:
                 if acks == 0:
                     if any(cell.error_code for _, cells in topics for cell in cells):
                         connection.close()  # acks=0 expects no answer: the only way to tell of an error
                 else:
-                    slot.append(self._encode(connection, header, topics))
+                    slot.append(self._encode(connection, version, correlation_id, topics))
 
-    def _encode(self, connection: Any, header: RequestHeader, topics: list[tuple[bytes, list[Cell]]]) -> bytes:
+    def _encode(
+        self, connection: Any, version: int, correlation_id: int, topics: list[tuple[bytes, list[Cell]]]
+    ) -> bytes:
         plain = []
         for key, cells in topics:
             rows = []
             for cell in cells:
                 if cell.error_code:
-                    return self._encode_refused(connection, header, topics)
+                    return self._encode_refused(connection, version, correlation_id, topics)
                 partition = cell.partition
                 assert partition is not None
                 start = partition.log.log_start_offset
                 rows.append((cell.partition_id, 0, cell.base_offset, cell.time_ms, start))
             plain.append((key, rows))
-        return encode_produce_answer(header.api_version, header.correlation_id, plain)
+        return encode_produce_answer(version, correlation_id, plain)
 
-    def _encode_refused(self, connection: Any, header: RequestHeader, topics: list[tuple[bytes, list[Cell]]]) -> bytes:
+    def _encode_refused(
+        self, connection: Any, version: int, correlation_id: int, topics: list[tuple[bytes, list[Cell]]]
+    ) -> bytes:
         """With messages and leader hints: rare, so the schema-driven codec writes it."""
         topic = ProduceResponse.TopicProduceResponse
         row = topic.PartitionProduceResponse
-        by_id = header.api_version >= 13
+        by_id = version >= 13
         answers, hinted = [], set()
         for key, cells in topics:
             rows = []
@@ -176,7 +189,7 @@ class ProducePath:
                     answer.log_start_offset = cell.partition.opened.log_start_offset
                 else:
                     answer.log_start_offset = -1
-                if cell.error_code in _HINTED and header.api_version >= 10:
+                if cell.error_code in _HINTED and version >= 10:
                     hint = self._broker.leader_hint(key, cell.partition_id)
                     if hint is not None:
                         answer.current_leader = row.LeaderIdAndEpoch(leader_id=hint[0], leader_epoch=hint[1])
@@ -185,10 +198,10 @@ class ProducePath:
             named = {"topic_id": self._broker.uuid(key)} if by_id else {"name": key.decode()}
             answers.append(topic(partition_responses=rows, **named))
         response = ProduceResponse(responses=answers)
-        if hinted and header.api_version >= 10:
+        if hinted and version >= 10:
             endpoint = ProduceResponse.NodeEndpoint
             response.node_endpoints = [
                 endpoint(node_id=node, host=host, port=port, rack=None)
                 for node, host, port in self._broker.endpoints(hinted, connection.identity)
             ]
-        return codec.encode_response(response, header.api_version, header.correlation_id)
+        return codec.encode_response(response, version, correlation_id)
