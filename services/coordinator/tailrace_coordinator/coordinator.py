@@ -19,9 +19,10 @@ from tailrace.state import partition_for
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
+from tailrace_coordinator.groups.records import BadRecord
 from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.owned_shard import Decide, Log, OwnedShard
-from tailrace_coordinator.partition_log import Place
+from tailrace_coordinator.partition_log import Barrier, Place
 
 ROLE = "coordinator"
 TOPIC = "__consumer_offsets"
@@ -63,6 +64,8 @@ class Coordinator:
         self._logs = logs
         self._shards: dict[int, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._loading_since_ms: float | None = None
+        self._complaint = ""
 
     def new_member_uuid(self) -> str:
         """The random part of a member id."""
@@ -84,7 +87,7 @@ class Coordinator:
         for place, address in begun:
             self._begin(place, address)
         if begun:
-            self._logger.info("shards to load", count=len(begun), owned=len(self._shards), metadata_offset=new.offset)
+            self._loading_since_ms = self._clock.monotonic_ms()
 
     async def ask(self, group_id: str, decide: Decide) -> Any:
         """Has the group's shard decide, and returns its reply once what it saw is committed. Raises ApiError."""
@@ -93,6 +96,32 @@ class Coordinator:
     async def ask_all(self, decide: Decide) -> list[Any]:
         """Asks every owned shard; COORDINATOR_LOAD_IN_PROGRESS if one of them cannot answer yet (KIP-222)."""
         return list(await asyncio.gather(*(running.shard.ask(decide) for running in self._shards.values())))
+
+    def on_loaded(self, shard: OwnedShard, barrier: Barrier, elapsed_ms: float) -> None:
+        """Says it once, when no owned shard is missing."""
+        self.metrics.partition_load_time_ms = elapsed_ms
+        place = shard.place
+        self._logger.debug("shard loaded", partition=place.partition, shard_epoch=place.shard_epoch, barrier=barrier)
+        machines = list(self.machines())
+        if all(machines) and self._loading_since_ms is not None:
+            elapsed_ms = self._clock.monotonic_ms() - self._loading_since_ms
+            self._loading_since_ms = None
+            self._complaint = ""
+            groups = sum(len(machine.groups) for machine in machines if machine is not None)
+            self._logger.info("shards loaded", owned=len(machines), groups=groups, elapsed_ms=round(elapsed_ms))
+
+    def on_dropped(self, shard: OwnedShard, doubt: Exception) -> None:
+        """Says why, once for all shards that share the reason."""
+        if self._loading_since_ms is None:
+            self._loading_since_ms = self._clock.monotonic_ms()
+        why = str(doubt) or type(doubt).__name__
+        if why != self._complaint:
+            self._complaint = why
+            self._logger.warning("shard dropped", partition=shard.place.partition, leader=shard.place.leader, why=why)
+
+    def on_bad_record(self, shard: OwnedShard, offset: int, bad: BadRecord) -> None:
+        """A record that was left out costs the group or offset it was of."""
+        self._logger.error("record left out", partition=shard.place.partition, offset=offset, why=str(bad))
 
     def expire_offsets(self) -> None:
         """Lets every shard remove expired offsets."""
@@ -149,8 +178,7 @@ class Coordinator:
             clock=self._clock,
             deadlines=self.deadlines,
             backoff=Backoff(self._clock, self._random),
-            metrics=self.metrics,
-            logger=self._logger,
+            watcher=self,
         )
         task = asyncio.get_running_loop().create_task(shard.run(), name=f"shard-{place.partition}")
         self._shards[place.partition] = _Running(place, address, shard, task)

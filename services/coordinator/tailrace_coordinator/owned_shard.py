@@ -25,12 +25,10 @@ from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
 from tailrace_coordinator.groups.records import BadRecord, GroupRecord, decode, encode
-from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.partition_log import Barrier, Place
 
 Decide = Callable[[GroupMachine, int, int], GroupEffects]  # (machine, now_ms, token)
 
-_SLOW_LOAD_MS = 1000
 _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 
 
@@ -40,6 +38,14 @@ class Log(Protocol):
     async def fence(self) -> Barrier: ...
     async def read(self, offset: int) -> bytes: ...
     async def append(self, records: tuple[KeyValue, ...], base_offset: int, now_ms: int) -> int: ...
+
+
+class Watcher(Protocol):
+    """Who hears of a shard's turns; fifty shards drop at once when a broker goes, and one line says so."""
+
+    def on_loaded(self, shard: OwnedShard, barrier: Barrier, elapsed_ms: float) -> None: ...
+    def on_dropped(self, shard: OwnedShard, doubt: Exception) -> None: ...
+    def on_bad_record(self, shard: OwnedShard, offset: int, bad: BadRecord) -> None: ...
 
 
 class OwnedShard:
@@ -54,8 +60,7 @@ class OwnedShard:
         clock: Clock,
         deadlines: Deadlines,
         backoff: Backoff,
-        metrics: CoordinatorMetrics,
-        logger: Any,
+        watcher: Watcher,
     ) -> None:
         self.place = place
         self._log = log
@@ -63,8 +68,7 @@ class OwnedShard:
         self._clock = clock
         self._deadlines = deadlines
         self._backoff = backoff
-        self._metrics = metrics
-        self._logger = logger
+        self._watcher = watcher
         self._shard: Shard[GroupRecord] | None = None
         self._next_offset = 0
         self._tokens = itertools.count(1)
@@ -89,9 +93,7 @@ class OwnedShard:
                     await self._serve()
                 except _DOUBTS as doubt:
                     self._away = isinstance(doubt, Disconnected | TimeoutError)
-                    self._logger.warning(
-                        "shard dropped", partition=self.place.partition, why=str(doubt) or type(doubt).__name__
-                    )
+                    self._watcher.on_dropped(self, doubt)
                 self._drop()
                 await self._backoff.wait()
         finally:
@@ -155,17 +157,7 @@ class OwnedShard:
         self._shard = shard
         self._away = False
         self._take(shard.take(machine.on_loaded(self._clock.wall_ms())))
-        elapsed_ms = self._clock.monotonic_ms() - started_ms
-        self._metrics.partition_load_time_ms = elapsed_ms
-        say = self._logger.info if elapsed_ms > _SLOW_LOAD_MS else self._logger.debug
-        say(
-            "shard loaded",
-            partition=self.place.partition,
-            shard_epoch=self.place.shard_epoch,
-            groups=len(machine.groups),
-            barrier_offset=barrier.offset,
-            elapsed_ms=round(elapsed_ms),
-        )
+        self._watcher.on_loaded(self, barrier, self._clock.monotonic_ms() - started_ms)
 
     def _replay(self, machine: GroupMachine, records: bytes, offset: int) -> int:
         """Applies what lies at or after offset; returns the next offset."""
@@ -184,7 +176,7 @@ class OwnedShard:
         try:
             record = decode(key, value)
         except BadRecord as bad:  # as Kafka does: one damaged record must not keep all other groups away
-            self._logger.error("record left out", partition=self.place.partition, offset=offset, why=str(bad))
+            self._watcher.on_bad_record(self, offset, bad)
             return
         if record is not None:
             machine.apply(record)

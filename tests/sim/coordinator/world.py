@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
-
-import structlog
-from prometheus_client import CollectorRegistry
 
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
@@ -24,7 +21,7 @@ from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.metrics import CoordinatorMetrics
+from tailrace_coordinator.groups.records import BadRecord
 from tailrace_coordinator.owned_shard import OwnedShard
 from tailrace_coordinator.partition_log import Barrier, Place
 
@@ -143,6 +140,14 @@ def _finish(answer: asyncio.Future[Any], outcome: Any, failure: Exception | None
         answer.set_result(outcome)
 
 
+class Quiet:
+    """Hears of everything and says nothing."""
+
+    def on_loaded(self, shard: OwnedShard, barrier: Barrier, elapsed_ms: float) -> None: ...
+    def on_dropped(self, shard: OwnedShard, doubt: Exception) -> None: ...
+    def on_bad_record(self, shard: OwnedShard, offset: int, bad: BadRecord) -> None: ...
+
+
 class World:
     """One partition, its coordinators, and the clients that tests put in."""
 
@@ -155,7 +160,6 @@ class World:
         self.config = GroupConfig(group_initial_rebalance_delay_ms=100, group_min_session_timeout_ms=1)
         self.shards: list[OwnedShard] = []  # the last one is the owner; those before may still believe they are
         self.tasks: list[asyncio.Task[Any]] = []
-        self._logger = structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop])
 
     def after(self, delay_ms: float, act: Callable[[], object]) -> None:
         def fire() -> None:
@@ -182,8 +186,7 @@ class World:
             clock=self.clock,
             deadlines=deadlines,
             backoff=Backoff(self.clock, self.random),
-            metrics=CoordinatorMetrics(CollectorRegistry()),
-            logger=self._logger,
+            watcher=Quiet(),
         )
         self.shards.append(shard)
         self.spawn(shard.run())
@@ -213,7 +216,3 @@ class World:
             if task.done() and not task.cancelled() and task.exception() is not None:
                 raise task.exception()  # type: ignore[misc]
         self.loop.close()
-
-
-def _drop(logger: object, name: str, event: MutableMapping[str, Any]) -> str:
-    raise structlog.DropEvent
