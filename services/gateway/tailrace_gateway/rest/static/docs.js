@@ -14,7 +14,10 @@ function schemaOf(content) {
 function resolve(schema, all, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return schema;
   if (schema.$ref) return resolve(all[schema.$ref.split("/").pop()], all, depth + 1);
-  if (schema.anyOf) return schema.anyOf.map((one) => resolve(one, all, depth + 1)).reduce((a, b) => (b === "null" ? `${a} or null` : a));
+  if (schema.anyOf) {
+    const choices = schema.anyOf.map((one) => resolve(one, all, depth + 1));
+    return choices.find((one) => typeof one === "object") ?? choices.join(" or ");
+  }
   if (schema.const) return schema.const;
   if (schema.enum) return schema.enum.join(" | ");
   if (schema.type === "array") return [resolve(schema.items, all, depth + 1)];
