@@ -19,6 +19,9 @@ class Unsynced:
         self.epochs = True
         self.version = 0
 
+    def __bool__(self) -> bool:
+        return self.epochs or bool(self.directories)
+
     def names_changed(self, directory: str) -> None:
         self.version += 1
         self.directories.add(directory)

@@ -13,11 +13,10 @@ from typing import Final
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import appending, flush, lookup
 from tailrace.log.appending import Appended, Limits, Run
-from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
 from tailrace.log.compaction import Compaction, discard, plan, swap_in
 from tailrace.log.config import LogSettings
 from tailrace.log.deletion import Doomed
-from tailrace.log.filesystem import File, Filesystem, write_file_atomically
+from tailrace.log.filesystem import File, Filesystem
 from tailrace.log.flush import Flush, Unsynced
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.producer_state import ProducerState
@@ -65,9 +64,10 @@ class Log:
         self._doomed = Doomed()
         self._flushed_ms = 0
         self._compaction: Compaction | None = None  # the pass that may still be finished
-        self._snapshot_offset = -1
+        self._snapshot_offset = -1  # of the last snapshot written
         # Names that a crash could still take back; the partition's own is in the parent.
         self._unsynced = Unsynced(directory, directory.rpartition("/")[0])
+        self._closed_end = -1  # the log end when all files were last as a clean start needs them
         self.config = config
 
     @classmethod
@@ -108,6 +108,9 @@ class Log:
         log.epochs.truncate_from_start(log.log_start_offset)
         log.producers = load_producers(filesystem, directory, log._segments, log.log_end_offset)
         log.producers.expire(now_ms, producer_id_expiration_ms)
+        if clean and recovery_point == log.log_end_offset:
+            log._unsynced.done(log._unsynced.version)
+            log._closed_end = log.log_end_offset
         return log
 
     # -- settings and sizes ------------------------------------------------------------------------------------------
@@ -296,6 +299,7 @@ class Log:
         self.recovery_point = min(self.recovery_point, end_offset)
         self.cleaned_offset = min(self.cleaned_offset, end_offset)
         self._places.clear()
+        self._closed_end = -1
         # What the cut took may have superseded what a pass on its way leaves out.
         self._compaction = None
         if self.epochs.truncate_from_end(end_offset):
@@ -321,6 +325,7 @@ class Log:
             return
         old.seal()
         old.save_indexes()
+        self._closed_end = -1
         self._save_snapshot()
         self._start_segment(self.log_end_offset)
 
@@ -437,7 +442,7 @@ class Log:
         if not everything and not due and self.recovery_point >= self.active.base_offset:
             return None
         files: list[File] = []
-        for segment in self._segments[max(0, bisect_right(self._bases, self.recovery_point) - 1) :]:
+        for segment in self._unflushed_segments():
             if segment is not self.active:
                 files += (segment.file, *segment.save_indexes())
             elif everything or due:
@@ -458,13 +463,30 @@ class Log:
             begun.run()
             self.finish_flush(begun)
 
-    def close(self) -> None:
-        """Flushes and leaves all files as a clean start needs them."""
-        self.flush()
+    def begin_close(self) -> Flush | None:
+        """Writes what a clean start needs and returns what must be synced for it, None if all is as it was opened."""
+        if self._closed_end == self.log_end_offset and not self._unsynced:
+            return None
         self.active.seal()
-        for file in self.active.save_indexes():
-            file.sync()
         if self.log_end_offset:
             self._save_snapshot()
-        write_file_atomically(self._filesystem, self.directory, LEADER_EPOCH, format_epochs(self.epochs.entries()))
         remove_snapshots(self._filesystem, self.directory, self._bases)
+        files: list[File] = []
+        for segment in self._unflushed_segments():
+            files += (segment.file, *segment.save_indexes())
+        return flush.begin(self._filesystem, self.directory, files, self._unsynced, self.epochs, self.log_end_offset, 0)
+
+    def finish_close(self, done: Flush) -> None:
+        """The log was synced and may be opened as clean."""
+        self.finish_flush(done)
+        self._closed_end = self.log_end_offset
+
+    def close(self) -> None:
+        """Flushes and leaves all files as a clean start needs them."""
+        begun = self.begin_close()
+        if begun is not None:
+            begun.run()
+            self.finish_close(begun)
+
+    def _unflushed_segments(self) -> list[Segment]:
+        return self._segments[max(0, bisect_right(self._bases, self.recovery_point) - 1) :]

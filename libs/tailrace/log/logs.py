@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from uuid import UUID, uuid4
 
@@ -33,6 +34,7 @@ from tailrace.log.log import Log
 from tailrace.log.segment import LOG_SUFFIX
 
 _DELETE_SUFFIX = "-delete"
+_CLOSING_THREADS = 16
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -265,11 +267,19 @@ class LogDir:
             # The marker vouches for every log, so those nobody asked for are checked now.
             for key in self.unopened():
                 self._open_log(key)
-        for log in self._logs.values():
-            log.close()
+        self._close_logs()
         self.checkpoint()
         write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, format_clean_shutdown(broker_epoch))
         self.release()
+
+    def _close_logs(self) -> None:
+        begun = [(log, flush) for log in self._logs.values() if (flush := log.begin_close()) is not None]
+        # Side by side, because the file system writes one journal entry for all that wait at a time.
+        with ThreadPoolExecutor(_CLOSING_THREADS) as pool:
+            for _ in pool.map(lambda pair: pair[1].run(), begun):
+                pass
+        for log, flush in begun:
+            log.finish_close(flush)
 
     def release(self) -> None:
         """Gives up the lock and leaves everything as it is, as after a failed start."""

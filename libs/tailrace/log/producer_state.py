@@ -81,11 +81,13 @@ def _out_of_order(header: BatchHeader, last: int) -> ApiError:
 
 def extended(entry: ProducerEntry | None, header: BatchHeader, base_offset: int, timestamp: int) -> ProducerEntry:
     """The entry after this batch was appended at base_offset."""
-    delta = header.last_offset_delta
-    batch = BatchMetadata(last_sequence(header.base_sequence, delta), base_offset + delta, delta, timestamp)
-    if entry is None or entry[0] != header.producer_epoch:
-        return ProducerEntry(header.producer_epoch, (batch,), timestamp)
-    return ProducerEntry(header.producer_epoch, (*entry[1][1 - RETAINED_BATCHES :], batch), timestamp, *entry[3:])
+    delta, epoch = header[6], header[10]
+    last = (header[11] + delta) & MAX_SEQUENCE
+    batch = tuple.__new__(BatchMetadata, (last, base_offset + delta, delta, timestamp))  # skips the keyword handling
+    if entry is None or entry[0] != epoch:
+        return ProducerEntry(epoch, (batch,), timestamp)
+    batches = (*entry[1][1 - RETAINED_BATCHES :], batch)
+    return tuple.__new__(ProducerEntry, (epoch, batches, timestamp, entry[3], entry[4]))
 
 
 class ProducerState:

@@ -44,7 +44,7 @@ def recover(
     names = finish_swaps(filesystem, directory, tidy(filesystem, directory))
     epochs = load_epochs(filesystem, directory, names)
     segments = []
-    for base_offset in sorted(int(name[:20]) for name in names if name.endswith(LOG_SUFFIX)):
+    for base_offset in sorted(int(name[:20]) for name in names if _is_segment(name)):
         segment = Segment(filesystem, directory, base_offset, index_interval_bytes)
         segment.size_bytes = filesystem.open(segment.path(LOG_SUFFIX)).stat().size_bytes
         segments.append(segment)
@@ -57,6 +57,10 @@ def recover(
         log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense)
     epochs.truncate_from_end(log_end_offset)
     return Recovered(segments, epochs, log_end_offset, cut)
+
+
+def _is_segment(name: str) -> bool:
+    return name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdigit()
 
 
 def tidy(filesystem: Filesystem, directory: str) -> set[str]:
@@ -76,7 +80,7 @@ def finish_swaps(filesystem: Filesystem, directory: str, names: set[str]) -> set
         swap = Segment(filesystem, directory, base_offset, 0)
         file = filesystem.open(join(directory, name))
         end_offset = _end_offset(swap, file.stat().size_bytes, join(directory, name))
-        for stem in sorted({old[:20] for old in names if old.endswith(LOG_SUFFIX)}):
+        for stem in sorted({old[:20] for old in names if _is_segment(old)}):
             if base_offset <= int(stem) < max(end_offset, base_offset + 1):
                 # Oldest first: a tombstone must not go before the values that it hides.
                 for suffix in reversed(SUFFIXES):

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.batches import Batch
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
+from tailrace.errors import ErrorCode
 from tailrace.log.compaction import Compaction
 from tailrace.log.filesystem import join
 from tailrace.log.log import Log
@@ -233,3 +235,24 @@ def test_any_history_keeps_what_a_dictionary_keeps(history: list[tuple[object, .
         else:
             log = open_log(filesystem, COMPACTED, recovery_point=log.recovery_point)
         assert alive(records_of(log)) == {key: value for key, value in model.items() if value is not None}
+
+
+def test_keyless_records_are_refused_with_their_places() -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    batch = build([Record(timestamp=NOW, key=key, value=b"v") for key in (b"k", None, b"", None)])
+    (answer,) = log.append([batch], 0, NOW)
+    assert (answer.error_code, answer.record_errors) == (ErrorCode.INVALID_RECORD, (1, 3))
+    assert log.log_end_offset == 0
+
+
+def test_a_batch_of_nonsense_is_left_alone() -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    nonsense = bytearray(Batch(attributes=Codec.LZ4, payload=b"not lz4").encode())
+    log.append([nonsense], 0, NOW, from_client=False)
+    put(log, (b"k", b"old"))
+    put(log, (b"k", b"new"))
+    log.roll()
+    put(log, (b"active", b"v"))
+    assert compact(log)
+    assert log.read(0, 10_000).read().startswith(bytes(nonsense))
+    assert [record.value for record in records_of(log, 1)] == [b"new", b"v"]

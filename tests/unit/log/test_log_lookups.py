@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from support.batches import Batch
 from support.logs import NOW, append, open_log, records_of, with_settings
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.compression import Codec
@@ -43,3 +44,21 @@ def test_an_empty_log_has_no_timestamps() -> None:
     assert log.offset_for_timestamp(0) is None
     assert log.offset_of_max_timestamp() is None
     assert log.max_timestamp == -1
+
+
+def test_a_batch_of_nonsense_is_found_by_its_header() -> None:
+    log = open_log(MemoryFilesystem())
+    nonsense = bytearray(Batch(attributes=Codec.ZSTD, payload=b"not zstd", base_timestamp=70).encode())
+    assert log.append([nonsense], 0, NOW)[0].error_code == 0
+    append(log, b"v", timestamp=80)
+    found, largest = log.offset_for_timestamp(60), log.offset_of_max_timestamp()
+    assert found is not None and (found.offset, found.timestamp) == (0, 70)
+    assert largest is not None and (largest.offset, largest.timestamp) == (1, 80)
+
+
+def test_a_deleted_record_is_not_the_newest_any_more() -> None:
+    log = open_log(MemoryFilesystem())
+    log.append([build([Record(timestamp=9), Record(timestamp=3), Record(timestamp=5)])], 0, NOW)
+    log.advance_log_start_offset(1)
+    largest = log.offset_of_max_timestamp()
+    assert largest is not None and (largest.offset, largest.timestamp) == (2, 5)

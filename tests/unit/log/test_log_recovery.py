@@ -156,6 +156,7 @@ def test_a_damaged_snapshot_is_passed_over() -> None:
 
 def test_leftovers_of_deletion_and_compaction_are_removed() -> None:
     filesystem, _ = three_batches()
+    filesystem.open(join(DIRECTORY, "notes.log"), create=True)
     for name in (file_name(0, ".index.deleted"), file_name(0, ".log.cleaned"), "leader-epoch-checkpoint.tmp"):
         filesystem.open(join(DIRECTORY, name), create=True)
     reopen(filesystem)
