@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka import KafkaAdminClient
 
 from support.ports import HOST, free_ports
 
@@ -50,10 +49,10 @@ def test_services_started_by_hand_find_each_other(services: dict[str, subprocess
     described = {role: json.loads((run / f"{role}-0.json").read_text()) for role in ODD_ORDER}
     assert {role: entry["pid"] for role, entry in described.items()} == {r: p.pid for r, p in services.items()}
     bootstrap = described["gateway"]["addresses"]["client"]
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_topics({"by-hand": {"num_partitions": 2}})
-    assert "by-hand" in admin.list_topics()
-    admin.close()
+    command = [sys.executable, "-m", "tailrace.cli", "topic"]
+    subprocess.run([*command, "create", "by-hand", "-b", bootstrap], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    listed = subprocess.run([*command, "list", "-b", bootstrap], check=True, timeout=60, capture_output=True, text=True)
+    assert "by-hand" in listed.stdout
 
 
 def test_a_service_that_is_told_to_stop_takes_its_run_files_along(
@@ -62,3 +61,14 @@ def test_a_service_that_is_told_to_stop_takes_its_run_files_along(
     services["quota"].send_signal(signal.SIGTERM)
     assert services["quota"].wait(timeout=30) == 0
     assert not (tmp_path / "data" / "run" / "quota-0.pid").exists()
+
+
+def test_a_second_service_of_the_same_name_is_refused_in_one_sentence(
+    services: dict[str, subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "tailrace_quota", "--config", str(tmp_path / "server.properties")]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert second.returncode == 1
+    assert second.stderr.count("\n") == 1
+    assert f"pid {services['quota'].pid}" in second.stderr
+    assert (tmp_path / "data" / "run" / "quota-0.pid").exists()

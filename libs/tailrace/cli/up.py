@@ -118,20 +118,15 @@ class Up:
     def _live(self, instance: Instance, report_fd: int) -> int:
         """A child's life."""
         from tailrace.config import Config
-        from tailrace.runtime.process import run_loop
-        from tailrace.runtime.service import Service, run_service
+        from tailrace.runtime.process import live
+        from tailrace.runtime.service import Service
 
         gc.enable()
         logs.configure(self.log_format, self.given.log_level)
         config = Config.load(instance.role, None, os.environ, self.settings(instance))
-        service = Service(
-            self._roles[instance.role](),
-            instance.id,
-            config,
-            PipeReporter(report_fd),
-            named_log=self.log_format == "json",
-        )
-        run_loop(lambda stop: run_service(service, stop, freeze=True))
+        role = self._roles[instance.role]()
+        named = self.log_format == "json"
+        live(Service(role, instance.id, config, PipeReporter(report_fd), named_log=named))
         return 0
 
     def _leave(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -20,7 +21,10 @@ from tailrace.runtime.service import Service, run_service
 if TYPE_CHECKING:
     from tailrace.config import Config
 
+REFUSED = 1
 USAGE_ERROR = 2
+# A port, a right or space that the operator has to give; anything else is shown with its traceback.
+_OUTSIDE = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.ENOSPC, errno.EROFS}
 
 
 class FileReporter:
@@ -44,6 +48,13 @@ class FileReporter:
     def remove(self) -> None:
         self._started.remove(self._run_dir)
 
+    @classmethod
+    def refuse_a_second(cls, run_dir: Path, role: str, service_id: int) -> None:
+        """Leaves with a sentence if the same instance runs already: two would take each other's socket away."""
+        running = RunFile.read(run_dir / f"{role}-{service_id}.json")
+        if running and running.is_running():
+            leave(f"{running.name} already runs here: pid {running.pid}. Another needs its own node.id.", REFUSED)
+
     def _write(self, *, ready: bool) -> None:
         s = self._started
         RunFile(s.role, s.id, s.pid, s.start_ticks, s.since_ms, ready, self._addresses).write(self._run_dir)
@@ -55,12 +66,32 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     logs.configure(options.log_format or logs.default_format(), options.log_level)
     config = load_config(role.name, options.config, options.set)
     run_dir = Path(config.run_dir or Path(config.data_dir) / "run").absolute()
+    FileReporter.refuse_a_second(run_dir, role.name, config.node_id)
     reporter = FileReporter(run_dir, role.name, config.node_id)
-    service = Service(role, config.node_id, config, reporter)
     try:
-        run_loop(lambda stop: run_service(service, stop, freeze=True))
+        live(Service(role, config.node_id, config, reporter))
     finally:
         reporter.remove()
+
+
+def live(service: Service) -> None:
+    """The whole life of a process that is one role; leaves with one sentence where the machine does not allow it."""
+    try:
+        run_loop(lambda stop: run_service(service, stop, freeze=True))
+    except _refusals() as refused:
+        leave(f"{service.role.name}-{service.service_id}: {refused}", REFUSED)
+    except OSError as error:
+        if error.errno not in _OUTSIDE:
+            raise
+        leave(f"{service.role.name}-{service.service_id}: {error}", REFUSED)
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """Looked up when something was raised: importing them is not part of the start."""
+    from tailrace.config import ConfigError
+    from tailrace.log.logs import LogDirRefused
+
+    return ConfigError, LogDirRefused
 
 
 def load_config(role: str, file: str | None, settings: Sequence[str]) -> Config:
