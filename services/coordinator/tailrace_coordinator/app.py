@@ -72,7 +72,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         stack.push_async_callback(server.close)
         opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})
         registration = _registration(config, environment, follower, server, coordinator)
-        stack.callback(_follow(opened, registration, clock).cancel)
+        stack.callback(follow(opened, registration, clock).cancel)
         stack.push_async_callback(leaders.close)
         stack.push_async_callback(coordinator.close)
         expiry = Every(clock, config.offsets_retention_check_interval_ms, coordinator.expire_offsets)
@@ -99,7 +99,7 @@ def group_config(config: Config) -> GroupConfig:
     )
 
 
-def _follow(opened: OpenCoordinator, registration: Registration, clock: Clock) -> Cancellable:
+def follow(opened: OpenCoordinator, registration: Registration, clock: Clock) -> Cancellable:
     """Keeps shards in step with the image, from the moment it shows this life registered.
 
     With all controllers away that may take for ever: then the cached image of an earlier life is served. What that life
