@@ -31,6 +31,7 @@ from tailrace_gateway.versions import ServedVersions
 
 _QUOTA_WINDOW_MS = 500.0
 _LEAVE_MS = 1000.0
+_DRAIN_MS = 500.0
 
 
 class OpenGateway:
@@ -91,7 +92,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             advertised_of(config),
             environment.boot_id,
         )
-        stack.callback(close_connections, gateway)
+        stack.push_async_callback(close_connections, gateway)
         listener = Listener(gateway, config.gateway_listen, config.gateway_port)
         stack.callback(listener.close)
         listener.open_node(0)
@@ -204,8 +205,13 @@ async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             await task
 
 
-def close_connections(gateway: Gateway) -> None:
-    """Ends every client connection and what still runs for them."""
+async def close_connections(gateway: Gateway) -> None:
+    """Answers what was asked, for a moment, then ends every client connection and what still runs for them."""
+    for connection in list(gateway.connections):
+        connection.finish()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_MS / 1000):
+            await gateway.all_closed()
     for connection in list(gateway.connections):
         connection.close()
     for task in list(gateway.background):

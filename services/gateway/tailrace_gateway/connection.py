@@ -33,7 +33,14 @@ class ClientLink(Link):
         self.node_id = identity.node_id
         self.slots = Slots()
         limits = gateway.limits
-        self.requests = Requests(gateway.table, self.slots, gateway.meter_of, limits.max_frame_bytes, gateway.requests)
+        self.requests = Requests(
+            gateway.table,
+            self.slots,
+            gateway.meter_of,
+            limits.max_frame_bytes,
+            limits.max_collected_bytes,
+            gateway.requests,
+        )
         self.node: NodeLink | None = None
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[int, int] | None = None  # (shard, shard epoch) whose owner is answering
@@ -97,6 +104,15 @@ class ClientLink(Link):
             return
         self.pause(ENDED)
         self.close_if_done()
+
+    def finish(self) -> None:
+        """The gateway stops: what was asked is answered, nothing more is read."""
+        if self.requests.between_frames:
+            self.tail = b""
+            self.pause(ENDED)
+            self.close_if_done()
+        else:
+            self.close()
 
     def failed(self, error: OSError) -> None:
         self.close()

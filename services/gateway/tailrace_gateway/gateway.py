@@ -49,6 +49,7 @@ class Limits:
     """The bounds of one gateway; times in milliseconds."""
 
     max_frame_bytes: int = 104_857_600
+    max_collected_bytes: int = 16_777_216  # of a request that is not relayed as it comes
     max_connections: int = 10_000
     idle_ms: float = 600_000
     head_ms: float = 10_000  # a frame's first bytes to its routing
@@ -103,6 +104,7 @@ class Gateway:
         self.requests = [0] * API_KEYS
         self.throttled_ms = 0
         self.relayed_bytes = [0, 0]  # from clients, to clients
+        self._all_closed: asyncio.Event | None = None
         self._service = Service(self, handlers, APIS, log, internal=False, listener="CLIENT")
 
     @property
@@ -175,6 +177,14 @@ class Gateway:
             self.closed_connections += 1
             self.relayed_bytes[0] += connection.received_bytes
             self.relayed_bytes[1] += connection.sent_bytes
+            if not self.connections and self._all_closed is not None:
+                self._all_closed.set()
+
+    async def all_closed(self) -> None:
+        """Returns when no connection is left."""
+        self._all_closed = asyncio.Event()
+        if self.connections:
+            await self._all_closed.wait()
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Ends what waits for a broker that was given up, or for a shard's owner that is none any more."""

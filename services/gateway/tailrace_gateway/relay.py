@@ -63,11 +63,13 @@ class Requests:
         slots: Slots,
         meter_of: MeterOf,
         max_frame_bytes: int,
+        max_collected_bytes: int,
         counts: list[int] | None = None,
     ) -> None:
         self.table = table
         self.slots = slots
         self.max_frame_bytes = max_frame_bytes
+        self.max_collected_bytes = max_collected_bytes
         self.client_id = b""
         self.meter_of = meter_of
         self.meter = meter_of(b"")
@@ -157,6 +159,8 @@ class Requests:
             if passes:
                 self.counts[key & 127] += 1
                 return row, size, True
+        if size > self.max_collected_bytes:
+            raise Malformed(f"a request of {size} bytes (api key {key}) cannot be kept until it is answered")
         self.counts[key & 127] += 1
         slot = Later()
         self.slots.append(slot)

@@ -289,3 +289,36 @@ async def test_two_gateways_share_a_port(open_world: Callable[..., World]) -> No
     answers = [await client.ask(m.MetadataRequest(topics=[]), 9) for client in clients]
     assert len(answers) == 40
     assert len(first.gateway.connections) + len(second.gateway.connections) == 40
+
+
+async def test_a_gateway_that_stops_answers_what_was_asked(world: World) -> None:
+    (peer,) = world.peers
+    release = asyncio.Event()
+
+    async def late(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        await peer.echo(header, frame, writer)
+
+    peer.script = late
+    asking, quiet = await world.client(), await world.client()
+    quiet.send(codec.encode_request(m.MetadataRequest(topics=[]), 9, 1, "x"))
+    await quiet.answer()
+    asking.send(produce(1))
+    await peer.received.get()
+    for connection in list(world.gateway.connections):
+        connection.finish()
+    assert await quiet.closed()
+    release.set()
+    assert (await asking.answer())[0] == 1
+    assert await asking.closed()
+    await world.gateway.all_closed()
+
+
+async def test_a_request_too_large_to_be_kept_is_closed(open_world: Callable[..., World]) -> None:
+    world = open_world(limits=Limits(max_collected_bytes=1000))
+    client = await world.client()
+    client.send(codec.encode_request(m.MetadataRequest(topics=[]), 9, 1, "x"))
+    await client.answer()
+    client.send(struct.pack(">ihhih", 1001, 3, 9, 1, -1))
+    assert await client.closed()
+    assert "cannot be kept" in whys(world)[0]

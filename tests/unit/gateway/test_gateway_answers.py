@@ -20,7 +20,7 @@ GREETING = struct.pack(">iibhb", 8, 0, 0, 0, 0)
 
 def answers(*slots: Any, meter: Meter | None = None) -> Answers:
     queue = Slots(slots)
-    requests = Requests(table(), queue, unmetered if meter is None else lambda client_id: meter, 1 << 20)
+    requests = Requests(table(), queue, unmetered if meter is None else lambda client_id: meter, 1 << 20, 1 << 20)
     return Answers(queue, requests)
 
 

@@ -18,7 +18,7 @@ _MAX = 1_000_000
 
 
 def requests(meter: Meter | None = None) -> Requests:
-    made = Requests(table(), Slots(), unmetered if meter is None else lambda client_id: meter, _MAX)
+    made = Requests(table(), Slots(), unmetered if meter is None else lambda client_id: meter, _MAX, _MAX)
     made.node_open = True
     return made
 
@@ -217,7 +217,7 @@ def test_each_client_id_has_its_meter() -> None:
         seen.append(client_id)
         return unmetered(client_id)
 
-    scanner = Requests(table(), Slots(), meter_of, _MAX)
+    scanner = Requests(table(), Slots(), meter_of, _MAX, _MAX)
     scanner.node_open = True
     drive = Drive(scanner)
     drive.feed(
