@@ -96,6 +96,7 @@ def group_config(config: Config) -> GroupConfig:
         group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        max_record_bytes=max(1_024, min(1_000_000, config.message_max_bytes - 1_024)),  # a batch must fit the topic
     )
 
 
