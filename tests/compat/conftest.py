@@ -15,7 +15,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     needed = [name for mark in metafunc.definition.iter_markers("needs") for name in mark.args]
     able = [name for name in CLIENTS if all(hasattr(client_class(name), method) for method in needed)]
-    metafunc.parametrize("client", able, indirect=True, scope="session")
+    if "assignor" in metafunc.fixturenames:
+        pairs = [(name, assignor) for name in able for assignor in sorted(client_class(name).assignors)]
+        metafunc.parametrize(("client", "assignor"), pairs, indirect=["client"], scope="session")
+    else:
+        metafunc.parametrize("client", able, indirect=True, scope="session")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -63,4 +63,28 @@ DIFFERENCES = (
         "the connection is closed",
         "what is not the protocol is refused in one place, the decoder",
     ),
+    Difference(
+        "a batch whose CRC is right but whose records are nonsense or of an unknown compression",
+        "UNKNOWN_SERVER_ERROR",
+        "stored as it came; UNSUPPORTED_COMPRESSION_TYPE for an unknown compression",
+        "batches are opaque to the broker, which is what makes it fast; every client checks the records it reads",
+    ),
+    Difference(
+        "a produced batch that claims LogAppendTime",
+        "accepted",
+        "INVALID_TIMESTAMP",
+        "only the topic's configuration says who sets the time",
+    ),
+    Difference(
+        "bytes after the last field of a request",
+        "ignored",
+        "the connection is closed, except for Metadata v9 and later",
+        "librdkafka's Metadata request for all topics is three bytes too long; nothing else needs it",
+    ),
+    Difference(
+        "requests before a client's half-close",
+        "not answered: the connection is closed at once",
+        "answered, then the connection is closed",
+        "they were asked",
+    ),
 )

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from support import java_tools as tools
-from support import kafka_peer
 from support.java_tools import JavaTools, Outcome
 from support.plugin import leave_out
 from support.stage import coordinator, create_topic, unique, wait_for_topic
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.by("java")
 
 @pytest.fixture(scope="session")
 def jvm() -> Iterator[JavaTools]:
-    if absent := kafka_peer.missing():
+    if absent := tools.missing():
         leave_out(absent)
     started = JavaTools()
     yield started

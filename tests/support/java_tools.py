@@ -1,6 +1,7 @@
 """Apache Kafka's own command line tools, run one after the other in one JVM (ToolServer.java)."""
 
 import base64
+import shutil
 import subprocess
 import threading
 from dataclasses import dataclass
@@ -19,6 +20,13 @@ PRODUCER_PERFORMANCE = TOOLS + "ProducerPerformance"
 CONSUMER_PERFORMANCE = TOOLS + "ConsumerPerformance"
 LOG_DIRS = TOOLS + "LogDirsCommand"
 TIMEOUT_S = 60
+
+
+def missing() -> str | None:
+    """The line that would install what is absent; None when all is there."""
+    if shutil.which("javac") is None:  # the JVM compiles ToolServer.java as it starts it
+        return "a Java compiler: apt-get install -y openjdk-17-jdk-headless"
+    return kafka_peer.missing()
 
 
 @dataclass(frozen=True)

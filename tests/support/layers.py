@@ -15,7 +15,12 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 APT = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
 # A tool and the Debian package that has it.
-PACKAGES = {"kcat": "kcat", "java": "openjdk-17-jre-headless", "mvn": "maven"}
+PACKAGES = {
+    "kcat": "kcat",
+    "java": "openjdk-17-jre-headless",
+    "javac": "openjdk-17-jdk-headless",  # java compiles ToolServer.java as it starts it
+    "mvn": "maven",
+}
 SOURCES = ("libs", "services", "tests")
 
 
@@ -69,7 +74,7 @@ LAYERS = {
     "protocol": Layer("every API and version: round trips, arbitrary chunks, hostile frames", tools=("java", "mvn")),
     "sim": Layer("real decisions in a seeded world of faults"),
     "integration": Layer("real processes and sockets"),
-    "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "java", "mvn")),
+    "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "javac", "mvn")),
     "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back"),
     "bench": Layer("speed beside Apache Kafka; reports only", default=False, commands=(module("bench"),)),
 }

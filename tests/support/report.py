@@ -69,10 +69,13 @@ class Report:
         yield "`tests/compat/test_versions.py` sends every version here and compares the answers with Kafka's.\n"
         yield row("key", "API", *(TARGETS[name] for name in TARGETS if name in self.served))
         yield row("---", "---", *("---" for name in TARGETS if name in self.served))
-        for key in sorted({key for served in self.served.values() for key in served}):
-            name = REQUESTS[key].__name__.removesuffix("Request") if key in REQUESTS else "(KIP-848, KIP-932 and later)"
+        ours = {key for target, served in self.served.items() if target != "kafka" for key in served}
+        for key in sorted(ours):
+            name = REQUESTS[key].__name__.removesuffix("Request")
             ranges = [self.served[target].get(key) for target in TARGETS if target in self.served]
             yield row(str(key), name, *("" if r is None else f"{r[0]}-{r[1]}" for r in ranges))
+        if missing := sorted(set(self.served.get("kafka", ())) - ours):
+            yield "\nApache Kafka serves these keys besides: " + ", ".join(str(key) for key in missing) + "."
 
 
 def row(*cells: str) -> str:
