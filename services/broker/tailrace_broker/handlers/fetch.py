@@ -19,7 +19,7 @@ from tailrace.wire.fetch import (
     encode_fetch_answer,
     node_endpoints,
 )
-from tailrace_broker.fetch_sessions import FetchSessions, Session, asked
+from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -40,6 +40,10 @@ class FetchPath:
         """The answer's buffers at once, or a future of them when it must wait."""
         request = decode_fetch(version, body)
         broker = self.broker
+        if request.session_id == 0 and request.session_epoch == FINAL_EPOCH and len(request.topics) == 1:
+            answer = self._at_once(version, correlation_id, request)
+            if answer is not None:
+                return answer
         try:
             session, full = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
         except ApiError as refused:
@@ -52,6 +56,27 @@ class FetchPath:
         wait.future.add_done_callback(wait.forget)
         broker.purgatory.park(wait, wait.partitions, request.max_wait_ms)
         return wait.future
+
+    def _at_once(self, version: int, correlation_id: int, request: Fetch) -> list[Any] | None:
+        """One partition, no session, enough data: nothing that could wait is built. None for all else."""
+        key, wants = request.topics[0]
+        if len(wants) != 1:
+            return None
+        index, leader_epoch, offset, _, _, limit = wants[0]
+        partition, _ = self.broker.leading(key, index, by_id=version >= 13)
+        if partition is None or (leader_epoch >= 0 and leader_epoch != partition.leader_epoch):
+            return None
+        limit = min(limit, request.max_bytes, self.broker.config.fetch_max_bytes)
+        try:
+            piece = partition.read(offset, limit, min_one=True)
+            if piece.length < max(1, request.min_bytes):
+                return None
+            records = piece.read()
+        except (ApiError, OSError):
+            return None  # the long way says why
+        mark, committed = partition.high_watermark, request.isolation_level == _READ_COMMITTED
+        row = PartitionData(index, 0, mark, mark, partition.log.log_start_offset, records, None, committed)
+        return encode_fetch_answer(version, correlation_id, 0, 0, [(key, [row])])
 
 
 class FetchWait:
