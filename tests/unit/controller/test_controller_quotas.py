@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from support.metadata import after, cluster
-from tailrace.errors import ApiError, ErrorCode
+from tailrace.errors import ErrorCode
 from tailrace.metadata import records as r
 from tailrace.wire.messages import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from tailrace_controller.decide import client_quotas
@@ -63,7 +63,7 @@ def test_validating_alone_records_nothing() -> None:
         ([("client-id", "")], ("producer_byte_rate", 1.0), "Empty client-id not supported"),
         ([("client-id", "c")], ("no_such_rate", 1.0), "Invalid configuration key no_such_rate"),
         ([("client-id", "c")], ("producer_byte_rate", -1.0), "must be greater than 0"),
-        ([("client-id", "c")], ("producer_byte_rate", 1.5), "must be a whole number"),
+        ([("client-id", "c")], ("producer_byte_rate", 1.5), "cannot be a fractional value."),
     ],
 )
 def test_alter_refuses_with_invalid_request(entity: Any, op: tuple[str, float], message: str) -> None:
@@ -116,9 +116,14 @@ def test_no_filter_describes_everything_and_strict_only_what_is_named() -> None:
         ([("team", ANY, None)], "UNSUPPORTED_VERSION"),
         ([("", ANY, None)], "INVALID_REQUEST"),
         ([("user", ANY, None), ("user", ANY, None)], "INVALID_REQUEST"),
+        ([("client-id", EXACT, None)], "INVALID_REQUEST"),
+        ([("client-id", DEFAULT, "x")], "INVALID_REQUEST"),
+        ([("client-id", ANY, "x")], "INVALID_REQUEST"),
+        ([("client-id", 3, None)], "INVALID_REQUEST"),
     ],
 )
 def test_describe_refuses_filters_nobody_can_match(components: Any, code: str) -> None:
-    with pytest.raises(ApiError) as refused:
-        describe(*components)
-    assert refused.value.code.name == code
+    asked = DescribeClientQuotasRequest.ComponentData
+    rows = [asked(entity_type=kind, match_type=match_type, match=match) for kind, match_type, match in components]
+    reply = client_quotas.describe(IMAGE, DescribeClientQuotasRequest(components=rows, strict=False)).reply
+    assert (ErrorCode(reply.error_code).name, reply.entries) == (code, None)

@@ -115,21 +115,17 @@ CREATE_REFUSALS = [
     (ask("a" * 250), "INVALID_TOPIC_EXCEPTION", "is longer than the max allowed length 249"),
     (ask("a b"), "INVALID_TOPIC_EXCEPTION", "contains one or more characters other than ASCII alphanumerics"),
     (ask("ä"), "INVALID_TOPIC_EXCEPTION", "contains one or more characters other than ASCII alphanumerics"),
-    (ask("__cluster_metadata"), "TOPIC_AUTHORIZATION_FAILED", None),
+    (ask("__cluster_metadata"), "INVALID_REQUEST", "Creation of internal topic __cluster_metadata is prohibited."),
     (ask("events"), "TOPIC_ALREADY_EXISTS", "Topic 'events' already exists."),
     (ask(partitions=0), "INVALID_PARTITIONS", "Number of partitions was set to an invalid non-positive value."),
     (ask(partitions=-2), "INVALID_PARTITIONS", "non-positive"),
     (ask(partitions=10_001), "POLICY_VIOLATION", "Excessively large number of partitions per request."),
     (ask(rf=0), "INVALID_REPLICATION_FACTOR", "Replication factor must be larger than 0"),
-    (ask(rf=4), "INVALID_REPLICATION_FACTOR", "cannot be reached because only 3 broker(s) are registered."),
+    (ask(rf=4), "INVALID_REPLICATION_FACTOR", "cannot be reached because only 3 broker(s) are registered"),
     (ask(rf=2), "INVALID_REPLICATION_FACTOR", "Unable to replicate the partition 2 time(s): This version of Tailrace"),
     (ask(configs={"no.such": "1"}), "INVALID_CONFIG", "Unknown topic config name: no.such"),
     (ask(configs={"retention.ms": "x"}), "INVALID_CONFIG", "Invalid value x for configuration retention.ms"),
-    (
-        ask(configs={"retention.ms": None}),
-        "INVALID_REQUEST",
-        "Null value not supported",
-    ),
+    (ask(configs={"retention.ms": None}), "INVALID_CONFIG", "Null value not supported for topic configs"),
     (ask(manual=[(0, [9])]), "INVALID_REPLICA_ASSIGNMENT", "includes broker 9, but no such broker is registered."),
     (ask(manual=[(0, [])]), "INVALID_REPLICA_ASSIGNMENT", "includes an empty replica list."),
     (ask(manual=[(0, [1, 1])]), "INVALID_REPLICA_ASSIGNMENT", "includes the broker 1 more than once."),
@@ -170,7 +166,7 @@ def test_names_that_differ_only_by_dot_and_underscore_collide() -> None:
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (MetadataImage(), "cannot be reached because only 0 broker(s) are registered."),
+        (MetadataImage(), "cannot be reached because only 0 broker(s) are registered"),
         (ALL_FENCED, "All brokers are currently fenced or in controlled shutdown."),
     ],
 )
@@ -273,7 +269,7 @@ def test_new_partitions_can_be_placed_by_hand_or_only_validated() -> None:
 @pytest.mark.parametrize(
     ("effects", "code", "message"),
     [
-        (lambda: add(5, "nothing"), "UNKNOWN_TOPIC_OR_PARTITION", "does not host"),
+        (lambda: add(5, "nothing"), "UNKNOWN_TOPIC_OR_PARTITION", None),
         (lambda: add(3), "INVALID_PARTITIONS", "Topic already has 3 partition(s)."),
         (lambda: add(2), "INVALID_PARTITIONS", "currently has 3 partition(s); 2 would not be an increase."),
         (lambda: add(20_000), "POLICY_VIOLATION", "Excessively large"),
@@ -286,7 +282,7 @@ def test_create_partitions_refuses_as_kafka_does(effects: Any, code: str, messag
     done = effects()
     (row,) = done.reply.results
     assert (ErrorCode(row.error_code).name, done.records) == (code, ())
-    assert message in row.error_message
+    assert (message in row.error_message) if message else row.error_message is None
 
 
 def test_partitions_of_the_offsets_topic_get_owners_at_once() -> None:

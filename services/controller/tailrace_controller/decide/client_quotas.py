@@ -54,7 +54,7 @@ def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
         if op.value <= 0:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {op.key} must be greater than 0")
         if op.key.endswith("byte_rate") and op.value != int(op.value):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota value for {op.key} must be a whole number")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{op.key} cannot be a fractional value.")
         if present.get(op.key) != op.value:
             records.append(ClientQuotaRecord(entity, op.key, op.value))
     return records
@@ -74,17 +74,11 @@ def _check_entity(entity: tuple[QuotaEntity, ...]) -> None:
 
 def describe(image: MetadataImage, request: DescribeClientQuotasRequest) -> Effects[DescribeClientQuotasResponse]:
     """Returns the quotas whose entity matches every component; strict also wants nothing else in the entity."""
-    wanted: dict[str, tuple[int, str | None]] = {}
-    for component in request.components:
-        kind = component.entity_type
-        if kind not in KAFKA_ENTITY_TYPES:
-            code = ErrorCode.UNSUPPORTED_VERSION if kind else ErrorCode.INVALID_REQUEST
-            raise ApiError(
-                code, f"Custom entity type '{kind}' not supported" if kind else "Unexpected empty entity type"
-            )
-        if kind in wanted:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate filter component entity type '{kind}'")
-        wanted[kind] = (component.match_type, component.match)
+    try:
+        wanted = _filter(request)
+    except ApiError as refused:  # entries are null then, not empty
+        reply = DescribeClientQuotasResponse(error_code=refused.code, error_message=refused.message, entries=None)
+        return Effects(reply)
     row = DescribeClientQuotasResponse.EntryData
     entries = [
         row(
@@ -94,7 +88,30 @@ def describe(image: MetadataImage, request: DescribeClientQuotasRequest) -> Effe
         for entity, quotas in image.quotas.items()
         if _matches(entity, wanted, strict=request.strict)
     ]
-    return Effects(DescribeClientQuotasResponse(error_code=0, error_message=None, entries=entries))
+    return Effects(DescribeClientQuotasResponse(error_code=0, error_message="", entries=entries))
+
+
+def _filter(request: DescribeClientQuotasRequest) -> dict[str, tuple[int, str | None]]:
+    wanted: dict[str, tuple[int, str | None]] = {}
+    for component in request.components:
+        kind, match_type, name = component.entity_type, component.match_type, component.match
+        if not kind:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if kind in wanted:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Entity type {kind} cannot appear more than once in the filter.")
+        if match_type == EXACT and name is None:
+            why = "Request specified MATCH_TYPE_EXACT, but set match string to null."
+            raise ApiError(ErrorCode.INVALID_REQUEST, why)
+        if match_type in (DEFAULT, ANY) and name is not None:
+            which = "DEFAULT" if match_type == DEFAULT else "SPECIFIED"
+            why = f"Request specified MATCH_TYPE_{which}, but also specified a match string."
+            raise ApiError(ErrorCode.INVALID_REQUEST, why)
+        if match_type not in (EXACT, DEFAULT, ANY):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown match type {match_type}")
+        if kind not in KAFKA_ENTITY_TYPES:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        wanted[kind] = (match_type, name)
+    return wanted
 
 
 def _matches(entity: QuotaKey, wanted: dict[str, tuple[int, str | None]], *, strict: bool) -> bool:

@@ -40,7 +40,7 @@ def create(image: MetadataImage, request: CreatePartitionsRequest) -> Effects[Cr
 def _add(image: MetadataImage, asked: Any) -> tuple[MetadataRecord, ...]:
     topic = image.topic(asked.name)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.partitions)
     if asked.count == present:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")

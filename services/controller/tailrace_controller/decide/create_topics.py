@@ -57,6 +57,9 @@ def _create_one(
 ) -> tuple[tuple[MetadataRecord, ...], Any]:
     _check_name(image, topic.name)
     overrides = {item.name: item.value for item in topic.configs or ()}
+    if nulls := [key for key, value in overrides.items() if value is None]:
+        why = f"Null value not supported for topic configs: {','.join(nulls)}"
+        raise ApiError(ErrorCode.INVALID_CONFIG, why)
     count, replication_factor = topic.num_partitions, topic.replication_factor
     if topic.name == GROUP_METADATA_TOPIC:  # whoever asks first: the topic has settings of its own
         count = config.offsets_topic_num_partitions if count == NOT_GIVEN else count
@@ -96,7 +99,7 @@ def _config_row(entry: describe.Entry) -> Any:
 
 def _check_name(image: MetadataImage, name: str) -> None:
     if name == names.CLUSTER_METADATA:
-        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if (why := names.refusal(name)) is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if name in image.topics:

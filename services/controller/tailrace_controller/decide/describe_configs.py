@@ -57,12 +57,13 @@ def _entries(image: MetadataImage, kind: int, name: str, config: Config) -> list
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe.topic(own, resources.cluster_config(image, config))
     if kind == resources.BROKER:
+        resources.check_describable_broker(image, name)
         if name == resources.CLUSTER_DEFAULT:
             return describe.cluster_default(own)
-        if resources.broker_id(name) not in image.brokers:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id {name}: no such broker is registered")
         return describe.broker(config, image.config(kind, resources.CLUSTER_DEFAULT), own)
     if kind == resources.GROUP:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe.group(own, resources.cluster_config(image, config))
     if kind == resources.CLIENT_METRICS:
         if not name:

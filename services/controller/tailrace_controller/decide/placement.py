@@ -19,7 +19,7 @@ def check_replication_factor(image: MetadataImage, replication_factor: int) -> l
     elif replication_factor > len(image.brokers):
         why = (
             f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{len(image.brokers)} broker(s) are registered."
+            f"{len(image.brokers)} broker(s) are registered or some brokers have all their log directories cordoned."
         )
     elif replication_factor > MAX_REPLICATION_FACTOR:
         why = f"This version of Tailrace keeps {MAX_REPLICATION_FACTOR} replica of each partition."

@@ -35,13 +35,15 @@ def without_effect(records: Iterable[MetadataRecord]) -> list[str]:
 def check_exists(image: MetadataImage, resource_type: int, name: str) -> None:
     """Raises Kafka's error for a resource whose configs cannot be altered."""
     if resource_type == TOPIC:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         if (why := names.refusal(name)) is not None:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         if name not in image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif resource_type == BROKER:
-        if name != CLUSTER_DEFAULT and broker_id(name) not in image.brokers:
-            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
+        if name != CLUSTER_DEFAULT and broker_id(name, "Node") not in image.brokers:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{_expected(image)}, but received {name}")
     elif resource_type == GROUP:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
@@ -51,11 +53,22 @@ def check_exists(image: MetadataImage, resource_type: int, name: str) -> None:
     elif resource_type == BROKER_LOGGER:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Log levels are set at start (--log-level), not as configs.")
     else:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
-def broker_id(name: str) -> int:
+def check_describable_broker(image: MetadataImage, name: str) -> None:
+    """Raises Kafka's error unless the name is a registered broker's or the cluster default's."""
+    if name != CLUSTER_DEFAULT and broker_id(name, "Broker") not in image.brokers:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{_expected(image)} or empty string, but received {name}")
+
+
+def broker_id(name: str, what: str) -> int:
     """Returns the number that a broker resource is named by; INVALID_REQUEST if it is none."""
     if not (name.isascii() and name.isdecimal()):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name {name} as an integer.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}")
     return int(name)
+
+
+def _expected(image: MetadataImage) -> str:
+    # A Kafka broker expects its own id; here any broker's will do.
+    return f"Unexpected broker id, expected {', '.join(str(known) for known in sorted(image.brokers))}"
