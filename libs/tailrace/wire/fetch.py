@@ -134,10 +134,10 @@ def _common(version: int, body: memoryview) -> Fetch | None:
     """What consumers send: one topic or none, few partitions, nothing forgotten, no tags. None for anything else."""
     if version <= 14:
         replica_id, max_wait_ms, min_bytes, max_bytes, level, session_id, epoch = _FLEXIBLE_HEAD_V12.unpack_from(body)
-        pos = 29
+        pos = 25
     else:
         max_wait_ms, min_bytes, max_bytes, level, session_id, epoch = _FLEXIBLE_HEAD.unpack_from(body)
-        replica_id, pos = -1, 25
+        replica_id, pos = -1, 21
     topics = []
     count = body[pos]
     pos += 1
