@@ -107,8 +107,8 @@ class _Reader:
         return found
 
 
-_FLEXIBLE_HEAD = Struct(">iiibii")
-_FLEXIBLE_HEAD_V12 = Struct(">iiiibii")
+_FLEXIBLE_HEAD = Struct(">iiiBii")
+_FLEXIBLE_HEAD_V12 = Struct(">iiiiBii")
 
 
 def decode_fetch(version: int, body: memoryview) -> Fetch:
