@@ -16,6 +16,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.backoff import Backoff
+from tailrace.net.context import Identity
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
@@ -33,6 +34,8 @@ _CODES = {
     ApiKey.INIT_PRODUCER_ID: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ApiKey.DESCRIBE_LOG_DIRS: ErrorCode.BROKER_NOT_AVAILABLE,
 }
+_HINTS_FROM: dict[int, int] = {ApiKey.PRODUCE: 10, ApiKey.FETCH: 16}
+_NEVER = 1 << 15
 # Once a node has been away for the whole limit, each further request waits only this long for it.
 _GRACE_MS = 100.0
 
@@ -73,7 +76,9 @@ async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) 
     if frame.key == ApiKey.PRODUCE and request.acks == 0:
         connection.refuse(f"node {node_id} is away and a Produce with acks=0 cannot be answered")
         return None
-    return codec.encode_response(_refused(request, frame), frame.version, frame.correlation_id)
+    return codec.encode_response(
+        _refused(request, frame, gateway, connection.identity), frame.version, frame.correlation_id
+    )
 
 
 def _hand_over(connection: ClientLink, frame: Frame, request: Any) -> None:
@@ -109,11 +114,35 @@ def moved(image: MetadataImage, partitions: list[tuple[str, int]], node_id: int)
     return all(image.leader(name, number) not in {NO_LEADER, node_id} for name, number in partitions)
 
 
-def _refused(request: Any, frame: Frame) -> Any:
+def _refused(request: Any, frame: Frame, gateway: Gateway, identity: Identity) -> Any:
     code = _CODES.get(ApiKey(frame.key), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if frame.key == ApiKey.FETCH:
-        return _refused_fetch(request, frame.version)
-    return refuse(request, frame.key, frame.version, code)
+        response = _refused_fetch(request, frame.version)
+    else:
+        response = refuse(request, frame.key, frame.version, code)
+    if frame.version >= _HINTS_FROM.get(frame.key, _NEVER):
+        _hint(response, frame.key, gateway, identity)
+    return response
+
+
+def _hint(response: Any, key: int, gateway: Gateway, identity: Identity) -> None:
+    """KIP-951: who leads now, and where, so that the client need not ask for metadata."""
+    image, leaders = gateway.image, set()
+    for topic in response.responses:
+        name = (topic.name if key == ApiKey.PRODUCE else topic.topic) or image.topic_names.get(topic.topic_id, "")
+        for partition in topic.partition_responses if key == ApiKey.PRODUCE else topic.partitions:
+            now = image.partition(name, partition.index if key == ApiKey.PRODUCE else partition.partition_index)
+            if now is not None and now.leader not in {NO_LEADER, identity.node_id}:
+                hint = partition.LeaderIdAndEpoch
+                partition.current_leader = hint(leader_id=now.leader, leader_epoch=now.leader_epoch)
+                leaders.add(now.leader)
+    endpoints = []
+    for leader in sorted(leaders & image.brokers.keys()):
+        broker = image.brokers[leader]
+        at = gateway.endpoint_of(broker, identity)
+        if at is not None:
+            endpoints.append(response.NodeEndpoint(node_id=leader, host=at[0], port=at[1], rack=broker.rack))
+    response.node_endpoints = endpoints
 
 
 def _refused_fetch(request: Any, version: int) -> Any:

@@ -26,6 +26,7 @@ _SIZE_CORRELATION = Struct(">iI")
 _THROTTLE = Struct(">i")
 HEAD_BYTES = _HEAD.size
 API_KEYS = 128
+_PATCHED_BYTES_MAX = 131_072  # a larger Produce answer would not fit the receive buffer
 FRAME_BYTES_MIN = HEAD_BYTES - 4
 _FIELDS_BYTES_MAX = 2 * 32_767 + 1024  # client id and transactional id at their longest, and some tags
 PRODUCE, FETCH_KEY, INIT_PRODUCER_ID = int(ApiKey.PRODUCE), int(ApiKey.FETCH), int(ApiKey.INIT_PRODUCER_ID)
@@ -157,11 +158,12 @@ class Requests:
             if passes is None:
                 return None, 0, False
             if passes:
-                self.counts[key & 127] += 1
+                self.counts[key] += 1
                 return row, size, True
         if size > self.max_collected_bytes:
             raise Malformed(f"a request of {size} bytes (api key {key}) cannot be kept until it is answered")
-        self.counts[key & 127] += 1
+        if key < API_KEYS:
+            self.counts[key] += 1
         slot = Later()
         self.slots.append(slot)
         self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot)
@@ -264,6 +266,8 @@ class Answers:
         while end - at >= 8:
             size, correlation_id = _SIZE_CORRELATION.unpack_from(view, at)
             frame_end = at + 4 + size
+            if size < 4:
+                raise Malformed(f"the node announced an answer of {size} bytes")
             if not self.greeted:
                 if end < frame_end:
                     break
@@ -271,6 +275,8 @@ class Answers:
                 start = at = frame_end
                 continue
             mark = self._due(correlation_id)
+            if isinstance(mark, Throttled) and size > _PATCHED_BYTES_MAX:
+                mark = PASS  # the mute alone must do
             if isinstance(mark, Throttled):
                 if end < frame_end:
                     break

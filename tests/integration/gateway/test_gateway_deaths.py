@@ -225,3 +225,27 @@ async def test_a_controller_that_dies_unanswered_gives_request_timed_out(quick: 
     answer = codec.decode_response(19, 7, rest[1:])
     assert [t.error_code for t in answer.topics] == [ErrorCode.REQUEST_TIMED_OUT]
     assert len(controller.frames) == 1
+
+
+@pytest.mark.parametrize(("key", "version"), [(0, 10), (0, 13), (1, 16), (1, 17)])
+async def test_a_refusal_names_the_new_leader_and_where_it_is(
+    open_world: Callable[..., World], key: int, version: int
+) -> None:
+    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world.put_broker(1, await world.peer("broker-1"))
+    world.put_topic("t", [1, 1])
+    client = await world.client()
+    topic_id = world.follower.image.topics["t"].topic_id
+    fetched = m.FetchRequest.FetchTopic
+    request: Any = m.FetchRequest(
+        topics=[fetched(topic="t", topic_id=topic_id, partitions=[fetched.FetchPartition(partition=1)])]
+    )
+    if key == 0:
+        request = produce()
+        request.topic_data[0].topic_id = topic_id
+    answer = await client.ask(request, version)
+    (topic,) = answer.responses
+    partition = (topic.partition_responses if key == 0 else topic.partitions)[0]
+    assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (1, 0)
+    ports = [(e.node_id, e.host, e.port) for e in answer.node_endpoints]
+    assert ports == [(1, "127.0.0.1", world.listener.base_port + 1)]
