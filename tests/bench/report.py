@@ -26,6 +26,14 @@ class Row:
         """The middle of the runs."""
         return statistics.median(float(run[key]) for run in self.runs)
 
+    def keep_calmest(self, count: int) -> None:
+        """Forgets all runs but those during which others used least of the machine."""
+        self.runs = sorted(self.runs, key=_foreign_share)[:count]
+
+    def disturbance(self, count: int) -> float:
+        """The most that others used during the calmest runs; 0 without any."""
+        return max((float(run["foreign_share"]) for run in sorted(self.runs, key=_foreign_share)[:count]), default=0.0)
+
     @property
     def requests_per_second(self) -> float | None:
         """The median rate, None when no run succeeded."""
@@ -36,6 +44,10 @@ class Row:
         """Largest minus smallest rate, as a share of the median."""
         rates = [float(run["requests_per_second"]) for run in self.runs]
         return (max(rates) - min(rates)) / statistics.median(rates)
+
+
+def _foreign_share(run: Result) -> float:
+    return float(run["foreign_share"])
 
 
 def _number(value: float) -> str:
@@ -77,6 +89,14 @@ def client_cost(rows: Sequence[Row]) -> str:
         return ""
     middle = statistics.median(shares)
     return f"The load client's own CPU was {middle:.0%} of the servers' in the median cell, {max(shares):.0%} at most."
+
+
+def calm(rows: Sequence[Row]) -> str:
+    """A sentence on how quiet the machine was."""
+    shares = [_foreign_share(run) for row in rows for run in row.runs]
+    if not shares:
+        return ""
+    return f"Others used {statistics.median(shares):.0%} of the machine in the median run, {max(shares):.0%} at most."
 
 
 def replace_section(document: str, name: str, text: str) -> str:

@@ -1,6 +1,7 @@
 """The benchmark report: ratios, aims, failures, and what people wrote around it."""
 
 from bench.cells import Cell
+from bench.quiet import TICKS, busy_seconds
 from bench.report import Row, replace_section, table
 
 CELL = Cell("produce 1 KiB", "produce", 1024, {}, 3.0, 2.0)
@@ -36,3 +37,17 @@ def test_a_section_is_replaced_and_the_rest_stays() -> None:
     assert again.startswith("# Title\n")
     assert again.endswith("Why it is so.\n")
     assert "<!-- load -->\nnew\n<!-- /load -->" in again
+
+
+def test_the_calmest_runs_count() -> None:
+    disturbed = row("direct", 100, 200, 300, 400)
+    for run, share in zip(disturbed.runs, (0.5, 0.0, 0.3, 0.1), strict=True):
+        run["foreign_share"] = share
+    assert disturbed.disturbance(2) == 0.1
+    disturbed.keep_calmest(2)
+    assert [run["requests_per_second"] for run in disturbed.runs] == [200, 400]
+
+
+def test_idle_and_guest_time_are_no_work() -> None:
+    stat = f"cpu  {TICKS} {TICKS} {TICKS} 999 999 {TICKS} {TICKS} {TICKS} 999 999\ncpu0 1"
+    assert busy_seconds(stat) == 6
