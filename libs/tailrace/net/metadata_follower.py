@@ -198,6 +198,11 @@ class MetadataFollower:
             topics=[FetchRequest.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
         )
         answer = await client.ask(request, timeout_ms=ANSWER_TIMEOUT_MS)
+        if answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            raise Refused(
+                f"{client.address} belongs to another cluster than this image, whose id is {self.image.cluster_id}; "
+                f"if that is meant, remove {self._cache}"
+            )
         if answer.error_code:
             raise Refused(f"{client.address} answered {ErrorCode(answer.error_code).name}")
         partition = answer.responses[0].partitions[0]

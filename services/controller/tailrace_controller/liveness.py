@@ -29,6 +29,11 @@ class Sessions:
         self._deadlines[key] = now_ms + self.timeout_ms
         self._connections[key] = connection
 
+    def prolong(self, now_ms: float) -> None:
+        """Gives every session a whole timeout again: we could not hear anybody for a while."""
+        for key in self._deadlines:
+            self._deadlines[key] = now_ms + self.timeout_ms
+
     def end(self, key: SessionKey) -> None:
         """Forgets a session."""
         self._deadlines.pop(key, None)

@@ -19,6 +19,7 @@ BROKER = "broker"
 KNOCK_TIMEOUT_MS = 1000
 # After a controller starts, what lives comes back within this time; what has not is knocked at.
 SETTLE_MS = 1000
+STALL_MS = 500  # a timer this late says that nobody was heard because nobody listened
 
 
 class Watch:
@@ -88,7 +89,11 @@ class Watch:
 
     def _on_deadline(self) -> None:
         self._check = None
+        if self._now_ms() - self._check_at_ms > STALL_MS:
+            # This process was stopped (SIGSTOP, a suspended machine): the heartbeats wait in its sockets.
+            self.sessions.prolong(self._now_ms())
         for key in self.sessions.overdue(self._now_ms()):
+            self.sessions.end(key)
             self._spawn(self._expire(key, "silent for the session timeout"))
         self._plan()
 

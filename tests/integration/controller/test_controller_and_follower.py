@@ -214,6 +214,19 @@ async def test_a_database_of_a_newer_tailrace_is_refused_in_a_sentence(node: Nod
             raise AssertionError("a controller on an unknown schema")
 
 
+async def test_another_cluster_is_not_followed(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    async with node.controller(), node.follower("witness") as follower:
+        seen = await follower.wait_for(lambda image: bool(image.cluster_id), WAIT_MS)
+    for suffix in ("", "-wal", "-shm"):
+        (tmp_path / f"metadata.db{suffix}").unlink(missing_ok=True)
+    async with node.controller() as role, node.follower("witness") as follower:
+        with pytest.raises(TimeoutError):
+            await follower.wait_for(lambda image: image is not seen and image.cluster_id != seen.cluster_id, 200)
+        assert role.controller.committed.cluster_id != seen.cluster_id
+        assert (follower.image, follower.stale) == (seen, True)
+
+
 # -- liveness ---------------------------------------------------------------------------------------------------------
 
 

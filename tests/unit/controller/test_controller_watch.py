@@ -1,0 +1,95 @@
+"""The watch over sessions, on a clock that tests move: silence, and a controller that was itself stopped."""
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import structlog
+
+from support.metadata import cluster
+from tailrace.clock import ManualClock
+from tailrace.metadata.image import MetadataImage
+from tailrace_controller.controller import Controller
+from tailrace_controller.effects import Effects
+from tailrace_controller.watch import STALL_MS, Watch
+
+
+class LateClock(ManualClock):
+    """Its timers can fire late, as those of a stopped process do."""
+
+    late_ms = 0.0
+
+    def monotonic_ms(self) -> float:
+        return super().monotonic_ms() + self.late_ms
+
+
+class Fake:
+    """A controller that applies what is decided at once."""
+
+    def __init__(self) -> None:
+        image = cluster(2)  # without endpoints: nobody to knock at
+        self.image = replace(image, brokers={n: replace(known, endpoints=()) for n, known in image.brokers.items()})
+        self.clock = LateClock()
+        self.log = structlog.get_logger()
+
+    async def run(self, decide: Any) -> Any:
+        effects: Effects[Any] = decide(self.image)
+        self.image = self.image.replay(effects.records, self.image.offset + len(effects.records), 3)
+        return effects.reply
+
+
+def fenced(image: MetadataImage) -> list[int]:
+    return [broker.broker_id for broker in image.brokers.values() if broker.fenced]
+
+
+def watching(fake: Fake) -> Watch:
+    watch = Watch(cast(Controller, fake), timeout_ms=9000, boot_id="boot")
+    watch.on_activated()
+    return watch
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_who_heartbeats_stays_and_who_is_silent_is_fenced_after_the_timeout() -> None:
+    fake = Fake()
+    watch = watching(fake)
+    connection = SimpleNamespace()
+    for _ in range(3):
+        watch.heard("broker", 0, 10, connection)
+        fake.clock.advance(2999)
+        await turns()
+    assert fenced(fake.image) == []
+    fake.clock.advance(10)
+    await turns()
+    assert fenced(fake.image) == [1]
+    watch.close()
+
+
+async def test_a_controller_that_was_stopped_fences_nobody_for_its_own_silence() -> None:
+    fake = Fake()
+    watch = watching(fake)
+    for broker_id in (0, 1):
+        watch.heard("broker", broker_id, 10 + broker_id, SimpleNamespace())
+    fake.clock.late_ms = 60_000
+    fake.clock.advance(9000)
+    await turns()
+    assert fenced(fake.image) == []
+    fake.clock.advance(9000 + STALL_MS)  # and still nobody is heard
+    await turns()
+    assert fenced(fake.image) == [0, 1]
+    watch.close()
+
+
+async def test_a_closed_watch_hears_no_connection_break() -> None:
+    fake = Fake()
+    watch = watching(fake)
+    connection = SimpleNamespace()
+    watch.heard("broker", 0, 10, connection)
+    watch.close()
+    watch.on_connection_lost(connection)
+    await turns()
+    assert watch.sessions.is_connected("broker", 0, besides=None)
