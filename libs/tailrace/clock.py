@@ -7,7 +7,7 @@ state by sleeping.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Protocol
 
 
@@ -51,7 +51,7 @@ class _Sleep(Awaitable[None]):
         self.clock = clock
         self.at_ms = at_ms
 
-    def __await__(self) -> Iterator[None]:
+    def __await__(self) -> Generator[None, None, None]:
         while self.clock.monotonic_ms() < self.at_ms:
             yield
 
