@@ -1,7 +1,7 @@
 """The clock port: time is an argument everywhere else.
 
-Only runtime/clock.py reads a real clock. Timers exist for backoff, heartbeats, leases and deadlines; nothing waits for a
-state by sleeping.
+Only runtime/clock.py reads a real clock. Timers exist for backoff, heartbeats, leases and deadlines; nothing waits for
+a state by sleeping.
 """
 
 from __future__ import annotations
