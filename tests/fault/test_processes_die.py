@@ -12,7 +12,7 @@ from support.ports import free_ports
 from tailrace.testing import Cluster
 
 PARTITIONS = 3
-# kafka-python leaves the sockets of refused connects to the garbage collector, which warns; ours are not in this process.
+# kafka-python leaves the sockets of refused connects to the garbage collector, which warns.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 

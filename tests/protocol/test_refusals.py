@@ -41,7 +41,7 @@ def fill(struct: Any, version: int) -> Any:
 
 
 def sample_request(api: Api, version: int) -> Any:
-    struct = api.request._struct
+    struct: Any = api.request._struct
     return api.request(**{f.name: sample(f, version) for f in struct.untagged_fields(version)})
 
 
