@@ -14,7 +14,7 @@ from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
 RATE = 1_000_000.0
-# How far below its rate a busy machine leaves a client is reported (docs/quotas.md), not asserted; nothing at all is a bug.
+# How far below its rate a busy machine leaves a client is reported, not asserted; next to nothing is a bug.
 STARVED = RATE / 4
 WINDOW_MS = 10_000.0
 CONNECTIONS = 8
