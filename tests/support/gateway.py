@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from support.ports import free_ports
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
@@ -25,6 +26,13 @@ from tailrace_gateway.sweep import Sweep
 
 BOOT_ID = "boot"
 TOPIC_ID = UUID(int=7)
+
+
+async def turns_until(reached: Callable[[], bool]) -> None:
+    """Lets the event loop turn until the gateway has come so far: what has no event shows in a few turns."""
+    async with asyncio.timeout(10):
+        while not reached():  # noqa: ASYNC110 - turns, not time
+            await asyncio.sleep(0)
 
 
 class ScriptedFollower:
@@ -172,7 +180,7 @@ class World:
             advertised,
             BOOT_ID,
         )
-        self.listener = Listener(self.gateway, ["127.0.0.1"], 0)
+        self.listener = Listener(self.gateway, ["127.0.0.1"], free_ports(4))
         self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)
         self.follower.subscribe(self.listener.image_changed)

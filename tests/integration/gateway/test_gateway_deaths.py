@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.gateway import Peer, World
+from support.gateway import Peer, World, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.wire import codec
@@ -26,13 +26,6 @@ def frame(message: Any, version: int, correlation_id: int = 1) -> bytes:
 
 def _address(peer: Peer) -> Address:
     return Address(str(peer.path), -1)
-
-
-async def turns_until(reached: Callable[[], bool]) -> None:
-    """Lets the event loop turn until the gateway has come so far."""
-    async with asyncio.timeout(10):
-        while not reached():
-            await asyncio.get_running_loop().run_in_executor(None, bool)
 
 
 async def answer_produce(header: Any, data: bytes, writer: asyncio.StreamWriter) -> None:

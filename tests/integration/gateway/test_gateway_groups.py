@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.gateway import Peer, World
+from support.gateway import Peer, World, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import ShardImage
 from tailrace.state.partitioner import partition_for
@@ -171,7 +171,6 @@ async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(two_own
     client.send(codec.encode_request(request, 3, 7, "test"))
     await even.received.get()
     client.writer.transport.abort()
-    while world.gateway.connections:
-        await asyncio.get_running_loop().run_in_executor(None, bool)
+    await turns_until(lambda: not world.gateway.connections)
     reader_ended = even.writers[0].wait_closed()
     await asyncio.wait_for(reader_ended, 5)

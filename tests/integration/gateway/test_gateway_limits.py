@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from support.gateway import Client, World
+from support.gateway import Client, World, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage
 from tailrace.metadata.records import Endpoint
@@ -92,8 +92,7 @@ async def test_a_client_that_takes_no_answer_is_closed_in_the_end(swept: World) 
     client.send(produce(1))
     await peer.received.get()
     (connection,) = swept.gateway.connections
-    while not connection.closed:
-        await asyncio.get_running_loop().run_in_executor(None, bool)
+    await turns_until(lambda: connection.closed)
     assert whys(swept)[0].startswith("the client has taken no answer")
 
 
@@ -123,11 +122,11 @@ async def answered(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> N
 
 
 async def throttled(client: Client, request: Any, version: int) -> tuple[int, float]:
-    """throttle_time_ms of the first of two pipelined requests, and the milliseconds until the second is answered."""
+    """throttle_time_ms of the first of two requests, and the milliseconds from it until the second is answered."""
     loop = asyncio.get_running_loop()
+    began = loop.time()
     client.send(codec.encode_request(request, version, 1, "c"))
     _, rest = await client.answer()
-    began = loop.time()
     client.send(codec.encode_request(request, version, 2, "c"))
     frame = memoryview(b"\x00\x00\x00\x01" + rest)
     answer = codec.decode_response(request.API_KEY, version, codec.response_body(request.API_KEY, version, frame))
@@ -154,7 +153,7 @@ async def test_over_quota_is_answered_at_once_with_its_time_and_then_muted(
     world.put_broker(0, peer)
     throttle_time_ms, waited_ms = await throttled(await world.client(), request_, version)
     assert throttle_time_ms == 100
-    assert 60 <= waited_ms < 5000
+    assert 99 <= waited_ms < 5000
     assert meter.charges == 2
 
 
