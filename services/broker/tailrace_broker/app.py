@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
-
 from tailrace.config import Config
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
@@ -19,6 +17,8 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, Service
+from tailrace.net.endpoints import endpoint_of
+from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
@@ -148,10 +148,8 @@ async def open_listener(
         server = await serve(wanted, service)
         stack.push_async_callback(server.close)
         tcp = server.addresses[0]
-        endpoints = [Endpoint("INTERNAL", tcp.host, tcp.port)]
+        endpoints = [endpoint_of(address, environment.boot_id) for address in server.addresses]
         addresses = {"internal": str(server.addresses[-1]), "tcp": str(tcp)}
-        if environment.run_dir is not None:
-            endpoints.append(Endpoint(f"UNIX-{environment.boot_id}", server.addresses[-1].host, 0))
         if config.gateway_advertise == "brokers":
             client = await serve_clients(service, broker, config, environment)
             stack.push_async_callback(client.close)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tailrace.net.metadata_follower import MetadataFollower
-
-from tailrace.metadata.image import MetadataImage, ServiceImage
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.endpoints import address_of
+from tailrace.net.metadata_follower import MetadataFollower
 
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
 _RELAY_TIMEOUT_MS = 1_860_000
@@ -24,7 +24,7 @@ class GatewayRelay:
 
     def __init__(self, follower: MetadataFollower, boot_id: str) -> None:
         self._follower = follower
-        self._unix = f"UNIX-{boot_id}"
+        self._boot_id = boot_id
         self._clients: dict[Any, Client] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -46,14 +46,7 @@ class GatewayRelay:
 
     def _gateway(self, image: MetadataImage) -> Address:
         for service in image.services_of("gateway"):
-            address = self._address(service)
+            address = address_of(service.endpoints, self._boot_id)
             if address is not None:
                 return address
         raise Disconnected("no gateway is registered")
-
-    def _address(self, service: ServiceImage) -> Address | None:
-        unix = service.endpoint(self._unix)
-        if unix is not None:
-            return Address(unix.host, -1)
-        tcp = service.endpoint("INTERNAL")
-        return None if tcp is None else Address(tcp.host, tcp.port)

@@ -7,23 +7,11 @@ from __future__ import annotations
 
 from struct import Struct
 
+from tailrace.wire.strict import uvarint
+
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT16_INT32 = Struct(">hi")
-
-
-def uvarint(view: memoryview, at: int) -> tuple[int, int]:
-    """An unsigned varint (KIP-482) of at most five bytes and the position after it; ValueError if it is longer."""
-    value = shift = 0
-    while True:
-        byte = view[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 28:
-            raise ValueError("a varint of more than five bytes")
 
 
 def skip_tags(view: memoryview, at: int) -> int:
