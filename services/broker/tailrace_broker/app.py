@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -15,6 +13,7 @@ from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
+from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.endpoints import endpoint_of
@@ -113,9 +112,10 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 count(metrics, broker, server)
                 lifecycle = open_lifecycle(follower, config, environment, endpoints, dirs)
                 lifecycle.on_epoch = lambda epoch: setattr(broker.producer_ids, "broker_epoch", epoch)
-                async with background(
-                    lifecycle.run(min(log_dir.clean_shutdown_epoch for log_dir in dirs)),
-                    Housekeeping(broker, clock, log).run(),
+                previous_epoch = min(log_dir.clean_shutdown_epoch for log_dir in dirs)
+                async with (
+                    beside(lifecycle.run(previous_epoch)),
+                    beside(Housekeeping(broker, clock, log).run()),
                 ):
                     yield OpenBroker(broker, lifecycle, addresses)
                 if config.controlled_shutdown_enable:
@@ -195,20 +195,6 @@ def open_lifecycle(
     lifecycle = Lifecycle(follower, environment.clock, backoff, registration, environment.log)
     lifecycle.interval_ms = config.broker_heartbeat_interval_ms
     return lifecycle
-
-
-@asynccontextmanager
-async def background(*work: object) -> AsyncIterator[None]:
-    """Runs coroutines beside the body and cancels them after it; one that fails ends the role."""
-    tasks = [asyncio.ensure_future(each) for each in work]  # type: ignore[call-overload]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
 
 def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
