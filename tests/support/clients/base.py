@@ -87,15 +87,18 @@ def await_members(ready: Any, members: Sequence[Member], what: str, timeout_s: f
                 raise TimeoutError(f"{what}: {[sorted(member.partitions) for member in members]}")
 
 
-def await_share(members: Sequence[Member], partitions: int, timeout_s: float = 30) -> list[int]:
-    """Waits until the members share all partitions, each owned once; answers how many each has, sorted."""
+def await_share(members: Sequence[Member], partitions: int, timeout_s: float = 30) -> None:
+    """Waits until the members share all partitions evenly, each owned once.
+
+    A cooperative rebalance passes through uneven shares that are whole, too.
+    """
 
     def shared() -> bool:
         owned = [p for member in members for p in member.partitions]
-        return sorted(owned) == list(range(partitions)) and all(member.partitions for member in members)
+        sizes = [len(member.partitions) for member in members]
+        return sorted(owned) == list(range(partitions)) and max(sizes) - min(sizes) <= 1
 
     await_members(shared, members, f"{len(members)} members sharing {partitions} partitions", timeout_s)
-    return sorted(len(member.partitions) for member in members)
 
 
 class Client(ABC):

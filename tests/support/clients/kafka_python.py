@@ -34,12 +34,16 @@ def refusals() -> Iterator[None]:
         raise Refused(getattr(error, "errno", -1), repr(error)) from error
 
 
+# kafka-python 3.0.12 may never finish a join that a poll's end cut in two: SyncGroup is answered, but the assignment is
+# not taken and heartbeats stay off (its log says "timeout in ensure_active_group"). So polls are long and rejoins few.
+POLL_MS = 500
+
+
 class KafkaPythonMember(Member):
     """A KafkaConsumer on its own thread."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, assignor: str, instance_id: str | None) -> None:
         self.consumer = KafkaConsumer(
-            topic,
             bootstrap_servers=bootstrap,
             group_id=group,
             group_instance_id=instance_id,
@@ -48,12 +52,14 @@ class KafkaPythonMember(Member):
             heartbeat_interval_ms=HEARTBEAT_MS,
             partition_assignment_strategy=[ASSIGNORS[assignor]],
         )
+        self.consumer.partitions_for_topic(topic)  # or it joins without knowing the topic, and joins again at once
+        self.consumer.subscribe([topic])
         super().__init__()
 
     def run(self) -> None:
         """Polls until told to stop."""
         while not self.stopping.is_set():
-            batches = self.consumer.poll(timeout_ms=100)
+            batches = self.consumer.poll(timeout_ms=POLL_MS)
             values = [record.value for rows in batches.values() for record in rows]
             self.saw([p.partition for p in self.consumer.assignment()], values)
         self.consumer.close()
