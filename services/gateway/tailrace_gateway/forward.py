@@ -69,7 +69,11 @@ async def exchange(connection: ClientLink, address: Address, data: bytes, connec
 
 
 async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
-    """Relays to the active controller and waits for one if there is none."""
+    """Relays to the active controller and waits for one if there is none.
+
+    A body that cannot be decoded raises Malformed here: the controller would close, which looks like its death.
+    """
+    decoded(frame)
     until_ms = gateway.clock.monotonic_ms() + gateway.limits.controller_wait_ms
     backoff = Backoff(gateway.clock, gateway.random)
     while True:

@@ -1,6 +1,7 @@
 """A node that dies: what it owed ends its clients' connections, what comes later waits, and nothing is sent twice."""
 
 import asyncio
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -203,6 +204,17 @@ async def test_a_controller_that_comes_late_is_waited_for(quick: World) -> None:
     await turns_until(lambda: any(c.busy for c in quick.gateway.connections))
     await controller.start()
     assert (await client.answer())[0] == 1
+
+
+@pytest.mark.parametrize("key", [19, 48, 74])
+async def test_a_malformed_control_request_is_closed_at_once(quick: World, key: int) -> None:
+    controller = await quick.peer("controller-0")
+    quick.follower.controller = _address(controller)
+    client = await quick.client()
+    row = quick.gateway.table[key]
+    client.send(struct.pack(">ihhihi", 14, key, row.min_version, 1, -1, 1_000_000))
+    assert await client.closed()
+    assert controller.frames == []
 
 
 async def test_a_controller_that_dies_unanswered_gives_request_timed_out(quick: World) -> None:
