@@ -8,6 +8,7 @@ from the shards whose offsets partitions the node leads, because kafka-python ad
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ async def to_coordinator(gateway: Gateway, connection: ClientLink, frame: Frame)
     flexible = frame.version >= connection.requests.table[frame.key].flexible_from
     try:
         group_id = peek.group_id(memoryview(frame.data), frame.body_offset, flexible)
-    except (IndexError, ValueError) as bad:
+    except (IndexError, ValueError, struct.error) as bad:
         raise Malformed(f"api key {frame.key} version {frame.version} has no group id") from bad
     return await _relay(gateway, connection, frame, shard_of(gateway.image, group_id))
 
