@@ -8,7 +8,7 @@ import pytest
 
 HEAD = """# Compatibility
 
-Written by `./test compat --write-compatibility` from the scripts in `tests/compat` and `tests/protocol`; do not edit.
+Written by `./test compat tests/protocol/test_bad_input_*.py --write-compatibility` from those scripts; do not edit.
 The same scripts run against Tailrace with one broker, against Tailrace with three, and against Apache Kafka 4.3.1.
 """
 CLIENTS = {
