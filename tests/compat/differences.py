@@ -81,10 +81,4 @@ DIFFERENCES = (
         "the connection is closed, except for Metadata v9 and later",
         "librdkafka's Metadata request for all topics is three bytes too long; nothing else needs it",
     ),
-    Difference(
-        "requests before a client's half-close",
-        "not answered: the connection is closed at once",
-        "answered, then the connection is closed",
-        "they were asked",
-    ),
 )

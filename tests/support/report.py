@@ -67,6 +67,7 @@ class Report:
 
         yield "\n## Served APIs and versions\n"
         yield "`tests/compat/test_versions.py` sends every version here and compares the answers with Kafka's.\n"
+        yield "Only Produce 0-2 are advertised and closed, as in Kafka: old librdkafka needs them to be named.\n"
         yield row("key", "API", *(TARGETS[name] for name in TARGETS if name in self.served))
         yield row("---", "---", *("---" for name in TARGETS if name in self.served))
         ours = {key for target, served in self.served.items() if target != "kafka" for key in served}
