@@ -11,7 +11,6 @@ from tailrace.wire.strict import uvarint
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
-_INT16_INT32 = Struct(">hi")
 
 
 def skip_tags(view: memoryview, at: int) -> int:
@@ -50,16 +49,16 @@ def string(view: memoryview, at: int, flexible: bool) -> str:
     return str(view[at : at + max(size, 0)], "utf-8")
 
 
-def produce_acks(view: memoryview, body: int, flexible: bool) -> tuple[int, int, int]:
-    """Produce v3+: (acks, timeout_ms, the position after them); `body` is where the header's client id ends."""
+def produce_acks(view: memoryview, body: int, flexible: bool) -> tuple[int, int]:
+    """Produce v3+: acks and the position after it; `body` is where the header's client id ends."""
     if flexible and view[body] == 0 and view[body + 1] == 0:  # no tags, no transactional id: nearly always
         at = body + 2
     else:
         if flexible:
             body = skip_tags(view, body)
         _, at = skip_string(view, body, flexible)
-    acks, timeout_ms = _INT16_INT32.unpack_from(view, at)
-    return acks, timeout_ms, at + 6
+    (acks,) = _INT16.unpack_from(view, at)
+    return acks, at + 2
 
 
 def fetch_max_bytes_at(view: memoryview, body: int, version: int, flexible: bool) -> int:

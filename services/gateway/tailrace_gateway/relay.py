@@ -23,6 +23,7 @@ from tailrace_gateway.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS
 _HEAD = Struct(">ihhih")  # size, api key, version, correlation id, length of the client id
 _SIZE = Struct(">i")
 _SIZE_CORRELATION = Struct(">iI")
+_SIZE_CORRELATION_OVER = Struct(">i4xI")  # over api key and version
 _THROTTLE = Struct(">i")
 HEAD_BYTES = _HEAD.size
 API_KEYS = 128
@@ -50,6 +51,16 @@ class Frame:
     def body_offset(self) -> int:
         """Where the client id ends in `data`; flexible versions have a tag section there."""
         return HEAD_BYTES + len(self.client_id)
+
+
+class _Last:
+    """The head of the last request for the node; a connection's requests are mostly all of one kind."""
+
+    __slots__ = ("api", "bytes", "key", "kind", "rest")
+
+    def __init__(self) -> None:
+        self.api = self.rest = b""
+        self.bytes = self.key = self.kind = 0
 
 
 Segment: TypeAlias = tuple[int, int]  # from, to: bytes of the view that was scanned, for the node
@@ -81,6 +92,7 @@ class Requests:
         self.throttle_time_ms = 0  # set by a charge: nothing is read before that time has passed
         self.held: Frame | None = None  # the request being answered elsewhere
         self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
+        self._last: _Last | None = None
         self._left = 0  # bytes of a frame in passage that have not come yet
         self._body = bytearray()
         self._frame: Frame | None = None
@@ -107,11 +119,14 @@ class Requests:
                 if not self._left:
                     out.append(self._collected())
         while end - at >= 4 and self.held is None and not self.throttle_time_ms:
-            row, size, passes = self._head(data, at, end)
-            if row is None:
-                break
+            size = self._like_the_last(data, at, end)
+            passes = size > 0
+            if not passes:
+                row, size, passes = self._head(data, at, end)
+                if row is None:
+                    break
             frame_end = at + 4 + size
-            taken = min(frame_end, end)
+            taken = frame_end if frame_end <= end else end
             self._left = frame_end - taken
             if passes:
                 at = taken
@@ -125,6 +140,32 @@ class Requests:
         if start < at:
             out.append((start, at))
         return at, out
+
+    def _like_the_last(self, data: memoryview, at: int, end: int) -> int:
+        """The size of a frame whose head says the same as the last one's; 0 if it must be read, as most need not be."""
+        last = self._last
+        if last is None or not self.node_open or end - at < last.bytes:
+            return 0
+        size, correlation_id = _SIZE_CORRELATION_OVER.unpack_from(data, at)
+        if (
+            data[at + 4 : at + 8] != last.api
+            or data[at + 12 : at + last.bytes] != last.rest
+            or not last.bytes - 4 <= size <= self.max_frame_bytes
+            or self.meter.produce_limited
+            or self.meter.fetch_limited
+        ):
+            return 0
+        self.counts[last.key] += 1
+        self.slots.append(last.kind | correlation_id)
+        return int(size)
+
+    def _remember(self, data: memoryview, at: int, fields_end: int, key: int, kind: int) -> None:
+        """What the next frame's head is compared with: everything that was read but size and correlation id."""
+        last = self._last
+        if last is None:
+            last = self._last = _Last()
+        last.api, last.rest = bytes(data[at + 4 : at + 8]), bytes(data[at + 12 : fields_end])
+        last.bytes, last.key, last.kind = fields_end - at, key, kind
 
     def _head(self, data: memoryview, at: int, end: int) -> tuple[Row | None, int, bool]:
         """Reads one head: (row, or None when more bytes or the node are needed; size; whether it goes to the node)."""
@@ -179,11 +220,11 @@ class Requests:
         if not self.node_open:
             self.node_wanted = not self.node_refused
             return False if self.node_refused else None
-        kind = PASS
+        kind, fields_end = PASS, body
         correlation_id &= CORRELATION_MASK
         if key == PRODUCE:
-            acks, _, after = peek.produce_acks(data, body, flexible)
-            if after > at + 4 + size:
+            acks, fields_end = peek.produce_acks(data, body, flexible)
+            if fields_end > at + 4 + size:
                 raise ValueError("acks lies outside the frame")
             if self.meter.produce_limited:
                 self.throttle_time_ms = self.meter.produced(size)
@@ -200,6 +241,8 @@ class Requests:
                     raise ValueError("max_bytes lies outside the frame")
                 peek.cap_int32(data, cap_at, self.meter.fetch_max_bytes())
             kind = FETCH_FLEXIBLE if flexible else FETCH
+        if key != INIT_PRODUCER_ID:
+            self._remember(data, at, fields_end, key, kind)
         self.slots.append(kind | correlation_id)
         return True
 

@@ -281,3 +281,59 @@ def test_an_api_is_clamped_to_what_its_role_serves_and_left_out_where_nothing_re
 
 def test_private_and_internal_apis_have_no_route() -> None:
     assert all(key < 10_000 and key not in {59, 62, 63, 67} for key in table())
+
+
+class Switch(Limited):
+    """A meter whose quota is set while the connection is open."""
+
+    produce_limited = fetch_limited = False
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (produce(2), [PASS | 1, PASS | 2]),
+        (produce(2, acks=0), [PASS | 1]),
+        (produce(2, size=0), [PASS | 1, PASS | 2]),
+        (produce(2, client_id="d"), [PASS | 1, PASS | 2]),
+        (produce(2, version=8), [PASS | 1, PASS | 2]),
+        (fetch(2), [PASS | 1, FETCH_FLEXIBLE | 2]),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1, 20, 10_000])
+def test_a_head_like_the_last_one_is_taken_for_what_it_is(second: bytes, expected: list[int], chunk: int) -> None:
+    drive = Drive(requests())
+    data = produce(1) + second
+    for at in range(0, len(data), chunk):
+        drive.feed(data[at : at + chunk])
+    assert list(drive.scanner.slots) == expected
+    assert drive.to_node == data
+    assert drive.scanner.unanswered_sent == (len(expected) == 1)
+
+
+def test_a_quota_set_meanwhile_is_charged_from_the_next_request_on() -> None:
+    meter = Switch()
+    drive = Drive(requests(meter))
+    drive.feed(produce(1) + produce(2))
+    assert meter.charged == []
+    meter.produce_limited = True
+    drive.feed(produce(3))
+    assert len(meter.charged) == 1
+    assert drive.scanner.throttle_time_ms == 70
+
+
+def test_a_head_like_the_last_one_waits_for_the_node_as_the_first_did() -> None:
+    drive = Drive(requests())
+    drive.feed(produce(1))
+    drive.scanner.node_open = False
+    drive.feed(produce(2))
+    assert drive.to_node == produce(1)
+    assert drive.scanner.node_wanted
+
+
+@pytest.mark.parametrize("size", [9, 20, _MAX + 1, -1])
+def test_a_head_like_the_last_one_has_its_size_checked(size: int) -> None:
+    drive = Drive(requests())
+    drive.feed(produce(1))
+    with pytest.raises(Malformed):
+        drive.feed(struct.pack(">i", size) + produce(2)[4:])
