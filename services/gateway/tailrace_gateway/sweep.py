@@ -5,9 +5,12 @@ One pass over all connections every few seconds, with one clock for all of them:
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from tailrace.clock import Cancellable
+
+_INTERVAL_MS_MIN = 10.0
 
 if TYPE_CHECKING:
     from tailrace_gateway.connection import ClientLink
@@ -20,7 +23,8 @@ class Sweep:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         limits = gateway.limits
-        self.interval_ms = min(limits.head_ms / 2, limits.dribble_ms / 2, max(limits.idle_ms, 1) / 2)
+        idle_ms = limits.idle_ms if limits.idle_ms > 0 else math.inf  # 0 or less: never, as in Apache Kafka
+        self.interval_ms = max(min(limits.head_ms, limits.dribble_ms, idle_ms) / 2, _INTERVAL_MS_MIN)
         self._timer: Cancellable = gateway.clock.call_later(self.interval_ms, self._run)
 
     def _run(self) -> None:

@@ -321,3 +321,12 @@ async def test_a_request_too_large_to_be_kept_is_closed(open_world: Callable[...
     client.send(struct.pack(">ihhih", 1001, 3, 9, 1, -1))
     assert await client.closed()
     assert "cannot be kept" in whys(world)[0]
+
+
+@pytest.mark.parametrize(("idle_ms", "expected"), [(-1, 5000), (0, 5000), (600_000, 5000), (1000, 500), (1, 10)])
+async def test_the_sweep_is_no_busier_than_its_shortest_bound(
+    open_world: Callable[..., World], idle_ms: float, expected: float
+) -> None:
+    world = open_world(limits=Limits(idle_ms=idle_ms))
+    world.sweep = Sweep(world.gateway)
+    assert world.sweep.interval_ms == expected
