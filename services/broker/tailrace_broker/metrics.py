@@ -10,11 +10,23 @@ from prometheus_client.registry import Collector
 
 
 class BrokerMetrics(Collector):
-    """gauges: name -> (help, read); filled by app.py."""
+    """gauges: name -> (help, read); filled by app.py. The plain ints are counted up where the work is done."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-        self.counters: dict[str, tuple[str, Callable[[], float]]] = {}
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_in = 0
+        self.failed_produce_requests = 0
+        self.counters: dict[str, tuple[str, Callable[[], float]]] = {
+            "bytes_in": ("Bytes of appended record batches", lambda: self.bytes_in),
+            "bytes_out": ("Bytes of fetched record batches", lambda: self.bytes_out),
+            "messages_in": ("Appended records", lambda: self.messages_in),
+            "failed_produce_requests": (
+                "Partitions of produce requests that were refused",
+                lambda: self.failed_produce_requests,
+            ),
+        }
         registry.register(self)
 
     def collect(self) -> list[Metric]:

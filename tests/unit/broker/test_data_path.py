@@ -18,6 +18,7 @@ from support.broker import (
     topic,
 )
 from tailrace.errors import ErrorCode
+from tailrace.log.reading import Slice
 from tailrace.net.client import Disconnected
 from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec
@@ -409,6 +410,31 @@ async def test_acknowledged_records_survive_an_unclean_end(tmp_path: Path) -> No
             raise PowerCut
     async with running(tmp_path) as broker:
         assert values((await broker.fetch(0, 0)).records) == [b"a", b"b"]
+
+
+async def test_what_goes_in_and_out_is_counted(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a", b"b"), batch(b"c"))
+        await broker.produce(9, batch(b"d"))
+        await broker.fetch(0, 0)
+        metrics = broker.broker.metrics
+        size = len(batch(b"a", b"b")) + len(batch(b"c"))
+        assert (metrics.messages_in, metrics.bytes_in, metrics.bytes_out) == (3, size, size)
+        assert metrics.failed_produce_requests == 1
+        names = {sample.name for metric in metrics.collect() for sample in metric.samples}
+        assert {"tailrace_bytes_in_total", "tailrace_messages_in_total"} <= names
+
+
+async def test_a_disk_that_cannot_be_read_is_a_storage_error_of_its_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Slice) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"))
+        monkeypatch.setattr(Slice, "read", fail)
+        assert (await broker.fetch(0, 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_a_changed_topic_config_holds_for_the_next_batch(tmp_path: Path) -> None:

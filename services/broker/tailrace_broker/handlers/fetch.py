@@ -74,6 +74,7 @@ class FetchPath:
             records = piece.read()
         except (ApiError, OSError):
             return None  # the long way says why
+        self.broker.metrics.bytes_out += len(records)
         mark, committed = partition.high_watermark, request.isolation_level == _READ_COMMITTED
         row = PartitionData(index, 0, mark, mark, partition.log.log_start_offset, records, None, committed)
         return encode_fetch_answer(version, correlation_id, 0, 0, [(key, [row])])
@@ -174,6 +175,15 @@ class FetchWait:
         for partition in self.partitions:
             partition.waiters.discard(self)
 
+    def _read(self, row: PartitionData) -> PartitionData:
+        """The row with its records in place of their slice."""
+        try:
+            records = row.records.read() if row.records.length else _NOTHING
+        except OSError:
+            return PartitionData(row.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, None, True)
+        self._path.broker.metrics.bytes_out += len(records)
+        return row._replace(records=records)
+
     def encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
         """The answer's buffers; an incremental one leaves out what has no news."""
         session, topics, served, hinted = self._session, [], [], set()
@@ -181,7 +191,7 @@ class FetchWait:
         for key, row in rows:
             data = row
             if row.records is not None:
-                data = row._replace(records=row.records.read() if row.records.length else _NOTHING)
+                data = self._read(row)
                 if data.records:
                     served.append((key, row.partition))
             if row.leader is not None:

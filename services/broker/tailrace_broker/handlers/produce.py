@@ -130,12 +130,15 @@ class ProducePath:
     def end_of_read(self) -> None:
         """Appends what was staged, then fills every request's slot."""
         if self._staged:
-            now_ms = self._broker.now_ms()
+            now_ms, metrics = self._broker.now_ms(), self._broker.metrics
             staged, self._staged = self._staged, {}
             for partition, (batches, cells) in staged.items():
                 answers = partition.append(batches, now_ms, from_client=not partition.internal)
-                for cell, answer in zip(cells, answers, strict=True):
-                    cell.error_code, cell.base_offset, _, cell.time_ms, cell.message, cell.record_errors = answer
+                for cell, batch, answer in zip(cells, batches, answers, strict=True):
+                    cell.error_code, cell.base_offset, last, cell.time_ms, cell.message, cell.record_errors = answer
+                    if not cell.error_code:
+                        metrics.bytes_in += len(batch)
+                        metrics.messages_in += last - cell.base_offset + 1
                 self._broker.appended(partition)
         if self._open:
             opened, self._open = self._open, []
@@ -166,6 +169,7 @@ class ProducePath:
         self, connection: Any, version: int, correlation_id: int, topics: list[tuple[bytes, list[Cell]]]
     ) -> bytes:
         """With messages and leader hints: rare, so the schema-driven codec writes it."""
+        self._broker.metrics.failed_produce_requests += sum(bool(c.error_code) for _, cells in topics for c in cells)
         topic = ProduceResponse.TopicProduceResponse
         row = topic.PartitionProduceResponse
         by_id = version >= 13
