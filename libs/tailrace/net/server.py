@@ -1,8 +1,9 @@
 """The listener every role shares: frames in, handlers called, answers out in request order.
 
 One request at a time per connection for ordinary handlers, as Apache Kafka does (it mutes the channel meanwhile); hot
-handlers may be pipelined: they answer at once or leave a future in their slot. Bounds: one frame of at most
-max_frame_bytes buffered, IN_FLIGHT_MAX answers waiting, and no reading while the client does not take its answers.
+handlers may be pipelined: they answer at once, or leave a future, which the next request waits for. Bounds: one frame
+of at most max_frame_bytes buffered, 1 MiB of answers (or a single larger one) before they are written, and no reading
+while the client does not take them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _KEY = Struct(">h")
 _FIRST_BUFFER_BYTES = 4096
 _FULL_BUFFER_BYTES = 262_144
 IN_FLIGHT_MAX = 256
+# Answers that are collected before they are written; above it the client must take some first.
+_ANSWERED_MAX_BYTES = 1_048_576
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -46,6 +49,9 @@ class Connection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None
         self._paused = False
         self._held = False
+        self._waiting = False  # a hot request left a future: the next one waits, as in Kafka
+        self._parsing = False
+        self._answered_bytes = 0
         self._transport: Any = None
         self.identity = Identity()
         self.state: dict[str, Any] = {}
@@ -122,11 +128,18 @@ class Connection(asyncio.BufferedProtocol):
         bigger[: self._filled] = self._view[: self._filled]
         self._buffer, self._view = bigger, memoryview(bigger)
 
+    def _may_handle(self) -> bool:
+        """Whether the next request may be handled: nothing before it waits, and the client takes its answers."""
+        return self._task is None and not self._paused and not self._waiting and len(self._slots) < IN_FLIGHT_MAX
+
     def _parse(self) -> None:
+        if self._parsing:
+            return  # called back from a write in the loop below, which goes on by itself
         view, pos, filled = self._view, 0, self._filled
         need = 0
+        self._parsing = True
         try:
-            while filled - pos >= 4 and self._task is None and not self._paused and len(self._slots) < IN_FLIGHT_MAX:
+            while filled - pos >= 4 and self._may_handle():
                 (size,) = _SIZE.unpack_from(view, pos)
                 if not 8 <= size <= self._service.max_frame_bytes:
                     self._refuse(f"frame size {size} is not between 8 and {self._service.max_frame_bytes}")
@@ -136,12 +149,17 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 self._frame(view[pos + 4 : pos + 4 + size])
                 pos += 4 + size
+                if self._answered_bytes > _ANSWERED_MAX_BYTES:
+                    self._service.end_of_read()
+                    self._flush()
             if pos:
                 self._service.end_of_read()
         except codec.Malformed as malformed:
             self._service.end_of_read()
             self._refuse(str(malformed))
             return
+        finally:
+            self._parsing = False
         self._compact(pos, need)
         if self._held and self._filled < len(self._buffer) and not self._paused:
             self._held = False
@@ -168,7 +186,10 @@ class Connection(asyncio.BufferedProtocol):
                 answer = handler(self, version, correlation_id, frame[pos:])
                 if answer is not None:
                     if isinstance(answer, asyncio.Future):
+                        self._waiting = True
                         answer.add_done_callback(self._slot_done)
+                    else:
+                        self._answered_bytes += sum(map(len, answer))
                     self._slots.append(answer)
                 return
         header = parse_request_header(frame)
@@ -236,14 +257,14 @@ class Connection(asyncio.BufferedProtocol):
             self._service.log.error("hot handler failed", error=repr(slot.exception()))
             self.close()
             return
-        full = len(self._slots) >= IN_FLIGHT_MAX
+        self._waiting = False
         self._flush()
-        if full and len(self._slots) < IN_FLIGHT_MAX:
-            self._parse()
+        self._parse()
 
     def _flush(self) -> None:
         """Writes every answer that is ready and not behind one that is not, with one call."""
         slots, out = self._slots, []
+        self._answered_bytes = 0
         while slots:
             slot = slots[0]
             if isinstance(slot, asyncio.Future):

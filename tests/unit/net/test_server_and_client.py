@@ -24,6 +24,7 @@ from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import (
     ApiVersionsRequest,
+    FetchRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     ListGroupsRequest,
@@ -209,6 +210,47 @@ async def test_a_client_that_keeps_sending_while_a_request_is_handled_is_held_ba
         for i in range(frames):
             (size,) = struct.unpack(">i", await reader.readexactly(4))
             assert codec.response_correlation_id(await reader.readexactly(size)) == i
+        writer.close()
+
+
+async def test_a_client_that_does_not_take_its_answers_gets_few_of_them_prepared(tmp_path: Path) -> None:
+    calls: list[int] = []
+    answer = struct.pack(">ii", 200_004, 7) + bytes(200_000)
+
+    def fetch(connection: Any, version: int, correlation_id: int, body: memoryview) -> list[bytes]:
+        calls.append(correlation_id)
+        return [answer]
+
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1, topics=[], rack_id="")
+    frames = b"".join(codec.encode_request(request, 12, i, "deaf") for i in range(2000))
+    async with running(tmp_path, hot={ApiKey.FETCH: fetch}) as (_, address, server):
+        reader, writer = await asyncio.open_unix_connection(address.host, limit=1)
+        writer.write(frames)
+        await until(lambda: any(connection._paused for connection in server.connections))
+        for _ in range(50):
+            await until(iter([False, True]).__next__)
+        assert len(calls) < 50  # some MB, of 400
+        writer.transport.abort()
+        assert reader is not None
+
+
+async def test_what_follows_a_request_that_waits_is_handled_after_it(tmp_path: Path) -> None:
+    waiting: list[asyncio.Future[list[bytes]]] = []
+
+    def fetch(connection: Any, version: int, correlation_id: int, body: memoryview) -> asyncio.Future[list[bytes]]:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1, topics=[], rack_id="")
+    frames = b"".join(codec.encode_request(request, 12, i, "c") for i in range(3))
+    async with running(tmp_path, hot={ApiKey.FETCH: fetch}) as (_, address, _):
+        reader, writer = await asyncio.open_unix_connection(address.host)
+        writer.write(frames)
+        for number in range(3):
+            await until(lambda number=number: len(waiting) > number)  # type: ignore[misc]
+            assert len(waiting) == number + 1
+            waiting[number].set_result([struct.pack(">ii", 4, number)])
+            assert await reader.readexactly(8) == struct.pack(">ii", 4, number)
         writer.close()
 
 
