@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from random import Random
 from uuid import UUID
 
-from tailrace.net.metadata_follower import MetadataFollower
-
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
+from tailrace.net.metadata_follower import MetadataFollower
 from tailrace_broker.barriers import last_barrier_epoch
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partition import Partition

@@ -12,14 +12,13 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from tailrace.net.metadata_follower import MetadataFollower
-
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
+from tailrace.net.metadata_follower import MetadataFollower
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationRequest
 
 _ASK_TIMEOUT_MS = 5000

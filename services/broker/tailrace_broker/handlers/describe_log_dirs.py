@@ -10,7 +10,6 @@ from tailrace.wire.messages import DescribeLogDirsRequest, DescribeLogDirsRespon
 
 if TYPE_CHECKING:
     from tailrace.log.logs import LogDir
-
     from tailrace_broker.broker import Broker
 
 _Dir = DescribeLogDirsResponse.DescribeLogDirsResult
