@@ -97,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parse()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_hold_back).
+        # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_make_room).
         return self._view[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
