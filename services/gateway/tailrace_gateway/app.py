@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
+from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.lease_client import LeaseClient
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
@@ -111,7 +111,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             stack.callback(internal.close)
             endpoints.append(Endpoint(f"UNIX-{environment.boot_id}", internal.path, 0))
             addresses["internal"] = f"unix:{internal.path}"
-        await stack.enter_async_context(background(leases_of(config, environment, follower, quotas).run()))
+        await stack.enter_async_context(beside(leases_of(config, environment, follower, quotas).run()))
         await stack.enter_async_context(registered(config, environment, follower, endpoints))
         admin = Admin(gateway, lambda: (listener.hosts[0], listener.base_port))
         stack.push_async_callback(admin.close)
@@ -119,7 +119,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         opened = OpenGateway(gateway, follower, addresses)
         if config.admin_port:
             addresses["admin"] = str(Address(config.gateway_listen[0], config.admin_port))
-            await stack.enter_async_context(background(rest.run_after(opened.ready)))
+            await stack.enter_async_context(beside(rest.run_after(opened.ready)))
         else:
             addresses["admin"] = await rest.open(stack)
         yield opened
@@ -188,21 +188,9 @@ async def registered(
         incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
         endpoints=endpoints,
     )
-    async with background(registration.run()):
+    async with beside(registration.run()):
         yield
     await registration.leave(_LEAVE_MS)
-
-
-@asynccontextmanager
-async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Runs a coroutine beside the body and cancels it after."""
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def close_connections(gateway: Gateway) -> None:
