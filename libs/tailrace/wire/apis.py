@@ -39,10 +39,14 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     ALTER_CLIENT_QUOTAS = 49
+    ALTER_PARTITION = 56
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
     BROKER_REGISTRATION = 62
@@ -100,7 +104,22 @@ _PUBLIC = (
     Api(ApiKey.DESCRIBE_LOG_DIRS, m.DescribeLogDirsRequest, m.DescribeLogDirsResponse, 1, 5),
     Api(ApiKey.CREATE_PARTITIONS, m.CreatePartitionsRequest, m.CreatePartitionsResponse, 0, 3),
     Api(ApiKey.DELETE_GROUPS, m.DeleteGroupsRequest, m.DeleteGroupsResponse, 0, 2),
+    Api(ApiKey.ELECT_LEADERS, m.ElectLeadersRequest, m.ElectLeadersResponse, 0, 2),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, m.IncrementalAlterConfigsRequest, m.IncrementalAlterConfigsResponse, 0, 1),
+    Api(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        m.AlterPartitionReassignmentsRequest,
+        m.AlterPartitionReassignmentsResponse,
+        0,
+        1,
+    ),
+    Api(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        m.ListPartitionReassignmentsRequest,
+        m.ListPartitionReassignmentsResponse,
+        0,
+        0,
+    ),
     Api(ApiKey.OFFSET_DELETE, m.OffsetDeleteRequest, m.OffsetDeleteResponse, 0, 0),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, m.DescribeClientQuotasRequest, m.DescribeClientQuotasResponse, 0, 1),
     Api(ApiKey.ALTER_CLIENT_QUOTAS, m.AlterClientQuotasRequest, m.AlterClientQuotasResponse, 0, 1),
@@ -110,6 +129,7 @@ _PUBLIC = (
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, m.DescribeTopicPartitionsRequest, m.DescribeTopicPartitionsResponse, 0, 0),
 )
 _INTERNAL = (
+    Api(ApiKey.ALTER_PARTITION, m.AlterPartitionRequest, m.AlterPartitionResponse, 2, 3),
     Api(ApiKey.FETCH_SNAPSHOT, m.FetchSnapshotRequest, m.FetchSnapshotResponse, 0, 1),
     Api(ApiKey.BROKER_REGISTRATION, m.BrokerRegistrationRequest, m.BrokerRegistrationResponse, 0, 4),
     Api(ApiKey.BROKER_HEARTBEAT, m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse, 0, 2),

@@ -210,6 +210,24 @@ def _alter_client_quotas(request: Any, version: int, code: int, message: str | N
     )
 
 
+def _elect_leaders(request: Any, version: int, code: int, message: str | None) -> Any:
+    """v0 has no error code of its own: every partition carries it."""
+    topic = m.ElectLeadersResponse.ReplicaElectionResult
+    row = topic.PartitionResult
+    return m.ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            topic(
+                topic=asked.topic,
+                partition_result=[
+                    row(partition_id=index, error_code=code, error_message=message) for index in asked.partitions
+                ],
+            )
+            for asked in request.topic_partitions or ()
+        ],
+    )
+
+
 def _join_group(request: Any, version: int, code: int, message: str | None) -> Any:
     return m.JoinGroupResponse(
         error_code=code,
@@ -261,5 +279,6 @@ _TABLE: dict[int, Callable[..., Any]] = {
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DELETE_GROUPS: _delete_groups,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
 }
