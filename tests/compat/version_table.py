@@ -399,13 +399,34 @@ def describe_topic_partitions(stage: Stage, version: int) -> list[Ask]:
 
 
 def elect_leaders(stage: Stage, version: int) -> list[Ask]:
-    topics = [{"topic": stage.topic.name, "partitions": [0]}]
-    return [Ask(build(43, election_type=0, topic_partitions=topics, timeout_ms=9000))]
+    def ask(name: str, partition: int, kind: int = 0) -> Ask:
+        topics = [{"topic": name, "partitions": [partition]}]
+        return Ask(build(43, election_type=kind, topic_partitions=topics, timeout_ms=9000))
+
+    asks = [ask(stage.topic.name, 0), ask(stage.topic.name, 9), ask(MISSING, 0)]
+    return [*asks, ask(stage.topic.name, 0, 1)] if version >= 1 else asks  # unclean (KIP-460)
+
+
+def alter_reassignments(stage: Stage, version: int) -> list[Ask]:
+    def ask(name: str, partition: int, replicas: list[int] | None, **fields: Any) -> Ask:
+        topics = [{"name": name, "partitions": [{"partition_index": partition, "replicas": replicas}]}]
+        return Ask(build(45, topics=topics, timeout_ms=9000, **fields))
+
+    name = stage.topic.name
+    asks = [ask(name, 0, [stage.topic.leaders[0]]), ask(name, 0, None), ask(name, 9, [0]), ask(MISSING, 0, [0])]
+    asks += [ask(name, 0, []), ask(name, 0, [0, 0]), ask(name, 0, [77]), ask(name, 0, [-1]), ask(name, 9, None)]
+    if version >= 1:  # KIP-860
+        asks.append(ask(name, 0, [stage.topic.leaders[0]], allow_replication_factor_change=False))
+    return asks
 
 
 def list_reassignments(stage: Stage, version: int) -> list[Ask]:
-    topics = [{"name": stage.topic.name, "partition_indexes": [0]}]
-    return [Ask(build(46, topics=topics, timeout_ms=9000))]
+    def ask(name: str, partition: int) -> Ask:
+        topics = [{"name": name, "partition_indexes": [partition]}]
+        return Ask(build(46, topics=topics, timeout_ms=9000))
+
+    asks = [ask(stage.topic.name, 0), ask(stage.topic.name, 9), ask(MISSING, 0)]
+    return [*asks, Ask(build(46, topics=None, timeout_ms=9000))]
 
 
 def empty_acls(stage: Stage, version: int) -> list[Ask]:
@@ -464,6 +485,7 @@ ROWS: dict[int, Row] = {
     42: delete_groups,
     43: elect_leaders,
     44: incremental_alter_configs,
+    45: alter_reassignments,
     46: list_reassignments,
     47: offset_delete,
     48: describe_client_quotas,

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
 
 # Asking again does no harm.
-READ_ONLY = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.LIST_CONFIG_RESOURCES, ApiKey.DESCRIBE_CLIENT_QUOTAS})
+READ_ONLY = frozenset(
+    {
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    }
+)
 
 
 class NotSentError(ConnectionError):

@@ -130,6 +130,75 @@ async def test_metadata_tells_nodes_topics_and_leaders(version: int) -> None:
         assert answer.topics[0].topic_id == ID_A
 
 
+def replicated(**changes: Any) -> PartitionImage:
+    """Three replicas, of which broker 2 is fenced and out of the ISR."""
+    fields: dict[str, Any] = {"replicas": (0, 1, 2), "isr": (0, 1), "leader": 0, "leader_epoch": 5}
+    return PartitionImage(**{**fields, "partition_epoch": 6, **changes})
+
+
+def of_one_partition(one: PartitionImage, brokers: Any = None) -> Stub:
+    """A gateway whose topic "a" has this partition."""
+    base = image(topics={"a": TopicImage("a", ID_A, (one,))}, topic_names={ID_A: "a"})
+    return Stub(base if brokers is None else image(topics=base.topics, topic_names=base.topic_names, brokers=brokers))
+
+
+async def metadata_row(gateway: Stub, version: int) -> Any:
+    """The one partition as Metadata tells it."""
+    answer = await metadata.handle(m.MetadataRequest(topics=asking("a")), context(ApiKey.METADATA, version), gateway)
+    return encodes(answer, ApiKey.METADATA, version).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", range(14))
+async def test_metadata_tells_replicas_isr_and_who_is_away(version: int) -> None:
+    row = await metadata_row(of_one_partition(replicated()), version)
+    if version == 0:  # a client of then cannot do with replicas that are not among the brokers
+        assert (row.error_code, row.leader_id) == (ErrorCode.REPLICA_NOT_AVAILABLE, 0)
+        assert (row.replica_nodes, row.isr_nodes) == ([0, 1], [0, 1])
+    else:
+        assert (row.error_code, row.leader_id) == (ErrorCode.NONE, 0)
+        assert (row.replica_nodes, row.isr_nodes) == ([0, 1, 2], [0, 1])
+    if version >= 5:
+        assert row.offline_replicas == [2]
+
+
+@pytest.mark.parametrize("version", range(14))
+async def test_a_partition_without_leader_keeps_its_epoch_and_its_replicas(version: int) -> None:
+    row = await metadata_row(of_one_partition(replicated(leader=-1, isr=(2,), leader_epoch=7)), version)
+    assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert (row.replica_nodes, row.isr_nodes) == (([0, 1], []) if version == 0 else ([0, 1, 2], [2]))
+    if version >= 7:
+        assert row.leader_epoch == 7
+
+
+async def test_a_leader_that_was_unregistered_is_none() -> None:
+    row = await metadata_row(of_one_partition(replicated(leader=9, replicas=(9,), isr=(9,))), 12)
+    assert (row.error_code, row.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert row.offline_replicas == [9]
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)])
+async def test_a_leader_without_an_address_for_this_client_has_no_listener(version: int, code: ErrorCode) -> None:
+    hidden = {0: BrokerImage(0, 1, UUID(int=5), fenced=False), 1: broker(1)}
+    gateway = of_one_partition(replicated(), hidden)
+    gateway.advertised = Advertised(brokers=True)
+    row = await metadata_row(gateway, version)
+    assert (row.error_code, row.leader_id, row.offline_replicas) == (code, -1, [0, 2])
+
+
+@pytest.mark.parametrize("leader", [0, -1])
+async def test_describe_topic_partitions_tells_elr_and_no_error_without_a_leader(leader: int) -> None:
+    one = replicated(leader=leader, isr=(0,), eligible_leader_replicas=(1,), last_known_elr=(2,))
+    request = m.DescribeTopicPartitionsRequest(
+        topics=[m.DescribeTopicPartitionsRequest.TopicRequest(name="a")], response_partition_limit=9, cursor=None
+    )
+    key = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+    answer = await describe_topic_partitions.handle(request, context(key, 0), of_one_partition(one))
+    row = encodes(answer, key, 0).topics[0].partitions[0]
+    assert (row.error_code, row.leader_id, row.leader_epoch) == (ErrorCode.NONE, leader, 5)
+    assert (row.replica_nodes, row.isr_nodes, row.offline_replicas) == ([0, 1, 2], [0], [2])
+    assert (row.eligible_leader_replicas, row.last_known_elr) == ([1], [2])
+
+
 async def test_metadata_of_no_topics_lists_none_from_version_1_on() -> None:
     answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 1), Stub(image()))
     assert answer.topics == []

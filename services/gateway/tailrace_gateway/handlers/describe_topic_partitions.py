@@ -1,7 +1,8 @@
 """DescribeTopicPartitions v0 (KIP-966): all topics or those named, in order of name, in pages.
 
 At most response_partition_limit partitions (and never more than 2,000) come in one answer; next_cursor then names where
-to go on. An empty list means all topics. A cursor before the first topic starts in the middle of it.
+to go on. An empty list means all topics. A cursor before the first topic starts in the middle of it. A partition
+without a leader says leader -1 and, unlike in Metadata, no error.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata.image import MetadataImage, TopicImage
-from tailrace.net.context import Context
+from tailrace.metadata.image import TopicImage
+from tailrace.net.context import Context, Identity
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
-from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, error_of, legal, offline
+from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, leader_of, legal, offline
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
@@ -45,7 +46,7 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTo
             next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
             break
         last = min(len(topic.partitions), first + left)
-        topics.append(_described(image, topic, first, last))
+        topics.append(_described(gateway, context.connection.identity, topic, first, last))
         left -= last - first
         if last < len(topic.partitions):
             next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=last)
@@ -65,7 +66,7 @@ def _missing(name: str) -> _Topic:
     )
 
 
-def _described(image: MetadataImage, topic: TopicImage, first: int, last: int) -> _Topic:
+def _described(gateway: Gateway, identity: Identity, topic: TopicImage, first: int, last: int) -> _Topic:
     return _Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -74,15 +75,15 @@ def _described(image: MetadataImage, topic: TopicImage, first: int, last: int) -
         topic_authorized_operations=TOPIC_OPERATIONS_BITS,
         partitions=[
             _Partition(
-                error_code=error_of(image, partition),
+                error_code=ErrorCode.NONE,
                 partition_index=number,
-                leader_id=partition.leader,
+                leader_id=leader_of(gateway, partition, identity)[0],
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
                 eligible_leader_replicas=list(partition.eligible_leader_replicas),
                 last_known_elr=list(partition.last_known_elr),
-                offline_replicas=offline(image, partition),
+                offline_replicas=offline(gateway, partition, identity),
             )
             for number, partition in zip(range(first, last), topic.partitions[first:last], strict=True)
         ],

@@ -1,8 +1,8 @@
 """Metadata v0-13, from the image.
 
-v0: no topics named means all of them; from v1 on null does, and an empty list means none. v4: auto-creation may be
-declined. v8-10: authorized operations (KIP-430). v10: topic ids; v12: a null name asks by id (KIP-516). v13: top-level
-error.
+v0: no topics named means all of them; from v1 on null does, and an empty list means none. v0 also leaves out replicas
+that are away and says REPLICA_NOT_AVAILABLE. v4: auto-creation may be declined. v6: LISTENER_NOT_FOUND. v8-10:
+authorized operations (KIP-430). v10: topic ids; v12: a null name asks by id (KIP-516). v13: top-level error.
 A topic that is being created is UNKNOWN_TOPIC_OR_PARTITION until the image has it, as in Apache Kafka 4, never
 LEADER_NOT_AVAILABLE; the client asks again.
 """
@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
-from tailrace.metadata.image import MetadataImage, TopicImage
-from tailrace.net.context import Context
+from tailrace.metadata.image import PartitionImage, TopicImage
+from tailrace.net.context import Context, Identity
 from tailrace.wire.messages import MetadataResponse
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, error_of, legal, offline
+from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, leader_of, legal, offline, online
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
@@ -38,7 +38,7 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> MetadataRe
                 )
             )
     topics = [
-        described(image, topic) if isinstance(topic, TopicImage) else topic
+        described(gateway, topic, identity, context.api_version) if isinstance(topic, TopicImage) else topic
         for topic in _asked(request, context, gateway)
     ]
     if context.api_version >= 8 and request.include_topic_authorized_operations:
@@ -83,7 +83,7 @@ def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> _Topic:
     return _Topic(error_code=code, name=name, topic_id=topic_id, is_internal=name in INTERNAL_TOPICS, partitions=[])
 
 
-def described(image: MetadataImage, topic: TopicImage) -> _Topic:
+def described(gateway: Gateway, topic: TopicImage, identity: Identity, version: int) -> _Topic:
     """One topic with all its partitions."""
     return _Topic(
         error_code=ErrorCode.NONE,
@@ -91,15 +91,27 @@ def described(image: MetadataImage, topic: TopicImage) -> _Topic:
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            _Partition(
-                error_code=error_of(image, partition),
-                partition_index=number,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-                offline_replicas=offline(image, partition),
-            )
+            _described(gateway, number, partition, identity, version)
             for number, partition in enumerate(topic.partitions)
         ],
+    )
+
+
+def _described(gateway: Gateway, number: int, partition: PartitionImage, identity: Identity, version: int) -> Any:
+    leader, code = leader_of(gateway, partition, identity)
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    if version == 0:
+        replicas, isr = online(gateway, replicas, identity), online(gateway, isr, identity)
+        if not code and len(replicas) + len(isr) < len(partition.replicas) + len(partition.isr):
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
+    if code == ErrorCode.LISTENER_NOT_FOUND and version < 6:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    return _Partition(
+        error_code=code,
+        partition_index=number,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline(gateway, partition, identity),
     )
