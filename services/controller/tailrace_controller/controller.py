@@ -211,7 +211,7 @@ class Controller:
                 for index, (record, value) in enumerate(zip(decided.records, values, strict=True))
             ]
         records = [record for decided in group for record in decided.records]
-        opened.append(self.epoch, rows, projection.changes(records, group[0].before, group[-1].after))
+        opened.append(self.epoch, rows, projection.changes(records, group[0].before, group[-1].after, self.config))
         return batches
 
     def _publish(self, image: MetadataImage, batches: list[Batch]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage, QuotaKey
 from tailrace.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -28,9 +29,10 @@ from tailrace.metadata.records import (
     UnregisterBrokerRecord,
 )
 from tailrace.metadata.replay import quota_key
+from tailrace_controller.decide import topic_rules
+from tailrace_controller.decide.topic_rules import INTERNAL_TOPICS
 
 RESOURCE_TYPES = {2: "topic", 4: "broker", 16: "client-metrics", 32: "group"}
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,23 @@ class Change:
     row: dict[str, Any] | None = None
 
 
-def changes(records: Iterable[MetadataRecord], before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
-    """Yields the changes that lead from one image to the next, once per thing that the records touched."""
+def changes(
+    records: Iterable[MetadataRecord], before: MetadataImage, after: MetadataImage, config: Config
+) -> Iterator[Change]:
+    """Yields the changes that lead from one image to the next, once per thing that the records touched.
+
+    config is the controller's own: it says what min.insync.replicas is where nobody set it.
+    """
     touched: dict[tuple[str, Any], None] = {}
     for record in records:
-        for key in _touches(record):
+        for key in _touches(record, after):
             touched[key] = None
+    min_isrs = topic_rules.MinIsrs(after, config)
     for kind, key in touched:
-        yield from _RENDER[kind](key, before, after)
+        if kind == "partition":
+            yield from _partition(key, after, min_isrs)
+        else:
+            yield from _RENDER[kind](key, before, after)
 
 
 def uuid_text(value: UUID) -> str:
@@ -57,7 +68,7 @@ def uuid_text(value: UUID) -> str:
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
-def _touches(record: MetadataRecord) -> list[tuple[str, Any]]:
+def _touches(record: MetadataRecord, after: MetadataImage) -> list[tuple[str, Any]]:
     match record:
         case TopicRecord() | RemoveTopicRecord():
             return [("topic", record.topic_id)]
@@ -68,7 +79,10 @@ def _touches(record: MetadataRecord) -> list[tuple[str, Any]]:
         case RegisterBrokerRecord() | UnregisterBrokerRecord() | BrokerRegistrationChangeRecord():
             return [("broker", record.broker_id)]
         case ConfigRecord():
-            return [("config", (record.resource_type, record.resource_name, record.name))]
+            changed: list[tuple[str, Any]] = [("config", (record.resource_type, record.resource_name, record.name))]
+            if record.name == topic_rules.MIN_INSYNC_REPLICAS:
+                changed += _with_min_isr_of(record, after)
+            return changed
         case ClientQuotaRecord():
             return [("quota", (quota_key(record.entity), record.key))]
         case ServiceRecord() | RemoveServiceRecord():
@@ -76,6 +90,12 @@ def _touches(record: MetadataRecord) -> list[tuple[str, Any]]:
         case ShardOwnerRecord():
             return [("shard", (record.topic, record.partition))]
     return []
+
+
+def _with_min_isr_of(record: ConfigRecord, after: MetadataImage) -> Iterator[tuple[str, Any]]:
+    for topic in after.topics.values():
+        if record.resource_type == topic_rules.BROKER or topic.name == record.resource_name:
+            yield from (("partition", (topic.topic_id, index)) for index in range(len(topic.partitions)))
 
 
 def _topic(topic_id: UUID, before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
@@ -97,12 +117,13 @@ def _topic(topic_id: UUID, before: MetadataImage, after: MetadataImage) -> Itera
     yield Change("topic_rows", {"topic_id": text}, row)
 
 
-def _partition(key: tuple[UUID, int], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
+def _partition(key: tuple[UUID, int], after: MetadataImage, min_isrs: topic_rules.MinIsrs) -> Iterator[Change]:
     topic_id, index = key
     topic = after.topic_by_id(topic_id)
     if topic is None:
         return
     partition = topic.partitions[index]
+    min_isr = min_isrs.of(topic)
     row = {
         "topic": topic.name,
         "leader": partition.leader,
@@ -110,6 +131,14 @@ def _partition(key: tuple[UUID, int], _before: MetadataImage, after: MetadataIma
         "partition_epoch": partition.partition_epoch,
         "replicas": json.dumps(partition.replicas),
         "isr": json.dumps(partition.isr),
+        "elr": json.dumps(partition.eligible_leader_replicas),
+        "last_known_elr": json.dumps(partition.last_known_elr),
+        "adding_replicas": json.dumps(partition.adding_replicas),
+        "removing_replicas": json.dumps(partition.removing_replicas),
+        "min_isr": min_isr,
+        "offline": partition.leader < 0,
+        "under_replicated": topic_rules.is_under_replicated(partition),
+        "under_min_isr": len(partition.isr) < min_isr,
     }
     yield Change("partition_rows", {"topic_id": uuid_text(topic_id), "partition_id": index}, row)
 
@@ -167,7 +196,6 @@ def _endpoints(endpoints: Iterable[Endpoint]) -> str:
 
 _RENDER: dict[str, Callable[[Any, MetadataImage, MetadataImage], Iterator[Change]]] = {
     "topic": _topic,
-    "partition": _partition,
     "broker": _broker,
     "service": _service,
     "shard": _shard,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tailrace_controller.projection import Change
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_MS = 250  # how long SQLite waits for somebody's write lock before we look who it is
 BLAME_EVERY_MS = 5000
 
@@ -61,6 +61,14 @@ _PROJECTIONS = {
                 "partition_epoch": sa.Integer,
                 "replicas": _TEXT,
                 "isr": _TEXT,
+                "elr": _TEXT,
+                "last_known_elr": _TEXT,
+                "adding_replicas": _TEXT,
+                "removing_replicas": _TEXT,
+                "min_isr": sa.Integer,
+                "offline": sa.Boolean,
+                "under_replicated": sa.Boolean,
+                "under_min_isr": sa.Boolean,
             },
         ),
         _table(
@@ -101,6 +109,7 @@ _GROUP_OFFSETS = _table(
 _VIEWS = (
     "CREATE VIEW topics AS SELECT name, topic_id, partition_count, replication_factor, internal FROM topic_rows",
     "CREATE VIEW partitions AS SELECT topic, partition_id, leader, leader_epoch, partition_epoch, replicas, isr,"
+    " elr, last_known_elr, adding_replicas, removing_replicas, min_isr, offline, under_replicated, under_min_isr,"
     " topic_id FROM partition_rows",
     "CREATE VIEW brokers AS SELECT broker_id, state, rack, broker_epoch, endpoints FROM broker_rows",
     "CREATE VIEW services AS SELECT role, service_id, service_epoch, endpoints FROM service_rows",

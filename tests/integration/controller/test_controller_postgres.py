@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from support.metadata import broker, topic
+from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller import projection
 from tailrace_controller.store import Store
@@ -73,7 +74,7 @@ def test_log_lease_views_and_snapshots_work_on_postgresql(url: str) -> None:
     assert store.load(0).epoch == 1
     records = [*broker(0, 1), *topic("events", 1, [0, 0])]
     image = MetadataImage().replay(records, 0, 1)
-    store.append(1, rows(0, 3, 1), projection.changes(records, MetadataImage(), image))
+    store.append(1, rows(0, 3, 1), projection.changes(records, MetadataImage(), image, Config.load("controller")))
     store.snapshot(1, StoredSnapshot(3, 1, b"image"), 0, keep_from=2)
     store.report(1, 0, [{"group_id": "g", "state": "Stable", "type": "classic", "members": 1, "reported_ms": 5}], [])
     store.close()

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from support.metadata import after, broker, topic, topic_id
+from tailrace.config import Config
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller import blame, projection
 from tailrace_controller.projection import Change
 from tailrace_controller.store import Store
 from tailrace_controller.stored import Deposed, OutcomeUnknown, StoredRecord, StoredSnapshot, StoreError
+
+CONFIG = Config.load("controller")
 
 
 class Clock:
@@ -63,7 +66,7 @@ def rows(first: int, count: int, epoch: int) -> list[StoredRecord]:
 def test_an_empty_database_begins_at_epoch_one_and_offset_zero(bench: Bench) -> None:
     loaded = bench.store.load(holder=0)
     assert (loaded.epoch, loaded.next_offset, loaded.snapshot, loaded.records) == (1, 0, None, ())
-    assert bench.query("select version from schema_version") == [(1,)]
+    assert bench.query("select version from schema_version") == [(2,)]
     assert bench.query("pragma journal_mode") == [("wal",)]
 
 
@@ -119,7 +122,7 @@ def test_a_newer_schema_is_refused_in_a_sentence(bench: Bench) -> None:
     bench.store.close()
     with sqlite3.connect(bench.path) as user:
         user.execute("update schema_version set version = 99")
-    with pytest.raises(StoreError, match="schema version 99, this Tailrace knows 1"):
+    with pytest.raises(StoreError, match="schema version 99, this Tailrace knows 2"):
         bench.open().load(0)
 
 
@@ -227,7 +230,7 @@ def test_the_views_show_what_the_image_holds_and_forget_what_it_forgets(bench: B
         r.ShardOwnerRecord("events", 0, 3, 1),
     ]
     image = MetadataImage().replay(first, len(first) - 1, 1)
-    bench.store.append(1, rows(0, 1, 1), projection.changes(first, MetadataImage(), image))
+    bench.store.append(1, rows(0, 1, 1), projection.changes(first, MetadataImage(), image, CONFIG))
     assert bench.query("select name, partition_count, replication_factor from topics") == [("events", 2, 1)]
     assert bench.query("select partition_id, leader, isr from partitions") == [(0, 0, "[0]"), (1, 0, "[0]")]
     assert bench.query("select broker_id, state from brokers") == [(0, "active")]
@@ -240,12 +243,38 @@ def test_the_views_show_what_the_image_holds_and_forget_what_it_forgets(bench: B
         r.ConfigRecord(2, "events", "retention.bytes", "6"),
         r.BrokerRegistrationChangeRecord(0, 1, fenced=1),
     ]
-    bench.store.append(1, rows(1, 1, 1), projection.changes(second, image, after(image, *second)))
+    bench.store.append(1, rows(1, 1, 1), projection.changes(second, image, after(image, *second), CONFIG))
     assert bench.query("select name, partition_count from topics") == [("events", 1)]
     assert len(bench.query("select * from partitions")) == 1
     assert bench.query("select name from configs") == [("retention.bytes",)]
     assert bench.query("select state from brokers") == [("fenced",)]
     assert bench.query("select * from shards") == []
+
+
+def test_the_partitions_view_says_what_is_offline_under_replicated_and_under_min_isr(bench: Bench) -> None:
+    bench.store.load(0)
+    facts = (
+        "select partition_id, elr, last_known_elr, min_isr, offline, under_replicated, under_min_isr from partitions"
+    )
+    first: list[r.MetadataRecord] = [
+        r.TopicRecord("wide", topic_id(1)),
+        r.PartitionRecord(0, topic_id(1), (0, 1, 2), (0, 1, 2), 0),
+        r.PartitionRecord(1, topic_id(1), (0, 1, 2), (0,), 0, eligible_leader_replicas=(1,)),
+        r.PartitionRecord(2, topic_id(1), (0, 1, 2), (), -1, last_known_elr=(2,)),
+        r.PartitionRecord(3, topic_id(1), (0, 1, 2, 3), (0, 1, 2), 0, adding_replicas=(3,)),
+        r.ConfigRecord(2, "wide", "min.insync.replicas", "2"),
+    ]
+    image = MetadataImage().replay(first, len(first) - 1, 1)
+    bench.store.append(1, rows(0, 1, 1), projection.changes(first, MetadataImage(), image, CONFIG))
+    assert bench.query(facts) == [
+        (0, "[]", "[]", 2, 0, 0, 0),
+        (1, "[1]", "[]", 2, 0, 1, 1),
+        (2, "[]", "[2]", 2, 1, 1, 1),
+        (3, "[]", "[]", 2, 0, 0, 0),
+    ]
+    second: list[r.MetadataRecord] = [r.ConfigRecord(2, "wide", "min.insync.replicas", "1")]
+    bench.store.append(1, rows(1, 1, 1), projection.changes(second, image, after(image, *second), CONFIG))
+    assert [row[3:] for row in bench.query(facts)] == [(1, 0, 0, 0), (1, 0, 1, 0), (1, 1, 1, 1), (1, 0, 0, 0)]
 
 
 LOCKS = """1: POSIX  ADVISORY  READ 100 fd:01:77 123 123

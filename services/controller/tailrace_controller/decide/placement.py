@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
-from tailrace_controller.projection import INTERNAL_TOPICS
+from tailrace_controller.decide.topic_rules import INTERNAL_TOPICS
 
 MAX_REPLICATION_FACTOR = 1  # until brokers replicate
 
