@@ -51,6 +51,8 @@ class LogSettings(Protocol):
     def max_compaction_lag_ms(self) -> int: ...
     @property
     def min_cleanable_dirty_ratio(self) -> float: ...
+    @property
+    def min_insync_replicas(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,4 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = _FOREVER
     min_cleanable_dirty_ratio: float = 0.5
+    min_insync_replicas: int = 1

@@ -26,6 +26,7 @@ from tailrace.log.retention import SegmentFacts, expendable
 from tailrace.log.segment import Segment
 from tailrace.log.snapshots import load_producers, remove_snapshots, save_producers
 from tailrace.records.batch import (
+    BatchHeader,
     Bytes,
     WritableBytes,
     corrupt,
@@ -162,18 +163,36 @@ class Log:
 
     def append_replicated(self, records: Bytes, now_ms: int) -> int:
         """Appends what a leader's log holds, offsets and epochs kept; the new log end offset. May raise OSError."""
+        views: list[memoryview] = []
+        headers: list[BatchHeader] = []
+        free, roll_ms, max_offset = Run(self, -1).room()
+        next_offset = self.log_end_offset
         for view in split(records):
             header = validate(view)
-            if header.base_offset < self.log_end_offset:
-                raise corrupt(f"replicated offset {header.base_offset} is below the log end {self.log_end_offset}")
-            free, roll_ms, max_offset = Run(self, -1).room()
+            if header.base_offset < next_offset:
+                raise corrupt(f"replicated offset {header.base_offset} is below the log end {next_offset}")
             if len(view) > free or header.max_timestamp > roll_ms or header.last_offset > max_offset:
+                self._write_replicated(views, headers)
+                views, headers = [], []
                 self.roll()
-            self.active.append([view], [header])
-            self.note_epoch(header.partition_leader_epoch, header.base_offset)
-            self.producers.apply(header)
-            self.log_end_offset = header.next_offset
+                free, roll_ms, max_offset = Run(self, -1).room()
+            views.append(view)
+            headers.append(header)
+            next_offset = header.next_offset
+            free -= len(view)
+        self._write_replicated(views, headers)
         return self.log_end_offset
+
+    def _write_replicated(self, views: list[memoryview], headers: list[BatchHeader]) -> None:
+        """One write for what goes into one segment."""
+        if not headers:
+            return
+        self.active.append(views, headers)
+        for header in headers:
+            if header.partition_leader_epoch > self.latest_epoch:
+                self.note_epoch(header.partition_leader_epoch, header.base_offset)
+            self.producers.apply(header)
+        self.log_end_offset = headers[-1].next_offset
 
     def note_epoch(self, epoch: int, start_offset: int) -> None:
         """Takes up that the leader epoch's first record is at start_offset."""
@@ -264,8 +283,15 @@ class Log:
     # -- cut ---------------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        """Cuts everything from the batch that holds offset on (replication)."""
+        """Cuts everything from the batch that holds offset on (replication).
+
+        Where nothing is cut, an epoch that began at the log end and never wrote goes all the same: its leader may have
+        been deposed before its first record, and a later epoch begins there (KIP-279).
+        """
         if offset >= self.log_end_offset:
+            if self.epochs.truncate_from_end(self.log_end_offset):
+                self.latest_epoch = self.epochs.latest
+                self._unsynced.epochs_changed()
             return
         keep = bisect_right(self._bases, offset)
         if keep == 0:

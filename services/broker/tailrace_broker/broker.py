@@ -18,6 +18,7 @@ from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partition import Partition
 from tailrace_broker.producer_ids import ProducerIds
 from tailrace_broker.purgatory import Purgatory
+from tailrace_broker.replication.node import Node
 from tailrace_broker.storage import BROKER, Storage
 from tailrace_broker.topics import Topics
 
@@ -43,7 +44,8 @@ class Broker:
         self.storage = storage
         self.follower = follower
         self.metrics = metrics
-        self.topics = Topics(self.node_id, storage.open)
+        self.node = Node(self.node_id, clock.monotonic_ms, config.replica_lag_time_max_ms)
+        self.topics = Topics(self.node, storage.open, storage.checkpointed)
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)
         self.now_ms = clock.wall_ms
@@ -61,12 +63,14 @@ class Broker:
         if old.configs is not new.configs:
             self._reconfigure(old, new)
         self.storage.follow(old, new, self.config)
-        moved, deleted = self.topics.update(old, new)
-        for partition in deleted:
+        self.node.brokers = new.brokers
+        changes = self.topics.update(old, new)
+        for partition in changes.deleted:
             partition.leader = -1
+            partition.leading = None
             partition.close()
             self.storage.delete(partition.topic, partition.topic_id, partition.index)
-        for partition in (*moved, *deleted):
+        for partition in (*changes.moved, *changes.deleted):
             self.purgatory.mark(partition)
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:

@@ -1,52 +1,119 @@
-"""One partition this broker has a replica of: its log, what is visible of it, and who waits for more."""
+"""One partition this broker has a replica of: its log, its role in replication, what is visible of it, and who waits.
+
+All of it is I/O-free but for the log's Filesystem port, so the simulator drives the same object. With one replica the
+high watermark is the log end: what is appended is committed (KIP-497 with an ISR of one).
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.appending import Appended
 from tailrace.log.log import Log
 from tailrace.log.reading import Slice
+from tailrace.metadata.image import PartitionImage
+from tailrace_broker.replication.follower import diverges, truncation_offset
+from tailrace_broker.replication.leader import IsrChange, LeaderState
+from tailrace_broker.replication.node import Node
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
-class Partition:
-    """The leader's view. The log is opened (and recovered) at its first use, so idle partitions cost nothing.
+class Tail:
+    """Who waits for the log to grow (followers), apart from those who wait for the high watermark."""
 
-    With one replica the high watermark is the log end: what is appended is committed (KIP-497 with an ISR of one).
+    __slots__ = ("waiters",)
+
+    def __init__(self) -> None:
+        self.waiters: set[Any] = set()
+
+
+class Position(NamedTuple):
+    """Where a follower fetches: (offset, epoch of the record before it, its log start)."""
+
+    offset: int
+    last_epoch: int
+    log_start_offset: int
+
+
+class FollowerRead(NamedTuple):
+    """A leader's answer to a follower: records, or where the histories part as (epoch, its end offset)."""
+
+    records: Slice | None
+    diverging: tuple[int, int] | None = None
+
+
+class Fetched(NamedTuple):
+    """One partition of a leader's answer, as the follower got it. records are whole batches, maybe none."""
+
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    records: Any = b""
+    diverging: tuple[int, int] | None = None
+
+
+class Partition:
+    """The log is opened (and recovered) at its first use, so idle partitions cost nothing.
+
+    `acks` holds the produce requests that wait for the high watermark: (offset needed, who waits), offsets growing.
     """
 
     __slots__ = (
+        "_checkpointed",
         "_log",
         "_open_log",
+        "acks",
         "high_watermark",
         "index",
         "internal",
         "leader",
         "leader_epoch",
+        "leading",
+        "node",
+        "partition_epoch",
+        "replicas",
         "shard_epoch",
+        "tail",
         "topic",
         "topic_id",
         "waiters",
     )
 
-    def __init__(self, topic: str, topic_id: UUID, index: int, open_log: Callable[[], Log]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        open_log: Callable[[], Log],
+        node: Node | None = None,
+        checkpointed: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.internal = topic in INTERNAL_TOPICS
+        self.node = node or Node(-1, lambda: 0.0)
         self.leader = -1
         self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+        self.leading: LeaderState | None = None  # while this broker leads and there are other replicas
         self.high_watermark = -1
         # The highest shard epoch seen in requests, in the image or in the log's barriers (internal topics only).
         self.shard_epoch = -1
         self.waiters: set[Any] = set()
+        self.tail = Tail()
+        self.acks: deque[tuple[int, Any]] = deque()
         self._open_log = open_log
+        self._checkpointed = checkpointed
         self._log: Log | None = None
+
+    # -- the log -----------------------------------------------------------------------------------------------------
 
     @property
     def log(self) -> Log:
@@ -54,7 +121,10 @@ class Partition:
         log = self._log
         if log is None:
             log = self._log = self._open_log()
-            self.high_watermark = log.log_end_offset
+            if len(self.replicas) > 1:
+                self.high_watermark = min(max(self._checkpointed(), log.log_start_offset), log.log_end_offset)
+            else:
+                self.high_watermark = log.log_end_offset
         return log
 
     @property
@@ -62,8 +132,70 @@ class Partition:
         """The log if something used it already."""
         return self._log
 
+    def close(self) -> None:
+        """Forgets the log after it was closed or deleted; a later use opens it anew."""
+        self._log = None
+
+    # -- the role ----------------------------------------------------------------------------------------------------
+
+    def apply(self, image: PartitionImage) -> bool:
+        """Follows the image; whether leader or leader epoch changed. Raises OSError if the log cannot be opened."""
+        moved = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
+        self.replicas = image.replicas
+        self.partition_epoch = max(self.partition_epoch, image.partition_epoch)
+        self.leader, self.leader_epoch = image.leader, image.leader_epoch
+        if moved:
+            self.shard_epoch = -1  # other leaders may have written barriers meanwhile
+        if image.leader != self.node.node_id:
+            self.leading = None
+        elif len(image.replicas) == 1:
+            self.leading = None
+            if self._log is not None:
+                self.high_watermark = self._log.log_end_offset
+        elif moved or self.leading is None:
+            self.leading = self._lead(image)
+        else:
+            self.leading.update(image)
+            self.advance()
+        return moved
+
+    def _lead(self, image: PartitionImage) -> LeaderState:
+        """The epoch begins at the log end, also before its first record (KIP-101)."""
+        log = self.log
+        log.note_epoch(image.leader_epoch, log.log_end_offset)
+        start = log.epochs.entries()[-1][1] if log.epochs.latest == image.leader_epoch else log.log_end_offset
+        leading = LeaderState(self.node, image, start)
+        self.high_watermark = leading.high_watermark(self.high_watermark, log.log_end_offset, self.min_isr)
+        return leading
+
+    @property
+    def following(self) -> bool:
+        """Whether another broker leads and this one must fetch from it."""
+        return self.leader >= 0 and self.leader != self.node.node_id
+
+    @property
+    def min_isr(self) -> int:
+        """min.insync.replicas as the topic has it."""
+        return self.log.config.min_insync_replicas
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """KIP-320: who comes with an older or newer epoch than ours is told which it is."""
+        if current_leader_epoch >= 0:
+            if current_leader_epoch < self.leader_epoch:
+                raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+            if current_leader_epoch > self.leader_epoch:
+                raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    # -- append ------------------------------------------------------------------------------------------------------
+
+    @property
+    def enough_replicas(self) -> bool:
+        """Whether acks=all may be tried: the ISR has min.insync.replicas members."""
+        leading = self.leading
+        return leading is None or len(leading.isr) >= leading.min_isr(self.min_isr)
+
     def append(self, batches: Sequence[memoryview], now_ms: int, *, from_client: bool = True) -> list[Appended]:
-        """Appends the batches with one write; the high watermark follows. A disk error refuses them all."""
+        """Appends the batches with one write. A disk error refuses them all. Alone, the high watermark follows."""
         try:
             log = self.log
             answers = log.append(batches, self.leader_epoch, now_ms, from_client=from_client)
@@ -72,24 +204,110 @@ class Partition:
         except OSError as failed:
             refusal = Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failed))
             return [refusal] * len(batches)
-        self.high_watermark = log.log_end_offset
+        if self.leading is None:
+            self.high_watermark = log.log_end_offset
+        elif self.leading.alone:
+            self.advance()
         return answers
 
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """KIP-320: a client with an older or newer epoch than ours is told which it is."""
-        if current_leader_epoch >= 0:
-            if current_leader_epoch < self.leader_epoch:
-                raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-            if current_leader_epoch > self.leader_epoch:
-                raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    def advance(self) -> bool:
+        """Raises the high watermark to what is committed by now; whether it moved."""
+        leading = self.leading
+        if leading is None:
+            return False
+        log = self.log
+        mark = leading.high_watermark(self.high_watermark, log.log_end_offset, self.min_isr)
+        moved = mark != self.high_watermark
+        self.high_watermark = mark
+        return moved
+
+    # -- read --------------------------------------------------------------------------------------------------------
+
+    @property
+    def settled(self) -> bool:
+        """KIP-207: whether the high watermark has reached this leadership's start, so that end offsets are known."""
+        leading = self.leading
+        return leading is None or self.high_watermark >= leading.epoch_start_offset
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool) -> Slice:
-        """Whole batches below the high watermark; OFFSET_OUT_OF_RANGE outside the log."""
+        """Whole batches below the high watermark; OFFSET_OUT_OF_RANGE outside the log.
+
+        Between high watermark and log end there is nothing to read yet, which is no error.
+        """
         log = self.log
-        if offset > self.high_watermark or offset < log.log_start_offset:
+        if not log.log_start_offset <= offset <= log.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return log.read(offset, max_bytes, self.high_watermark, min_one)
 
-    def close(self) -> None:
-        """Forgets the log after it was closed or deleted; a later use opens it anew."""
-        self._log = None
+    # -- the leader's side of replication ----------------------------------------------------------------------------
+
+    def heard(self, broker_id: int, broker_epoch: int, position: Position) -> tuple[int, int] | None:
+        """A follower's fetch: takes note of how far it is, unless its log diverges: then says where, and nothing else.
+
+        Raises ApiError NOT_LEADER_OR_FOLLOWER, STALE_BROKER_EPOCH or OFFSET_OUT_OF_RANGE. Call advance and
+        propose_isr after it.
+        """
+        leading, log = self.leading, self.log
+        if leading is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        diverging = diverges(log, position.last_epoch, position.offset)
+        if diverging is not None:
+            if broker_id not in leading.replicas:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return diverging
+        if not log.log_start_offset <= position.offset <= log.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        leading.fetched(broker_id, broker_epoch, position.offset, position.log_start_offset, log.log_end_offset)
+        return None
+
+    def read_for_follower(self, offset: int, max_bytes: int, *, min_one: bool) -> Slice:
+        """Whole batches up to the log end."""
+        return self.log.read(offset, max_bytes, None, min_one)
+
+    def propose_isr(self) -> IsrChange | None:
+        """The AlterPartition that is due, see LeaderState.propose."""
+        leading = self.leading
+        return None if leading is None else leading.propose(self.high_watermark, self.log.log_end_offset)
+
+    def isr_answered(self, change: IsrChange, error_code: int, isr: tuple[int, ...], partition_epoch: int) -> None:
+        """The controller's answer; the high watermark may move with the ISR (call advance)."""
+        leading = self.leading
+        if leading is None or change.leader_epoch != leading.leader_epoch:
+            return
+        if leading.answered(change, error_code, isr, partition_epoch):
+            self.partition_epoch = max(self.partition_epoch, partition_epoch)
+
+    # -- the follower's side -----------------------------------------------------------------------------------------
+
+    def position(self) -> Position:
+        """What the next fetch says."""
+        log = self.log
+        return Position(log.log_end_offset, log.leader_epoch, log.log_start_offset)
+
+    def fetched(self, answer: Fetched, now_ms: int) -> bool:
+        """Does what the leader's answer asks for; whether the high watermark moved.
+
+        Raises ApiError for records that are damaged or do not follow, OSError if the disk refuses. OFFSET_OUT_OF_RANGE
+        means that the leader's log begins behind ours: ours begins anew there.
+        """
+        log = self.log
+        before = self.high_watermark
+        if answer.diverging is not None:
+            self._truncate(truncation_offset(log, *answer.diverging))
+        elif answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if answer.log_start_offset > log.log_end_offset:
+                log.reset_to(answer.log_start_offset)
+                self.high_watermark = answer.log_start_offset
+        elif answer.error_code == ErrorCode.NONE:
+            if len(answer.records):
+                log.append_replicated(answer.records, now_ms)
+            # Never back: what was committed once stays so, though a new leader may not know it yet.
+            self.high_watermark = max(before, min(answer.high_watermark, log.log_end_offset))
+            if answer.log_start_offset > log.log_start_offset:
+                log.advance_log_start_offset(min(answer.log_start_offset, log.log_end_offset))
+                self.high_watermark = max(self.high_watermark, log.log_start_offset)
+        return self.high_watermark != before
+
+    def _truncate(self, offset: int) -> None:
+        self.log.truncate_to(offset)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)

@@ -68,6 +68,11 @@ class Storage:
         """Whether the partition has a directory, without opening it."""
         return (topic, index) in self._places
 
+    def checkpointed(self, topic: str, index: int) -> int:
+        """The high watermark that the partition's dir was last told, 0 if none."""
+        log_dir = self._places.get((topic, index))
+        return 0 if log_dir is None else log_dir.high_watermarks.get((topic, index), 0)
+
     def place_of(self, topic: str, index: int) -> LogDir | None:
         """The log dir a partition lives in."""
         return self._places.get((topic, index))

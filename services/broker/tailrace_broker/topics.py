@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 from uuid import UUID
 
 from tailrace.errors import ErrorCode
 from tailrace.log.log import Log
-from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace_broker.partition import Partition
+from tailrace_broker.replication.node import Node
 
 
 class TopicRow:
@@ -21,12 +23,27 @@ class TopicRow:
         self.partitions: dict[int, Partition] = {}
 
 
+class Changes(NamedTuple):
+    """What one image brought: partitions with another leader or epoch, those with another ISR, and those deleted."""
+
+    moved: list[Partition]
+    touched: list[Partition]
+    deleted: list[Partition]
+
+
 class Topics:
     """Keys are bytes as they come off the wire: a name, or the 16 bytes of a topic id."""
 
-    def __init__(self, node_id: int, open_log: Callable[[str, UUID, int], Log]) -> None:
-        self._node_id = node_id
+    def __init__(
+        self,
+        node: Node,
+        open_log: Callable[[str, UUID, int], Log],
+        checkpointed: Callable[[str, int], int] = lambda topic, index: 0,
+    ) -> None:
+        self._node = node
+        self._node_id = node.node_id
         self._open_log = open_log
+        self._checkpointed = checkpointed
         self.by_name: dict[bytes, TopicRow] = {}
         self.by_id: dict[bytes, TopicRow] = {}
 
@@ -47,39 +64,54 @@ class Topics:
         for row in self.by_name.values():
             yield from row.partitions.values()
 
-    def update(self, old: MetadataImage, new: MetadataImage) -> tuple[list[Partition], list[Partition]]:
-        """Follows the image. Returns the partitions that moved (their waiters must look again) and those deleted."""
-        moved: list[Partition] = []
-        deleted: list[Partition] = []
+    def update(self, old: MetadataImage, new: MetadataImage) -> Changes:
+        """Follows the image: which partitions have another leader, which another ISR, and which are gone."""
+        changes = Changes([], [], [])
         for name, topic in old.topics.items():
             now = new.topics.get(name)
             if now is None or now.topic_id != topic.topic_id:
                 row = self.by_name.pop(name.encode(), None)
                 self.by_id.pop(topic.topic_id.bytes, None)
                 if row is not None:
-                    deleted += row.partitions.values()
+                    changes.deleted.extend(row.partitions.values())
         for name, topic in new.topics.items():
-            if old.topics.get(name) is not topic:
-                moved += self._update_topic(name, topic)
-        return moved, deleted
+            before = old.topics.get(name)
+            if before is not topic:
+                self._update_topic(name, topic, changes)
+        return changes
 
-    def _update_topic(self, name: str, topic: TopicImage) -> list[Partition]:
+    def _update_topic(self, name: str, topic: TopicImage, changes: Changes) -> None:
         key = name.encode()
         row = self.by_name.get(key)
         if row is None:
             row = self.by_name[key] = self.by_id[topic.topic_id.bytes] = TopicRow(topic)
         row.image = topic
-        moved = []
         for index, image in enumerate(topic.partitions):
-            if self._node_id not in image.replicas:
-                continue
             partition = row.partitions.get(index)
+            if self._node_id not in image.replicas:
+                if partition is not None:  # reassigned to others
+                    changes.deleted.append(row.partitions.pop(index))
+                continue
             if partition is None:
                 partition = row.partitions[index] = self._new(name, topic.topic_id, index)
-            if (partition.leader, partition.leader_epoch) != (image.leader, image.leader_epoch):
-                partition.leader, partition.leader_epoch = image.leader, image.leader_epoch
-                moved.append(partition)
-        return moved
+            elif partition.partition_epoch == image.partition_epoch and partition.leader_epoch == image.leader_epoch:
+                continue
+            self._apply(partition, image, changes)
+
+    def _apply(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
+        try:
+            moved = partition.apply(image)
+        except OSError:
+            partition.leader = -1  # without its log it can neither lead nor follow
+            moved = True
+        (changes.moved if moved else changes.touched).append(partition)
 
     def _new(self, name: str, topic_id: UUID, index: int) -> Partition:
-        return Partition(name, topic_id, index, lambda: self._open_log(name, topic_id, index))
+        return Partition(
+            name,
+            topic_id,
+            index,
+            lambda: self._open_log(name, topic_id, index),
+            self._node,
+            lambda: self._checkpointed(name, index),
+        )

@@ -1,0 +1,263 @@
+"""Leader and follower as Partition has them, over logs in memory: the rules of KIP-101, 279, 497, 841, 903, 966."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.config import LogConfig
+from tailrace.log.log import Log
+from tailrace.log.memory import MemoryFilesystem
+from tailrace.metadata.image import BrokerImage, PartitionImage
+from tailrace.records.record import Record, build
+from tailrace_broker.partition import Fetched, Partition
+from tailrace_broker.replication.node import Node
+
+LAG_MS = 10_000
+
+
+class Trio:
+    """Three brokers' replicas of one partition, and the controller's part played by the test."""
+
+    def __init__(self, min_isr: int = 2) -> None:
+        self.now_ms = 0.0
+        self.config = LogConfig(min_insync_replicas=min_isr)
+        self.nodes = [Node(n, lambda: self.now_ms, LAG_MS) for n in range(3)]
+        brokers = {n: BrokerImage(n, 100 + n, UUID(int=n + 1), fenced=False) for n in range(3)}
+        for node in self.nodes:
+            node.brokers, node.broker_epoch = brokers, 100 + node.node_id
+        self.replicas = [Partition("t", UUID(int=9), 0, self._opener(), node) for node in self.nodes]
+        self.image = PartitionImage((0, 1, 2), (0, 1, 2), 0, 1, 0)
+        self.publish()
+
+    def _opener(self) -> Callable[[], Log]:
+        return lambda: Log.open(MemoryFilesystem(), "t-0", self.config)
+
+    def publish(self, **changes: Any) -> None:
+        if changes:
+            changes.setdefault("partition_epoch", self.image.partition_epoch + 1)
+        self.image = replace(self.image, **changes)
+        for replica in self.replicas:
+            replica.apply(self.image)
+
+    def produce(self, *values: bytes, at: int = 0) -> int:
+        batches = [memoryview(build([Record(timestamp=1, value=value)])) for value in values]
+        (*_, last) = self.replicas[at].append(batches, 1)
+        assert not last.error_code
+        return last.last_offset + 1
+
+    def fetch(self, follower: int) -> None:
+        """One round trip of a follower."""
+        me, leader = self.replicas[follower], self.replicas[self.image.leader]
+        position = me.position()
+        diverging = leader.heard(follower, 100 + follower, position)
+        leader.advance()
+        records = b""
+        if diverging is None:
+            records = leader.read_for_follower(position.offset, 1 << 20, min_one=True).read()
+        log = leader.log
+        me.fetched(Fetched(0, leader.high_watermark, log.log_start_offset, records, diverging), 1)
+
+    def values(self, at: int) -> list[tuple[int, int]]:
+        log = self.replicas[at].log
+        return [(offset, log.epoch_at(offset)) for offset in range(log.log_start_offset, log.log_end_offset)]
+
+
+def test_the_high_watermark_follows_the_slowest_of_the_isr() -> None:
+    trio = Trio()
+    trio.produce(b"a", b"b")
+    leader = trio.replicas[0]
+    assert leader.high_watermark == 0
+    trio.fetch(1)
+    trio.fetch(1)
+    assert leader.high_watermark == 0, "2 has nothing yet"
+    trio.fetch(2)
+    trio.fetch(2)
+    assert leader.high_watermark == 2
+    trio.fetch(1)
+    assert trio.replicas[1].high_watermark == 2
+
+
+def test_under_min_isr_the_high_watermark_stands_still() -> None:
+    trio = Trio(min_isr=2)
+    trio.publish(isr=(0,))
+    trio.now_ms = LAG_MS + 1  # or the others would count as about to come back
+    trio.produce(b"a")
+    leader = trio.replicas[0]
+    assert not leader.enough_replicas
+    assert leader.high_watermark == 0
+    trio.publish(isr=(0, 1))
+    assert leader.enough_replicas
+    assert leader.high_watermark == 0
+    trio.fetch(1)
+    trio.fetch(1)
+    assert leader.high_watermark == 1
+
+
+def test_alone_in_an_isr_of_one_the_leader_commits_at_once() -> None:
+    trio = Trio(min_isr=1)
+    trio.publish(isr=(0,))
+    trio.now_ms = LAG_MS + 1  # or the others would count as about to come back
+    trio.produce(b"a")
+    assert trio.replicas[0].high_watermark == 1
+
+
+def test_a_follower_that_lags_is_dropped_and_comes_back() -> None:
+    trio = Trio()
+    leader = trio.replicas[0]
+    trio.produce(b"a")
+    trio.now_ms = LAG_MS + 1
+    trio.fetch(1)
+    trio.fetch(1)
+    change = leader.propose_isr()
+    assert change is not None
+    assert change.isr == ((0, 100), (1, 101))
+    assert leader.propose_isr() is None, "one change at a time"
+    assert leader.high_watermark == 0, "until the controller agrees, 2 still counts"
+    leader.isr_answered(change, 0, (0, 1), trio.image.partition_epoch + 1)
+    leader.advance()
+    assert leader.high_watermark == 1
+    trio.image = replace(trio.image, isr=(0, 1), partition_epoch=trio.image.partition_epoch + 1)
+    trio.publish()
+    trio.fetch(2)
+    assert leader.propose_isr() is None, "it has not what is committed"
+    trio.fetch(2)
+    change = leader.propose_isr()
+    assert change is not None
+    assert change.isr == ((0, 100), (1, 101), (2, 102))
+    trio.produce(b"b")
+    trio.fetch(1)
+    trio.fetch(1)
+    assert leader.high_watermark == 1, "2 is in the maximal ISR already"
+
+
+def test_a_refused_change_is_kept_until_the_image_comes() -> None:
+    trio = Trio()
+    leader = trio.replicas[0]
+    trio.now_ms = LAG_MS + 1
+    trio.produce(b"a")
+    trio.fetch(1)
+    trio.fetch(1)
+    change = leader.propose_isr()
+    assert change is not None
+    leader.isr_answered(change, ErrorCode.INVALID_UPDATE_VERSION, (), -1)
+    assert leader.propose_isr() is None
+    trio.publish(isr=(0, 1))
+    assert leader.propose_isr() is None
+    assert leader.leading is not None
+    assert leader.leading.isr == (0, 1)
+
+
+@pytest.mark.parametrize("change", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 500}])
+def test_who_is_fenced_leaving_or_in_another_life_does_not_join(change: dict[str, Any]) -> None:
+    trio = Trio()
+    leader = trio.replicas[0]
+    trio.publish(isr=(0, 1))
+    trio.fetch(2)
+    broker = trio.nodes[0].brokers[2]
+    trio.nodes[0].brokers = {**trio.nodes[0].brokers, 2: replace(broker, **change)}
+    assert leader.propose_isr() is None
+    trio.nodes[0].brokers = {**trio.nodes[0].brokers, 2: broker}
+    assert leader.propose_isr() is not None
+
+
+def test_an_earlier_life_of_a_follower_is_refused() -> None:
+    trio = Trio()
+    leader = trio.replicas[0]
+    leader.heard(1, 101, trio.replicas[1].position())
+    with pytest.raises(ApiError) as refused:
+        leader.heard(1, 100, trio.replicas[1].position())
+    assert refused.value.code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_deposed_leader_cuts_what_only_it_has() -> None:
+    trio = Trio()
+    trio.produce(b"a")
+    trio.fetch(1)
+    trio.fetch(2)
+    trio.produce(b"only 0 has it", b"and this")
+    trio.publish(leader=1, leader_epoch=2)
+    trio.produce(b"b", at=1)
+    for _ in range(3):
+        trio.fetch(0)
+        trio.fetch(2)
+    assert trio.values(0) == trio.values(1) == trio.values(2) == [(0, 1), (1, 2)]
+    assert trio.replicas[1].high_watermark == 2
+
+
+def test_a_leader_that_never_wrote_in_its_epoch_agrees_with_its_successor() -> None:
+    trio = Trio()
+    trio.produce(b"a")
+    trio.fetch(1)
+    trio.fetch(2)
+    trio.publish(leader=1, leader_epoch=2)
+    trio.publish(leader=2, leader_epoch=3)
+    trio.produce(b"b", at=2)
+    for _ in range(3):
+        trio.fetch(0)
+        trio.fetch(1)
+    assert trio.values(0) == trio.values(1) == trio.values(2) == [(0, 1), (1, 3)]
+
+
+def test_epochs_that_alternate_take_several_rounds_to_agree() -> None:
+    """KIP-279: 0 and 1 led in turns without replicating; each has epochs the other lacks."""
+    trio = Trio()
+    trio.produce(b"a")
+    trio.fetch(1)
+    for epoch, leader in ((2, 1), (3, 0), (4, 1), (5, 0)):
+        trio.publish(leader=leader, leader_epoch=epoch, isr=(leader,))
+        trio.produce(b"x", at=leader)
+    trio.publish(leader=1, leader_epoch=6, isr=(1,))
+    trio.produce(b"y", at=1)
+    for _ in range(6):
+        trio.fetch(0)
+    assert trio.values(0) == trio.values(1)
+
+
+def test_a_new_leader_is_settled_when_its_epochs_start_is_committed() -> None:
+    trio = Trio()
+    trio.produce(b"a", b"b")
+    trio.fetch(1)
+    trio.fetch(2)
+    trio.publish(leader=1, leader_epoch=2, isr=(1, 2))
+    new = trio.replicas[1]
+    assert new.high_watermark == 0
+    assert not new.settled
+    trio.fetch(2)
+    trio.fetch(2)
+    assert new.settled
+    assert new.high_watermark == 2
+
+
+def test_a_follower_far_behind_begins_at_the_leaders_start() -> None:
+    trio = Trio()
+    leader = trio.replicas[0]
+    trio.produce(b"a", b"b", b"c")
+    trio.publish(isr=(0, 1))
+    trio.fetch(1)
+    trio.fetch(1)
+    leader.log.advance_log_start_offset(3)
+    with pytest.raises(ApiError) as refused:
+        leader.heard(2, 102, trio.replicas[2].position())
+    assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    follower = trio.replicas[2]
+    follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, 3, 3), 1)
+    assert follower.position().offset == follower.high_watermark == 3
+
+
+def test_a_followers_high_watermark_never_goes_back() -> None:
+    trio = Trio()
+    trio.produce(b"a")
+    trio.fetch(1)
+    trio.fetch(2)
+    trio.fetch(1)
+    trio.fetch(2)
+    trio.fetch(1)
+    assert trio.replicas[1].high_watermark == 1
+    trio.replicas[1].fetched(Fetched(0, 0, 0), 1)
+    assert trio.replicas[1].high_watermark == 1
