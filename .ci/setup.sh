@@ -77,3 +77,11 @@ setup_venv() {
   case $extras in dev*) echo "$wanted" > "$venv/.tailrace-dev" ;; esac
   echo "$wanted" > "$venv/.tailrace-run"
 }
+
+# add_extra NAME: one more extra into the environment that setup_venv made; for what only one test layer needs.
+add_extra() {
+  venv=$PWD/.venv
+  uv_environment
+  "$venv/bin/uv" pip install -q --python "$venv/bin/python" -c constraints.txt -r pyproject.toml --extra "$1" ||
+    "$venv/bin/python" -m pip install -q -c constraints.txt -e ".[$1]"
+}

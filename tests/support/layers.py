@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ PACKAGES = {
     "javac": "openjdk-17-jdk-headless",  # java compiles ToolServer.java as it starts it
     "mvn": "maven",
 }
-SOURCES = ("libs", "services", "tests")
+SOURCES = ("libs", "services", "spark", "tests")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Layer:
     tools: tuple[str, ...] = ()
     default: bool = True
     commands: tuple[tuple[str, ...], ...] = ()
+    extra: str = ""  # of pyproject.toml; installed when the layer runs, for what is too large to give everyone
+    jars: Callable[[], Path] | None = None  # fetches them with Maven, or finds them in .cache
 
 
 @dataclass
@@ -57,6 +60,21 @@ def module(name: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", name, *arguments)
 
 
+def kafka_jars() -> Path:
+    """Apache Kafka's."""
+    from support import kafka_peer
+
+    os.environ["KAFKA_LIBS"] = str(kafka_peer.libs())
+    return kafka_peer.libs()
+
+
+def connector_jars() -> Path:
+    """Spark's Kafka connector's."""
+    from support import spark_jars
+
+    return spark_jars.libs()
+
+
 LAYERS = {
     "gate": Layer(
         "format, lint, types, import contracts, generated files, forbidden sleeps",
@@ -71,11 +89,16 @@ LAYERS = {
         ),
     ),
     "unit": Layer("pure files and tables; seconds"),
-    "protocol": Layer("every API and version: round trips, arbitrary chunks, hostile frames", tools=("java", "mvn")),
+    "protocol": Layer(
+        "every API and version: round trips, arbitrary chunks, hostile frames", tools=("java", "mvn"), jars=kafka_jars
+    ),
     "sim": Layer("real decisions in a seeded world of faults"),
     "integration": Layer("real processes and sockets"),
-    "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "javac", "mvn")),
+    "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "javac", "mvn"), jars=kafka_jars),
     "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back"),
+    "spark": Layer(
+        "the stock Spark connector and the jobs of spark/", tools=("java", "mvn"), extra="spark", jars=connector_jars
+    ),
     "bench": Layer("speed beside Apache Kafka; reports only", default=False, commands=(module("bench"),)),
 }
 
@@ -115,16 +138,31 @@ def install(tools: tuple[str, ...]) -> str | None:
     return None if done.returncode == 0 else line
 
 
-def fetch_kafka() -> str | None:
-    """Apache Kafka's jars, from Maven into .cache the first time; returns what went wrong."""
-    from support import kafka_peer
+def install_extra(extra: str) -> str | None:
+    """Installs one more extra of pyproject.toml into this environment; returns the line that would, where it failed."""
+    say(f"Installing Tailrace's extra {extra}: the first time a minute or two")
+    done = subprocess.run(("bash", "-euc", f". .ci/setup.sh; add_extra {extra}"), cwd=ROOT, check=False)
+    return None if done.returncode == 0 else f"pip install -c constraints.txt -e '.[{extra}]'"
 
+
+def fetch(jars: Callable[[], Path]) -> str | None:
+    """Jars, from Maven into .cache the first time; returns what went wrong."""
     try:
-        print("Apache Kafka's jars: fetched by Maven into .cache the first time, about two minutes", flush=True)
-        os.environ["KAFKA_LIBS"] = str(kafka_peer.libs())
+        print(f"{(jars.__doc__ or '').rstrip('.')} jars: fetched by Maven into .cache the first time", flush=True)
+        jars()
     except (OSError, subprocess.CalledProcessError) as error:
-        return f"mvn could not fetch Apache Kafka: {error}"
+        return f"mvn could not fetch them: {error}"
     return None
+
+
+def prepare(layer: Layer) -> str | None:
+    """Tools, packages and jars of a layer; returns the line that would help where one cannot be had."""
+    line = install(layer.tools)
+    if line is None and layer.extra:
+        line = install_extra(layer.extra)
+    if line is None and layer.jars:
+        line = fetch(layer.jars)
+    return line
 
 
 def stream(command: tuple[str, ...]) -> tuple[int, str]:
@@ -170,9 +208,7 @@ def main(arguments: list[str]) -> int:
     run = Run()
     for name in names:
         say(f"{name}: {LAYERS[name].about}")
-        line = install(LAYERS[name].tools)
-        if line is None and "mvn" in LAYERS[name].tools and "KAFKA_LIBS" not in os.environ:
-            line = fetch_kafka()
+        line = prepare(LAYERS[name])
         if line is not None:
             run.left_out[name] = line
             print(f"Without its tools, {name} leaves tests out. To have them: {line}", flush=True)

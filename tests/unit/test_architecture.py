@@ -52,7 +52,7 @@ def pure_files() -> list[Path]:
 
 
 def product_files() -> list[Path]:
-    return sorted([*(ROOT / "libs").rglob("*.py"), *(ROOT / "services").rglob("*.py")])
+    return sorted(path for root in ("libs", "services", "spark") for path in (ROOT / root).rglob("*.py"))
 
 
 def python_files() -> list[Path]:

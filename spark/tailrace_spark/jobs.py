@@ -1,0 +1,29 @@
+"""The jobs by name; a module has `JOB` and is imported when its job is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from tailrace_spark.refusal import Refusal
+
+if TYPE_CHECKING:
+    from tailrace_spark.job import Job
+
+JOBS: dict[str, tuple[str, str]] = {}
+
+
+def find(words: list[str]) -> tuple[str, list[str]]:
+    """The job that the words begin with, the longest name first, and the words after it. Raises Refusal."""
+    for length in (2, 1):
+        name = " ".join(words[:length])
+        if len(words) >= length and name in JOBS:
+            return name, words[length:]
+    asked = words[0] if words else ""
+    raise Refusal(f"{asked!r} is no job; there are: {', '.join(JOBS)}.")
+
+
+def load(name: str) -> Job:
+    """Imports the job."""
+    found: Job = importlib.import_module(JOBS[name][0]).JOB
+    return found

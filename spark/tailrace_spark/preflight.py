@@ -1,0 +1,118 @@
+"""What can be known to fail before a query starts, said in a sentence: the address, the topics, the checkpoint."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tailrace_spark.refusal import Refusal
+
+MARKER = "tailrace-spark.json"  # in the checkpoint's folder; Spark leaves files alone that it does not know
+_CONNECT_SECONDS = 3.0
+_ANSWER_MS = "10000"
+
+
+def addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """`host:port,host:port` taken apart. Raises Refusal."""
+    found = []
+    for part in bootstrap.split(","):
+        host, colon, port = part.strip().rpartition(":")
+        if not colon or not host or not port.isdigit() or int(port) > 65535:
+            raise Refusal(f"--bootstrap {bootstrap!r} is not host:port; for example --bootstrap localhost:9092.")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+def require_listener(bootstrap: str) -> None:
+    """Raises Refusal where none of the addresses takes a connection."""
+    for address in addresses(bootstrap):
+        try:
+            socket.create_connection(address, _CONNECT_SECONDS).close()
+            return
+        except OSError:
+            continue
+    raise Refusal(
+        f"Nothing answers at --bootstrap {bootstrap}; start the cluster (tailrace up) or correct the address."
+    )
+
+
+def require_topics(spark: SparkSession, connection: dict[str, str], topics: Iterable[str]) -> None:
+    """Raises Refusal where the cluster does not answer as Kafka does or lacks one of the topics."""
+    jvm: Any = spark._jvm
+    properties = jvm.java.util.Properties()
+    limits = {"kafka.default.api.timeout.ms": _ANSWER_MS, "kafka.request.timeout.ms": _ANSWER_MS}
+    for key, value in {**limits, **connection}.items():
+        properties.setProperty(key.removeprefix("kafka."), value)
+    bootstrap = connection["kafka.bootstrap.servers"]
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        try:
+            present = set(admin.listTopics().names().get())
+        finally:
+            admin.close(jvm.java.time.Duration.ofSeconds(1))
+    except Exception as error:  # py4j's, whatever the client threw
+        raise Refusal(f"The cluster at {bootstrap} does not answer as Kafka does: {first_cause(error)}.") from error
+    missing = sorted(set(topics) - present)
+    if missing:
+        raise Refusal(
+            f"There is no topic {missing[0]} at {bootstrap}; create it (tailrace topic create {missing[0]}) or name "
+            "another."
+        )
+
+
+def first_cause(error: Exception) -> str:
+    """The innermost message of a Java exception, in one line."""
+    cause: Any = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    text = str(cause.getMessage() if cause is not None else error)
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__
+
+
+def claim_checkpoint(spark: SparkSession, folder: str, job: str) -> None:
+    """Writes the job's name into a fresh checkpoint. Raises Refusal where it is another job's, or not a checkpoint."""
+    jvm: Any = spark._jvm
+    context: Any = spark.sparkContext
+    path = jvm.org.apache.hadoop.fs.Path(folder)
+    try:
+        files = path.getFileSystem(context._jsc.hadoopConfiguration())
+        marker = jvm.org.apache.hadoop.fs.Path(path, MARKER)
+        if files.exists(marker):
+            owner = json.loads(read_text(jvm, files, marker))["job"]
+        else:
+            owner = job if is_empty(files, path) else None
+            if owner == job:
+                write_text(files, marker, json.dumps({"job": job}))
+    except Exception as error:
+        raise Refusal(f"--checkpoint {folder} cannot be used: {first_cause(error)}.") from error
+    if owner != job:
+        whose = f"the checkpoint of the job {owner}" if owner else "not empty and no checkpoint of tailrace-spark"
+        raise Refusal(f"{folder} is {whose}; give {job} a --checkpoint of its own.")
+
+
+def is_empty(files: Any, path: Any) -> bool:
+    """True where there is no such folder, or nothing in it."""
+    return not files.exists(path) or len(files.listStatus(path)) == 0
+
+
+def read_text(jvm: Any, files: Any, path: Any) -> str:
+    """The text of a small file."""
+    stream = files.open(path)
+    try:
+        text: str = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        return text
+    finally:
+        stream.close()
+
+
+def write_text(files: Any, path: Any, text: str) -> None:
+    """Writes a small file at once."""
+    stream = files.create(path, True)
+    try:
+        stream.write(bytearray(text.encode()))
+    finally:
+        stream.close()

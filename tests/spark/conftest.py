@@ -1,0 +1,65 @@
+"""One Spark session and one cluster for the whole layer: a session takes nine seconds to start."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.plugin import leave_out
+from support.spark_cluster import SparkCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+if importlib.util.find_spec("pyspark") is None:
+    collect_ignore_glob = ["test_*.py"]  # the layer installs it: ./test spark
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    # A query that has nothing to do asks again at once, so that no test waits for its next look.
+    "spark.sql.streaming.pollingDelay": "10ms",
+}
+
+
+@pytest.fixture(scope="session")
+def jars() -> Path:
+    """The folder with the connector's jars."""
+    from support import spark_jars
+
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            leave_out(f"{program}: apt-get install -y openjdk-17-jre-headless maven")
+    return spark_jars.libs()
+
+
+@pytest.fixture(scope="session")
+def spark(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The shared session: local, two cores. Its JVM's log is in the temporary folder, spark.log."""
+    from tailrace_spark.session import open_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    session = open_session("tests", master="local[2]", jars=jars, settings=settings, log=folder / "spark.log")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[SparkCluster]:
+    """Two brokers behind a gateway."""
+    with SparkCluster(brokers=2) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(shared_cluster: SparkCluster) -> SparkCluster:
+    """The shared cluster, for tests that do it no harm."""
+    return shared_cluster

@@ -1,0 +1,134 @@
+"""Bad input ends in one sentence that says what to do, within seconds and without a stack trace."""
+
+from __future__ import annotations
+
+import socket
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from support.spark_cluster import SparkCluster
+from tailrace_spark import jobs, preflight
+from tailrace_spark.cli import parse, run
+from tailrace_spark.connector import coordinates, jars_in
+from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, Job, Option, Run
+from tailrace_spark.kafka import client_options
+from tailrace_spark.launch import run_checked, spark_settings
+from tailrace_spark.refusal import Refusal
+from tailrace_spark.session import require_connector
+
+
+def nothing(run: Run) -> None:
+    """A job that has nothing to do."""
+
+
+JOB = Job(
+    "nothing",
+    "does nothing",
+    (BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, Option("--topic", "a topic")),
+    nothing,
+    topics=lambda options: (options.topic,),
+)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What the command says, after the checks that every refusal must pass."""
+    assert run(words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("tailrace-spark: ")
+    assert told.err.count("\n") == 1
+    return told.err
+
+
+def test_an_unknown_job_is_told_the_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    told = refusal(capsys, "archiv")
+    assert "'archiv' is no job" in told
+    assert all(name in told for name in jobs.JOBS)
+
+
+def test_a_wrong_option_is_told_where_the_right_ones_are() -> None:
+    for words in (["--bootstrap"], ["--bootstrap", "x:1", "--checkpoint", "c", "--nonsense", "1"], []):
+        with pytest.raises(Refusal, match="tailrace-spark nothing --help"):
+            parse(JOB, words)
+
+
+@pytest.mark.parametrize("bootstrap", ["localhost", "localhost:", ":9092", "localhost:90920", "a:1,b"])
+def test_an_address_that_is_none_is_refused(bootstrap: str) -> None:
+    with pytest.raises(Refusal, match="is not host:port"):
+        preflight.addresses(bootstrap)
+
+
+def test_addresses_are_taken_apart() -> None:
+    assert preflight.addresses("one:1, [::1]:2") == [("one", 1), ("::1", 2)]
+
+
+def test_a_bootstrap_where_nothing_listens_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(Refusal, match=f"Nothing answers at --bootstrap 127.0.0.1:{port}"):
+        preflight.require_listener(f"127.0.0.1:{port}")
+
+
+def test_settings_without_a_value_are_refused() -> None:
+    with pytest.raises(Refusal, match="not KEY=VALUE"):
+        client_options(["client.rack"])
+    with pytest.raises(Refusal, match=r"not spark\.KEY=VALUE"):
+        spark_settings(["driver.memory=1g"])
+    assert client_options(["client.rack=west", "kafka.group.id=a=b"]) == {
+        "kafka.client.rack": "west",
+        "kafka.group.id": "a=b",
+    }
+
+
+def test_a_folder_without_a_jar_is_told_which(tmp_path: Path, jars: Path) -> None:
+    assert len(jars_in(jars, "4.0.0")) == len(coordinates("4.0.0"))
+    with pytest.raises(Refusal, match=r"has no spark-sql-kafka-0-10_2.13-4.0.0.jar"):
+        jars_in(tmp_path, "4.0.0")
+    with pytest.raises(Refusal, match="is not a folder"):
+        jars_in(tmp_path / "none", "4.0.0")
+
+
+def test_a_session_without_the_connector_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(Refusal, match="is not on the class path; add --packages org.apache.spark:spark-sql-kafka"):
+        require_connector(spark, "org.apache.spark.sql.kafka010.NoSuchProvider")
+
+
+def options(cluster: SparkCluster, checkpoint: Path, topic: str) -> Namespace:
+    return Namespace(
+        bootstrap=cluster.bootstrap, checkpoint=str(checkpoint), topic=topic, kafka_option=[], log=Path("log")
+    )
+
+
+def test_a_missing_topic_is_named(spark: SparkSession, cluster: SparkCluster, tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="There is no topic nowhere at"):
+        run_checked(JOB, options(cluster, tmp_path / "c", "nowhere"), spark)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_checkpoint_serves_one_job(spark: SparkSession, cluster: SparkCluster, tmp_path: Path) -> None:
+    topic = cluster.create("claimed")
+    mine = options(cluster, tmp_path / "c", topic)
+    run_checked(JOB, mine, spark)
+    run_checked(JOB, mine, spark)
+    other = Job("other", "another", JOB.options, nothing)
+    with pytest.raises(Refusal, match=r"is the checkpoint of the job nothing; give other a --checkpoint of its own"):
+        run_checked(other, mine, spark)
+
+
+def test_a_folder_with_other_things_is_no_checkpoint(
+    spark: SparkSession, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(Refusal, match=r"is not empty and no checkpoint of tailrace-spark"):
+        run_checked(JOB, options(cluster, tmp_path, cluster.create("claimed")), spark)
+
+
+def test_an_address_that_speaks_no_kafka_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        bootstrap = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Refusal, match="does not answer as Kafka does"):
+            limits = {"kafka.default.api.timeout.ms": "500", "kafka.request.timeout.ms": "500"}
+            preflight.require_topics(spark, {"kafka.bootstrap.servers": bootstrap, **limits}, ["any"])
