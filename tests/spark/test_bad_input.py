@@ -92,7 +92,7 @@ def test_a_folder_without_a_jar_is_told_which(tmp_path: Path, jars: Path) -> Non
 
 
 def test_a_session_without_the_connector_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(Refusal, match="is not on the class path; add --packages org.apache.spark:spark-sql-kafka"):
+    with pytest.raises(Refusal, match=r"is not on the class path; add --packages org\.apache\.spark:spark-sql"):
         require_connector(spark, "org.apache.spark.sql.kafka010.NoSuchProvider")
 
 
