@@ -53,3 +53,12 @@ def cluster(brokers: int = 1) -> MetadataImage:
 def after(image: MetadataImage, *records: MetadataRecord) -> MetadataImage:
     """The image one batch later."""
     return image.replay(records, image.offset + len(records), image.epoch)
+
+
+def replicated(
+    name: str, number: int, isr: tuple[int, ...] = (0, 1, 2), replicas: tuple[int, ...] = (0, 1, 2), leader: int = -2
+) -> list[MetadataRecord]:
+    """A topic of one partition with several replicas; the leader is the first in sync unless it is named."""
+    if leader == -2:
+        leader = isr[0] if isr else -1
+    return [TopicRecord(name, topic_id(number)), PartitionRecord(0, topic_id(number), replicas, isr, leader)]

@@ -38,6 +38,15 @@ from tailrace.metadata.records import (
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+_CHANGEABLE = (
+    "isr",
+    "replicas",
+    "removing_replicas",
+    "adding_replicas",
+    "directories",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
 
 
 class _Draft:
@@ -80,6 +89,16 @@ def replay(image: MetadataImage, records: Iterable[MetadataRecord]) -> MetadataI
     for record in records:
         _RULES[type(record)](draft, record)
     return draft.finish()
+
+
+def changed(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    """Returns a partition after a change of it."""
+    changes = {name: value for name in _CHANGEABLE if (value := getattr(record, name)) is not None}
+    if record.leader != NO_LEADER_CHANGE:
+        changes |= {"leader": record.leader, "leader_epoch": partition.leader_epoch + 1}
+    if record.leader_recovery_state >= 0:
+        changes["leader_recovery_state"] = record.leader_recovery_state
+    return replace(partition, partition_epoch=partition.partition_epoch + 1, **changes)
 
 
 def quota_key(entity: Iterable[QuotaEntity]) -> QuotaKey:
@@ -155,16 +174,7 @@ def _partition(draft: _Draft, record: PartitionRecord) -> None:
 
 def _change_partition(draft: _Draft, record: PartitionChangeRecord) -> None:
     partitions = draft.partitions_of(record.topic_id)
-    old = partitions[record.partition_id]
-    names = ("isr", "replicas", "removing_replicas", "adding_replicas", "directories", "eligible_leader_replicas")
-    changes: dict[str, Any] = {name: value for name in names if (value := getattr(record, name)) is not None}
-    if record.last_known_elr is not None:
-        changes["last_known_elr"] = record.last_known_elr
-    if record.leader != NO_LEADER_CHANGE:
-        changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
-    if record.leader_recovery_state >= 0:
-        changes["leader_recovery_state"] = record.leader_recovery_state
-    partitions[record.partition_id] = replace(old, partition_epoch=old.partition_epoch + 1, **changes)
+    partitions[record.partition_id] = changed(partitions[record.partition_id], record)
 
 
 def _nested(draft: _Draft, name: str, key: Any, inner: str, value: Any) -> None:

@@ -109,9 +109,10 @@ class Watch:
         broker = self._controller.image.brokers.get(service_id) if role == BROKER else None
         expected = broker is not None and broker.in_controlled_shutdown
         self.sessions.end(key)
+        config = self._controller.config
         try:
             if role == BROKER:
-                gone = await self._controller.run(lambda image: brokers.expire(image, service_id, epoch))
+                gone = await self._controller.run(lambda image: brokers.expire(image, service_id, epoch, config))
             else:
                 gone = await self._controller.run(lambda image: services.expire(image, role, service_id, epoch))
         except ApiError:

@@ -1,6 +1,8 @@
 """CreateTopics, DeleteTopics and CreatePartitions: a table of requests, the records they make, and every refusal."""
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -82,6 +84,42 @@ def test_fenced_brokers_get_no_partitions() -> None:
     assert {record.leader for record in effects.records if isinstance(record, r.PartitionRecord)} == {0, 1}
 
 
+def test_twelve_partitions_with_three_replicas_on_four_nodes_follow_each_other() -> None:
+    effects = create(ask(partitions=12, rf=3), image=cluster(4))
+    placed = [record for record in effects.records if isinstance(record, r.PartitionRecord)]
+    assert [record.replicas for record in placed] == [tuple((p + k) % 4 for k in range(3)) for p in range(12)]
+    assert all(record.isr == record.replicas and record.leader == record.replicas[0] for record in placed)
+    assert effects.reply.topics[0].replication_factor == 3
+
+
+def test_no_rack_gets_a_second_replica_before_every_rack_has_one() -> None:
+    racks = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c"}
+    brokers = {number: replace(found, rack=racks[number]) for number, found in cluster(5).brokers.items()}
+    effects = create(ask(partitions=10, rf=3), image=replace(cluster(5), brokers=brokers))
+    placed = [record.replicas for record in effects.records if isinstance(record, r.PartitionRecord)]
+    assert all({racks[replica] for replica in replicas} == {"a", "b", "c"} for replicas in placed)
+    assert Counter(replicas[0] for replicas in placed) == dict.fromkeys(range(5), 2)
+
+
+def test_a_fenced_broker_gets_replicas_only_where_live_ones_are_too_few_and_is_not_in_sync() -> None:
+    image = after(cluster(2), *broker(2, 50, fenced=True))
+    effects = create(ask(partitions=2, rf=3), image=image)
+    placed = [(e.replicas, e.isr, e.leader) for e in effects.records if isinstance(e, r.PartitionRecord)]
+    assert placed == [((0, 1, 2), (0, 1), 0), ((1, 0, 2), (1, 0), 1)]
+
+
+def test_manual_replicas_that_are_fenced_are_not_in_sync() -> None:
+    image = after(cluster(2), *broker(2, 50, fenced=True))
+    effects = create(ask(manual=[(0, [2, 1, 0])]), image=image)
+    assert effects.records[1] == r.PartitionRecord(0, topic_id(100), (2, 1, 0), (1, 0), 1)
+
+
+def test_the_offsets_topic_gets_as_many_replicas_as_there_are_live_brokers_up_to_three() -> None:
+    for live, expected in ((1, 1), (2, 2), (4, 3)):
+        effects = create(ask("__consumer_offsets", -1, -1), image=cluster(live))
+        assert effects.reply.topics[0].replication_factor == expected
+
+
 def test_validate_only_answers_and_creates_nothing() -> None:
     effects = create(ask(), validate_only=True)
     assert effects.records == ()
@@ -122,7 +160,6 @@ CREATE_REFUSALS = [
     (ask(partitions=10_001), "POLICY_VIOLATION", "Excessively large number of partitions per request."),
     (ask(rf=0), "INVALID_REPLICATION_FACTOR", "Replication factor must be larger than 0"),
     (ask(rf=4), "INVALID_REPLICATION_FACTOR", "cannot be reached because only 3 broker(s) are registered"),
-    (ask(rf=2), "INVALID_REPLICATION_FACTOR", "Unable to replicate the partition 2 time(s): This version of Tailrace"),
     (ask(configs={"no.such": "1"}), "INVALID_CONFIG", "Unknown topic config name: no.such"),
     (ask(configs={"retention.ms": "x"}), "INVALID_CONFIG", "Invalid value x for configuration retention.ms"),
     (ask(configs={"retention.ms": None}), "INVALID_CONFIG", "Null value not supported for topic configs"),
@@ -132,7 +169,6 @@ CREATE_REFUSALS = [
     (ask(manual=[(0, [0]), (1, [0, 1])]), "INVALID_REPLICA_ASSIGNMENT", "2 replica(s), but this is not consistent"),
     (ask(manual=[(0, [0]), (2, [1])]), "INVALID_REPLICA_ASSIGNMENT", "consecutive 0-based integer sequence"),
     (ask(manual=[(0, [0]), (0, [1])]), "INVALID_REPLICA_ASSIGNMENT", "Found multiple manual partition assignments"),
-    (ask(manual=[(0, [0, 1])]), "INVALID_REPLICATION_FACTOR", "This version of Tailrace keeps 1 replica"),
     (ask(manual=[(0, [0])], keep=1, rf=1), "INVALID_REQUEST", "replication factor was not set to -1."),
     (ask(manual=[(0, [0])], keep=1, rf=-1, partitions=1), "INVALID_REQUEST", "numPartitions was not set to -1."),
 ]

@@ -9,6 +9,7 @@ import structlog
 
 from support.metadata import cluster
 from tailrace.clock import ManualClock
+from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller.controller import Controller
 from tailrace_controller.effects import Effects
@@ -32,6 +33,7 @@ class Fake:
         self.image = replace(image, brokers={n: replace(known, endpoints=()) for n, known in image.brokers.items()})
         self.clock = LateClock()
         self.log = structlog.get_logger()
+        self.config = Config.load("controller")
 
     async def run(self, decide: Any) -> Any:
         effects: Effects[Any] = decide(self.image)

@@ -1,9 +1,13 @@
-"""Brokers: registration with epochs, heartbeats, fencing, controlled shutdown and leaving for good (KIP-631)."""
+"""Brokers: registration with epochs, heartbeats, fencing, controlled shutdown and leaving for good (KIP-631).
 
-from collections.abc import Iterable
-from typing import Any
+A broker that registers anew says which epoch it had when it shut down cleanly (previous_broker_epoch, KIP-966). If that
+is not the one we know, it may have lost the end of its logs: it leaves every ISR and ELR.
+"""
+
+from collections.abc import Iterator
 from uuid import UUID
 
+from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.metadata.records import (
@@ -12,6 +16,7 @@ from tailrace.metadata.records import (
     BrokerRegistrationChangeRecord,
     Endpoint,
     MetadataRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
@@ -29,7 +34,7 @@ FENCED, UNFENCED = 1, -1
 
 
 def register(
-    image: MetadataImage, request: BrokerRegistrationRequest, *, is_connected: bool
+    image: MetadataImage, request: BrokerRegistrationRequest, config: Config, *, is_connected: bool
 ) -> Effects[BrokerRegistrationResponse]:
     """Gives a new incarnation its epoch, the offset of its record; the same incarnation keeps the one it has.
 
@@ -53,10 +58,18 @@ def register(
         unchanged = record.end_points == broker.endpoints and record.rack == broker.rack
         records: tuple[MetadataRecord, ...] = () if unchanged else (record,)
         return Effects(BrokerRegistrationResponse(error_code=0, broker_epoch=broker.broker_epoch), records)
-    lost = elections.on_broker_gone(image, request.broker_id) if broker is not None and not broker.fenced else ()
     epoch = image.offset + 1
     record = _registration(request, incarnation_id, epoch, None)
-    return Effects(BrokerRegistrationResponse(error_code=0, broker_epoch=epoch), (record, *lost))
+    changes = _after_restart(image, broker, request, config)
+    return Effects(BrokerRegistrationResponse(error_code=0, broker_epoch=epoch), (record, *changes))
+
+
+def _after_restart(
+    image: MetadataImage, broker: BrokerImage | None, request: BrokerRegistrationRequest, config: Config
+) -> Iterator[PartitionChangeRecord]:
+    if broker is not None and broker.broker_epoch == request.previous_broker_epoch:
+        return elections.on_broker_gone(image, request.broker_id, config)
+    return elections.on_unclean_shutdown(image, request.broker_id, config)
 
 
 def _registration(
@@ -79,11 +92,12 @@ def _registration(
 
 
 def heartbeat(
-    image: MetadataImage, committed: MetadataImage, request: BrokerHeartbeatRequest
+    image: MetadataImage, committed: MetadataImage, request: BrokerHeartbeatRequest, config: Config
 ) -> Effects[BrokerHeartbeatResponse]:
     """Unfences a broker that has read its own registration; fences or shuts down one that asks for it.
 
-    BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH tell a broker to register again.
+    A broker may shut down when no leader is left to move: the answer to the heartbeat that moved some is "not yet", so
+    that they are known when it goes. BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH tell a broker to register again.
     """
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     caught_up = request.current_metadata_offset >= broker.broker_epoch
@@ -91,43 +105,54 @@ def heartbeat(
     if request.want_shut_down:
         if not broker.in_controlled_shutdown and not broker.fenced:
             change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=1)
-            records = (change, *elections.on_broker_gone(image, broker.broker_id))
+            records = (change, *elections.on_broker_gone(image, broker.broker_id, config))
     elif broker.fenced and caught_up and not request.want_fence:
         change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=UNFENCED)
-        records = (change, *elections.on_broker_back(image, broker.broker_id))
+        records = (change, *elections.on_broker_back(image, broker.broker_id, config))
     elif request.want_fence and not broker.fenced:
-        records = fence(image, broker)
+        records = fence(image, broker, config)
+    moved = any(isinstance(record, PartitionChangeRecord) and record.leader >= 0 for record in records)
     # Without records the answer leaves at once, so it may only say what is committed.
     known = committed.brokers.get(request.broker_id)
     fenced = request.want_fence if records else known is None or known.fenced
     response = BrokerHeartbeatResponse(
-        error_code=0, is_caught_up=caught_up, is_fenced=fenced, should_shut_down=request.want_shut_down
+        error_code=0,
+        is_caught_up=caught_up,
+        is_fenced=fenced,
+        should_shut_down=request.want_shut_down and not moved and (bool(records) or _may_go(known)),
     )
     return Effects(response, records)
 
 
-def fence(image: MetadataImage, broker: BrokerImage) -> tuple[MetadataRecord, ...]:
+def _may_go(known: BrokerImage | None) -> bool:
+    return known is None or known.in_controlled_shutdown or known.fenced
+
+
+def fence(image: MetadataImage, broker: BrokerImage, config: Config) -> tuple[MetadataRecord, ...]:
     """Returns the records that fence a broker and take its leaderships away."""
     change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=FENCED)
-    return (change, *elections.on_broker_gone(image, broker.broker_id))
+    return (change, *elections.on_broker_gone(image, broker.broker_id, config))
 
 
-def expire(image: MetadataImage, broker_id: int, broker_epoch: int) -> Effects[bool]:
+def expire(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> Effects[bool]:
     """Fences a broker that was not heard, unless it registered anew meanwhile; the reply says whether it did."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
         return Effects(False)
-    return Effects(True, fence(image, broker))
+    return Effects(True, fence(image, broker, config))
 
 
-def unregister(image: MetadataImage, broker_id: int) -> Effects[UnregisterBrokerResponse]:
-    """Forgets a broker; BROKER_ID_NOT_REGISTERED if there is none."""
+def unregister(image: MetadataImage, broker_id: int, config: Config) -> Effects[UnregisterBrokerResponse]:
+    """Forgets a broker, live or not, as Kafka does; BROKER_ID_NOT_REGISTERED if there is none.
+
+    Partitions keep it among their replicas: move them first (AlterPartitionReassignments).
+    """
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
-    lost: Iterable[Any] = elections.on_broker_gone(image, broker_id)
-    records = (*lost, UnregisterBrokerRecord(broker_id, broker.broker_epoch))
-    return Effects(UnregisterBrokerResponse(error_code=0, error_message=None), records)
+    records: list[MetadataRecord] = [*elections.on_broker_gone(image, broker_id, config)]
+    records.append(UnregisterBrokerRecord(broker_id, broker.broker_epoch))
+    return Effects(UnregisterBrokerResponse(error_code=0, error_message=None), tuple(records))
 
 
 def check_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:

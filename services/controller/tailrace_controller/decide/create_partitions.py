@@ -9,6 +9,7 @@ from tailrace.metadata.records import MetadataRecord, PartitionRecord
 from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from tailrace_controller.decide import placement, shards
 from tailrace_controller.decide.create_topics import MAX_PARTITIONS_PER_TOPIC
+from tailrace_controller.decide.placement import Placed
 from tailrace_controller.effects import Effects
 
 _Result = CreatePartitionsResponse.CreatePartitionsTopicResult
@@ -62,18 +63,17 @@ def _add(image: MetadataImage, asked: Any) -> tuple[MetadataRecord, ...]:
     )
 
 
-def _automatic(image: MetadataImage, topic: TopicImage, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _automatic(image: MetadataImage, topic: TopicImage, count: int) -> list[Placed]:
     replication_factor = len(topic.partitions[0].replicas)
-    brokers = placement.check_replication_factor(image, replication_factor)
+    brokers = placement.candidates(image, replication_factor)
     # go on where the topic's last partition left off, so that it stays even over its brokers
+    live = [broker.broker_id for broker in brokers.live]
     last = topic.partitions[-1].replicas[0]
-    start = brokers.index(last) + 1 if last in brokers else placement.start_broker(image, brokers)
-    return [(replicas, replicas) for replicas in placement.place(brokers, count, replication_factor, start)]
+    start = live.index(last) + 1 if last in live else placement.start_broker(image, brokers.live)
+    return placement.place(brokers, count, replication_factor, start)
 
 
-def _manual(
-    image: MetadataImage, topic: TopicImage, assignments: Any, count: int
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _manual(image: MetadataImage, topic: TopicImage, assignments: Any, count: int) -> list[Placed]:
     if len(assignments) != count:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -85,5 +85,5 @@ def _manual(
     for index, assignment in enumerate(assignments, start=len(topic.partitions)):
         replicas = tuple(assignment.broker_ids)
         placement.check_manual(image, replicas, expected)
-        placed.append((replicas, placement.live_replicas(image, replicas, index)))
+        placed.append(placement.manual(image, replicas, index))
     return placed

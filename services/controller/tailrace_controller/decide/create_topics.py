@@ -11,12 +11,12 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
-from tailrace_controller.decide import names, placement, resources, shards
+from tailrace_controller.decide import internal_topics, names, placement, resources, shards
+from tailrace_controller.decide.placement import Placed
 from tailrace_controller.effects import Effects
 
 MAX_PARTITIONS_PER_TOPIC = 10_000  # of one request, as in Kafka
 NOT_GIVEN = -1
-GROUP_METADATA_TOPIC = "__consumer_offsets"
 _Result = CreateTopicsResponse.CreatableTopicResult
 
 
@@ -61,9 +61,10 @@ def _create_one(
         why = f"Null value not supported for topic configs: {','.join(nulls)}"
         raise ApiError(ErrorCode.INVALID_CONFIG, why)
     count, replication_factor = topic.num_partitions, topic.replication_factor
-    if topic.name == GROUP_METADATA_TOPIC:  # whoever asks first: the topic has settings of its own
+    if topic.name == internal_topics.OFFSETS:  # whoever asks first: the topic has settings of its own
         count = config.offsets_topic_num_partitions if count == NOT_GIVEN else count
-        replication_factor = placement.MAX_REPLICATION_FACTOR if replication_factor == NOT_GIVEN else replication_factor
+        if replication_factor == NOT_GIVEN:
+            replication_factor = internal_topics.wanted_replication_factor(image, topic.name, config)
         overrides = {**_group_metadata_configs(config), **overrides}
     partitions = _manual(image, topic) if topic.assignments else _automatic(image, count, replication_factor, config)
     validate(overrides, config)
@@ -81,7 +82,7 @@ def _create_one(
         error_code=0,
         error_message=None,
         num_partitions=len(partitions),
-        replication_factor=len(partitions[0][0]),
+        replication_factor=len(partitions[0].replicas),
         configs=[_config_row(entry) for entry in describe.topic(overrides, config)],
     )
     return records, result
@@ -116,9 +117,7 @@ def _group_metadata_configs(config: Config) -> dict[str, str]:
     }
 
 
-def _automatic(
-    image: MetadataImage, count: int, replication_factor: int, config: Config
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _automatic(image: MetadataImage, count: int, replication_factor: int, config: Config) -> list[Placed]:
     if replication_factor != NOT_GIVEN and replication_factor <= 0:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -131,19 +130,18 @@ def _automatic(
     count = config.num_partitions if count == NOT_GIVEN else count
     if count > MAX_PARTITIONS_PER_TOPIC:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-    brokers = placement.check_replication_factor(image, replication_factor)
-    start = placement.start_broker(image, brokers)
-    return [(replicas, replicas) for replicas in placement.place(brokers, count, replication_factor, start)]
+    brokers = placement.candidates(image, replication_factor)
+    return placement.place(brokers, count, replication_factor, placement.start_broker(image, brokers.live))
 
 
-def _manual(image: MetadataImage, topic: Any) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _manual(image: MetadataImage, topic: Any) -> list[Placed]:
     for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
         if value != NOT_GIVEN:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
-    found: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    found: dict[int, Placed] = {}
     expected = None
     for assignment in topic.assignments:
         index, replicas = assignment.partition_index, tuple(assignment.broker_ids)
@@ -154,7 +152,7 @@ def _manual(image: MetadataImage, topic: Any) -> list[tuple[tuple[int, ...], tup
             )
         placement.check_manual(image, replicas, expected)
         expected = len(replicas)
-        found[index] = (replicas, placement.live_replicas(image, replicas, index))
+        found[index] = placement.manual(image, replicas, index)
     if sorted(found) != list(range(len(found))):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"

@@ -1,39 +1,115 @@
-"""Who leads when brokers come and go: leaders come from the ISR, and without a live one a partition has none.
+"""Which partitions change when brokers come and go, and when configs allow another leader: ISR, ELR and leaders.
 
-The last member of an ISR stays in it when its broker is fenced (as in Kafka), so it may return as leader: with one
-replica the partition comes back with its broker and a new leader epoch.
+Every function yields records for the image as it is; those that change the broker itself come from brokers.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tailrace.metadata.records import NO_LEADER, NO_LEADER_CHANGE, PartitionChangeRecord
+from tailrace.metadata.records import NO_LEADER, PartitionChangeRecord
+from tailrace_controller.decide import partition_change, topic_rules
+from tailrace_controller.decide.partition_change import Election, Wish
 
 
-def on_broker_gone(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """Yields what changes when this broker may not lead or be in sync any more."""
-    eligible = {broker.broker_id for broker in image.live_brokers() if not broker.in_controlled_shutdown} - {broker_id}
-    for topic, index, partition in _partitions(image):
-        if broker_id not in partition.isr:
-            continue
-        isr = tuple(member for member in partition.isr if member != broker_id) or partition.isr
-        leader = NO_LEADER_CHANGE
-        if partition.leader == broker_id:
-            leader = next(
-                (replica for replica in partition.replicas if replica in isr and replica in eligible), NO_LEADER
-            )
-        if isr != partition.isr or leader != NO_LEADER_CHANGE:
-            yield PartitionChangeRecord(index, topic.topic_id, isr=isr if isr != partition.isr else None, leader=leader)
+class Elections:
+    """What elections in one image have in common: who may lead, and what each topic asks for."""
+
+    def __init__(self, image: MetadataImage, config: Config, *, added: int = NO_LEADER, removed: int = NO_LEADER):
+        """added may lead though the image says it is fenced, removed may not though the image says it is live."""
+        self._image = image
+        self._config = config
+        self._min_isrs = topic_rules.MinIsrs(image, config)
+        self._unclean: dict[str, bool] = {}
+        live = {broker.broker_id for broker in image.brokers.values() if may_lead(image, broker.broker_id)}
+        self.may_lead = frozenset((live | {added}) - {removed, NO_LEADER})
+
+    def change(
+        self, topic: TopicImage, index: int, partition: PartitionImage, wish: Wish
+    ) -> PartitionChangeRecord | None:
+        """Returns the record that fulfils a wish, None when nothing changes."""
+        min_isr = self._min_isrs.of(topic)
+        return partition_change.change(topic.topic_id, index, partition, self.may_lead, min_isr, wish)
+
+    def election(self, name: str) -> Election:
+        """Returns how a topic's partitions elect when nobody asked for an election."""
+        unclean = self._unclean.get(name)
+        if unclean is None:
+            unclean = self._unclean[name] = topic_rules.allows_unclean_election(self._image, name, self._config)
+        return Election.UNCLEAN if unclean else Election.ONLINE
 
 
-def on_broker_back(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """Yields the partitions without a leader that this broker, unfenced, leads from now on."""
-    for topic, index, partition in _partitions(image):
-        if partition.leader == NO_LEADER and broker_id in partition.isr:
-            yield PartitionChangeRecord(index, topic.topic_id, leader=broker_id)
+def may_lead(image: MetadataImage, broker_id: int) -> bool:
+    """Says whether a broker is registered, not fenced and not shutting down."""
+    broker = image.brokers.get(broker_id)
+    return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
 
-def _partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+def on_broker_gone(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
+    """Yields what changes when a broker that keeps its log may not lead nor be in sync any more."""
+    yield from _without(image, broker_id, config, lambda partition: broker_id in partition.isr, NO_LEADER)
+
+
+def on_unclean_shutdown(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
+    """Yields what changes when a broker may have lost the end of its log: it leaves every ISR and ELR (KIP-966)."""
+
+    def touched(partition: PartitionImage) -> bool:
+        return broker_id in partition.isr or broker_id in partition.eligible_leader_replicas
+
+    yield from _without(image, broker_id, config, touched, broker_id)
+
+
+def on_broker_back(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
+    """Yields the partitions without a leader that have one when this broker is unfenced."""
+    elections = Elections(image, config, added=broker_id)
+    for topic, index, partition in partitions(image):
+        if partition.leader == NO_LEADER:
+            record = elections.change(topic, index, partition, Wish(elections.election(topic.name)))
+            if record is not None:
+                yield record
+
+
+def unclean(image: MetadataImage, config: Config) -> Iterator[PartitionChangeRecord]:
+    """Yields the partitions without a leader that get one because their topic allows unclean elections."""
+    elections = Elections(image, config)
+    for topic, index, partition in partitions(image):
+        if partition.leader == NO_LEADER and elections.election(topic.name) is Election.UNCLEAN:
+            record = elections.change(topic, index, partition, Wish(Election.UNCLEAN))
+            if record is not None:
+                yield record
+
+
+def forget_eligible(topics: Iterable[TopicImage]) -> Iterator[PartitionChangeRecord]:
+    """Yields the partitions whose ELR a new min.insync.replicas makes worthless (KIP-966).
+
+    With a lower min ISR a leader commits records that those outside of the ISR lack. While nobody leads nothing is
+    committed, so there the ELR stays; Kafka drops it there too, and leaves such a partition without a way back.
+    """
+    for topic in topics:
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader != NO_LEADER and (partition.eligible_leader_replicas or partition.last_known_elr):
+                yield PartitionChangeRecord(index, topic.topic_id, eligible_leader_replicas=(), last_known_elr=())
+
+
+def partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+    """Yields every partition with its topic and id."""
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
             yield topic, index, partition
+
+
+def _without(
+    image: MetadataImage,
+    broker_id: int,
+    config: Config,
+    touched: Callable[[PartitionImage], bool],
+    not_eligible: int,
+) -> Iterator[PartitionChangeRecord]:
+    elections = Elections(image, config, removed=broker_id)
+    for topic, index, partition in partitions(image):
+        if touched(partition):
+            isr = partition_change.without(partition.isr, (broker_id,))
+            wish = Wish(elections.election(topic.name), isr=isr, not_eligible=not_eligible)
+            record = elections.change(topic, index, partition, wish)
+            if record is not None:
+                yield record

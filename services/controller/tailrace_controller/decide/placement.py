@@ -1,18 +1,40 @@
-"""Where replicas go: round-robin over the live brokers, starting where the fewest partitions lead. Pure."""
+"""Where replicas go: round-robin over the live brokers, their racks in turn, from where the fewest partitions lead.
+
+Partition p of 12 on four nodes with three replicas gets N(p), N(p+1), N(p+2). Brokers are taken in the order of their
+ids, one of each rack after the other, and no rack gets a second replica of a partition before every rack has one. Pure.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
+from typing import NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.image import BrokerImage, MetadataImage
+from tailrace_controller.decide import elections
 from tailrace_controller.decide.topic_rules import INTERNAL_TOPICS
 
-MAX_REPLICATION_FACTOR = 1  # until brokers replicate
+
+class Placed(NamedTuple):
+    """The replicas of a new partition and those that are in sync from the start: the first of these leads."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
 
 
-def check_replication_factor(image: MetadataImage, replication_factor: int) -> list[int]:
-    """Returns the brokers that may get replicas; INVALID_REPLICATION_FACTOR, with Kafka's sentences, if too few."""
-    usable = [broker.broker_id for broker in image.live_brokers() if not broker.in_controlled_shutdown]
+class Candidates(NamedTuple):
+    """The brokers that may get replicas, in the order of placement; spare ones, who are not live, only if they must."""
+
+    live: list[BrokerImage]
+    spare: list[BrokerImage]
+
+
+def candidates(image: MetadataImage, replication_factor: int) -> Candidates:
+    """Returns the brokers that may get replicas of a new partition.
+
+    INVALID_REPLICATION_FACTOR, with Kafka's sentences, if there are too few.
+    """
+    usable = [broker for broker in image.live_brokers() if not broker.in_controlled_shutdown]
     why = None
     if not usable and image.brokers:
         why = "All brokers are currently fenced or in controlled shutdown."
@@ -21,31 +43,59 @@ def check_replication_factor(image: MetadataImage, replication_factor: int) -> l
             f"The target replication factor of {replication_factor} cannot be reached because only "
             f"{len(image.brokers)} broker(s) are registered or some brokers have all their log directories cordoned."
         )
-    elif replication_factor > MAX_REPLICATION_FACTOR:
-        why = f"This version of Tailrace keeps {MAX_REPLICATION_FACTOR} replica of each partition."
     if why is not None:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): {why}",
         )
-    return usable
+    spare = [broker for _, broker in sorted(image.brokers.items()) if broker not in usable]
+    return Candidates(by_rack(usable), by_rack(spare))
 
 
-def start_broker(image: MetadataImage, brokers: Sequence[int]) -> int:
+def by_rack(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
+    """Returns the brokers with their racks in turn, so that neighbours are in different racks where possible."""
+    racks: dict[str, list[BrokerImage]] = {}
+    for broker in brokers:
+        racks.setdefault(broker.rack or "", []).append(broker)
+    rounds = zip_longest(*(members for _, members in sorted(racks.items())))
+    return [broker for broker in chain.from_iterable(rounds) if broker is not None]
+
+
+def start_broker(image: MetadataImage, brokers: Sequence[BrokerImage]) -> int:
     """Returns the index in brokers to begin with: the one that leads the fewest partitions of users' topics."""
     load: Counter[int] = Counter()
     for topic in image.topics.values():
         if topic.name not in INTERNAL_TOPICS:
             load.update(partition.replicas[0] for partition in topic.partitions)
-    return min(range(len(brokers)), key=lambda index: (load[brokers[index]], index))
+    return min(range(len(brokers)), key=lambda index: (load[brokers[index].broker_id], index))
 
 
-def place(brokers: Sequence[int], count: int, replication_factor: int, start: int) -> list[tuple[int, ...]]:
-    """Returns the replicas of count partitions: partition p gets the brokers at start+p, start+p+1, ... (modulo)."""
-    many = len(brokers)
-    return [
-        tuple(brokers[(start + index + step) % many] for step in range(replication_factor)) for index in range(count)
-    ]
+def place(brokers: Candidates, count: int, replication_factor: int, start: int) -> list[Placed]:
+    """Returns count partitions: partition p begins at the live broker start+p (modulo) and goes on from there."""
+    live = {broker.broker_id for broker in brokers.live}
+    placed = []
+    for partition in range(count):
+        at = (start + partition) % len(brokers.live)
+        replicas = _replicas([*brokers.live[at:], *brokers.live[:at], *brokers.spare], replication_factor)
+        placed.append(Placed(replicas, tuple(replica for replica in replicas if replica in live)))
+    return placed
+
+
+def _replicas(brokers: Sequence[BrokerImage], replication_factor: int) -> tuple[int, ...]:
+    """Takes brokers in turn, those of a rack that has one only when every rack has as many."""
+    chosen: list[int] = []
+    waiting = list(brokers)
+    while len(chosen) < replication_factor:
+        racks: set[str] = set()
+        later = []
+        for broker in waiting:
+            if len(chosen) < replication_factor and (broker.rack or "") not in racks:
+                racks.add(broker.rack or "")
+                chosen.append(broker.broker_id)
+            else:
+                later.append(broker)
+        waiting = later
+    return tuple(chosen)
 
 
 def check_manual(image: MetadataImage, replicas: Sequence[int], expected: int | None) -> None:
@@ -53,7 +103,7 @@ def check_manual(image: MetadataImage, replicas: Sequence[int], expected: int | 
     why = None
     if not replicas:
         why = "The manual partition assignment includes an empty replica list."
-    for broker_id in replicas:
+    for broker_id in sorted(replicas):
         if broker_id not in image.brokers:
             why = f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
             break
@@ -67,21 +117,15 @@ def check_manual(image: MetadataImage, replicas: Sequence[int], expected: int | 
         )
     if why is not None:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
-    if len(replicas) > MAX_REPLICATION_FACTOR:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"This version of Tailrace keeps {MAX_REPLICATION_FACTOR} replica of each partition.",
-        )
 
 
-def live_replicas(image: MetadataImage, replicas: Sequence[int], index: int) -> tuple[int, ...]:
-    """Returns those that can be in sync from the start; INVALID_REPLICA_ASSIGNMENT if there are none."""
-    usable = {broker.broker_id for broker in image.live_brokers() if not broker.in_controlled_shutdown}
-    isr = tuple(replica for replica in replicas if replica in usable)
+def manual(image: MetadataImage, replicas: Sequence[int], index: int) -> Placed:
+    """Returns a partition with these replicas; INVALID_REPLICA_ASSIGNMENT if none of them can be in sync."""
+    isr = tuple(replica for replica in replicas if elections.may_lead(image, replica))
     if not isr:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
             "controlled shutdown.",
         )
-    return isr
+    return Placed(tuple(replicas), isr)

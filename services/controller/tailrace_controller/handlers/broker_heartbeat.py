@@ -13,4 +13,6 @@ async def handle(request: BrokerHeartbeatRequest, context: Context, role: Contro
     brokers.check_epoch(controller.image, request.broker_id, request.broker_epoch)
     # before the decision: a session must not end while the database takes its time
     role.watch.heard(BROKER, request.broker_id, request.broker_epoch, context.connection)
-    return await controller.run(lambda image: brokers.heartbeat(image, controller.committed, request), behind=False)
+    return await controller.run(
+        lambda image: brokers.heartbeat(image, controller.committed, request, controller.config), behind=False
+    )

@@ -11,6 +11,9 @@ async def handle(
     request: BrokerRegistrationRequest, context: Context, role: ControllerRole
 ) -> BrokerRegistrationResponse:
     connected = role.watch.sessions.is_connected(BROKER, request.broker_id, besides=context.connection)
-    response = await role.controller.run(lambda image: brokers.register(image, request, is_connected=connected))
+    controller = role.controller
+    response = await controller.run(
+        lambda image: brokers.register(image, request, controller.config, is_connected=connected)
+    )
     role.watch.heard(BROKER, request.broker_id, response.broker_epoch, context.connection)
     return response

@@ -7,4 +7,5 @@ from tailrace_controller.role import ControllerRole
 
 
 async def handle(request: UnregisterBrokerRequest, context: Context, role: ControllerRole) -> UnregisterBrokerResponse:
-    return await role.controller.run(lambda image: brokers.unregister(image, request.broker_id))
+    controller = role.controller
+    return await controller.run(lambda image: brokers.unregister(image, request.broker_id, controller.config))
