@@ -28,6 +28,16 @@ SETTINGS = {
     "spark.sql.streaming.pollingDelay": "10ms",
 }
 
+# PySpark and kafka-python leave sockets to the garbage collector, which warns.
+UNCLOSED = ("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            for warning in UNCLOSED:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
 
 @pytest.fixture(scope="session")
 def jars() -> Path:

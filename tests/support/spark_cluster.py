@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from support.ports import free_ports
+from support.waiting import until
 from tailrace.testing import Cluster
 
 
@@ -39,6 +40,11 @@ class SparkCluster(Cluster):
     def create_exactly(self, name: str, partitions: int = 1) -> None:
         """A new topic of this name."""
         self._admin(lambda admin: admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}}))
+
+    def delete(self, topic: str) -> None:
+        """Deletes a topic; returns when the cluster no longer names it."""
+        self._admin(lambda admin: admin.delete_topics([topic]))
+        self._admin(lambda admin: until(lambda: topic not in admin.list_topics(), f"{topic} gone"))
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Raises the number of partitions."""
