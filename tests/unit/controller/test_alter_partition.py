@@ -30,7 +30,12 @@ def propose(
     topic: int = 1,
     **asked: Any,
 ) -> Any:
-    values: dict[str, Any] = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0, "leader_recovery_state": 0} | asked
+    values: dict[str, Any] = {
+        "partition_index": 0,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "leader_recovery_state": 0,
+    } | asked
     known = {member: 10 + member for member in isr} | (epochs or {})
     states = [Partition.BrokerState(broker_id=member, broker_epoch=known[member]) for member in isr]
     members: dict[str, Any] = {"new_isr_with_epochs": states} if version >= 3 else {"new_isr": isr}

@@ -160,6 +160,8 @@ def test_whatever_happens_the_leader_is_live_and_in_sync_and_nobody_is_in_isr_an
     before = replace(partition(isr, replicas=(0, 1, 2, 3)), eligible_leader_replicas=elr, last_known_elr=last_known)
     live = live - {lost}
     wished = wished if wished is None else tuple(member for member in wished if member != lost)
+    if wished is not None and before.leader in live and before.leader not in wished:
+        wished = (before.leader, *wished)  # nobody takes a live leader out of the ISR
     record = change(ID, 0, before, live, min_isr, Wish(election, isr=wished, not_eligible=lost))
     now = before if record is None else changed(before, record)
     assert now.leader == -1 or (now.leader in live and now.leader in now.isr)
