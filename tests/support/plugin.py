@@ -24,6 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--targets", default=",".join(TARGETS), help="comma list of " + ", ".join(TARGETS))
     group.addoption("--rewrite-golden", action="store_true", help="accept Kafka's answers as the golden ones")
     group.addoption("--write-compatibility", action="store_true", help="write docs/compatibility.md from this run")
+    group.addoption(
+        "--write-story", action="store_true", help="keep the textbook test's answers for docs/replication.md"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -62,6 +62,12 @@ class Child:
         """The last lines that the program wrote."""
         return "\n".join(self.log_file.read_text(encoding="utf-8").splitlines()[-lines:])
 
+    def ended(self) -> int:
+        """Waits for the end of a program that was killed; answers its exit code."""
+        code = self.process.wait()
+        self._reader.join()
+        return code
+
     def stop(self, timeout_s: float = 20) -> int:
         """Ends the program with SIGTERM, then with SIGKILL to its whole session; answers its exit code."""
         self.process.terminate()
