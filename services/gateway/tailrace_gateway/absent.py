@@ -1,12 +1,14 @@
 """Requests for a node that cannot be reached, and requests that no node takes yet.
 
-They wait, within their timeout and a short limit, for the node to come back or for the image to name another leader.
-Then they are answered per partition with NOT_LEADER_OR_FOLLOWER, so that clients ask for fresh metadata at once instead
-of backing off against a dead port. Nothing here was sent to any broker before.
+They wait, within their timeout and a short limit, for the node to come back or for the image to name another leader of
+one of their partitions. Then they are answered per partition with NOT_LEADER_OR_FOLLOWER and leader hints (KIP-951), so
+that clients move at once instead of backing off against a dead port. Nothing here was sent to any broker before.
+What need not wait does not: a fetch session that died with its broker, and a producer id, which any broker gives.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from collections.abc import Iterator
@@ -17,11 +19,12 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.backoff import Backoff
 from tailrace.net.context import Identity
+from tailrace.net.endpoints import address_of
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.refuse import refuse
-from tailrace_gateway.forward import decoded, refusal
+from tailrace_gateway.forward import NotSentError, UnansweredError, decoded, exchange, refusal
 from tailrace_gateway.relay import Frame
 from tailrace_gateway.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE
 
@@ -48,6 +51,8 @@ def no_transactions(frame: Frame) -> bytes:
 async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:
     """The refusal's frame, or None: the node took the request, or (acks=0) the connection was closed."""
     request: Any = decoded(frame)
+    if frame.key == ApiKey.INIT_PRODUCER_ID and (answer := await _from_another(gateway, connection, frame)):
+        return answer
     node_id = connection.node_id
     now_ms = gateway.clock.monotonic_ms()
     limit_ms = gateway.away_since_ms.get(node_id, now_ms) + gateway.limits.node_wait_ms - now_ms
@@ -57,7 +62,7 @@ async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) 
     until_ms = now_ms + limit_ms
     partitions = list(asked(request, frame.key, gateway.image))
     backoff = Backoff(gateway.clock, gateway.random, 20, 200)
-    while not moved(gateway.image, partitions, node_id):
+    while not moved(gateway.image, partitions, node_id) and not _session_lost(request, frame):
         node = await gateway.open_node(connection)
         if node is not None:
             _hand_over(connection, frame, request)
@@ -108,16 +113,29 @@ def asked(request: Any, key: int, image: MetadataImage) -> Iterator[tuple[str, i
 
 
 def moved(image: MetadataImage, partitions: list[tuple[str, int]], node_id: int) -> bool:
-    """Whether every partition asked for is led by another node by now."""
-    if not partitions:
-        return False
-    return all(image.leader(name, number) not in {NO_LEADER, node_id} for name, number in partitions)
+    """Whether a partition asked for is led by another node by now: then waiting for the rest would hold that one up."""
+    return any(image.leader(name, number) not in {NO_LEADER, node_id} for name, number in partitions)
+
+
+def _session_lost(request: Any, frame: Frame) -> bool:
+    """KIP-227: a session lives in its broker's memory, so it has ended with it."""
+    return bool(frame.key == ApiKey.FETCH and frame.version >= 7 and request.session_id and request.session_epoch > 0)
+
+
+async def _from_another(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:
+    """A producer id from any live broker, as the connection's own is away."""
+    for broker in gateway.image.live_brokers():
+        address = address_of(broker.endpoints, gateway.boot_id)
+        if broker.broker_id != connection.node_id and address is not None:
+            with contextlib.suppress(NotSentError, UnansweredError):  # an id that nobody got is merely lost
+                return await exchange(connection, address, frame.data, gateway.limits.connect_ms)
+    return None
 
 
 def _refused(request: Any, frame: Frame, gateway: Gateway, identity: Identity) -> Any:
     code = _CODES.get(ApiKey(frame.key), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if frame.key == ApiKey.FETCH:
-        response = _refused_fetch(request, frame.version)
+        response = _refused_fetch(request, lost=_session_lost(request, frame))
     else:
         response = refuse(request, frame.key, frame.version, code)
     if frame.version >= _HINTS_FROM.get(frame.key, _NEVER):
@@ -145,9 +163,9 @@ def _hint(response: Any, key: int, gateway: Gateway, identity: Identity) -> None
     response.node_endpoints = endpoints
 
 
-def _refused_fetch(request: Any, version: int) -> Any:
-    """KIP-227: a session that lives at the dead broker is gone; the client then names all its partitions again."""
-    if version >= 7 and request.session_id and request.session_epoch > 0:
+def _refused_fetch(request: Any, *, lost: bool) -> Any:
+    """A client whose session is gone names all its partitions again."""
+    if lost:
         return m.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     topic = m.FetchResponse.FetchableTopicResponse
     partition = topic.PartitionData

@@ -128,6 +128,16 @@ async def test_another_leader_in_the_image_ends_the_wait_at_once(open_world: Cal
     assert (await client.answer())[0] == 1
 
 
+async def test_a_partition_that_moved_is_not_held_up_by_one_that_nobody_leads(open_world: Callable[..., World]) -> None:
+    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world.put_broker(1, await world.peer("broker-1"))
+    client = await world.client()
+    client.send(frame(produce(), 9))
+    await turns_until(lambda: bool(world.gateway.away_since_ms))
+    world.put_topic("t", [-1, 1])
+    assert (await client.answer())[0] == 1
+
+
 @pytest.mark.parametrize("version", [4, 6, 7, 11, 12, 17])
 async def test_a_fetch_from_a_dead_node_names_every_partition_it_asked_for(quick: World, version: int) -> None:
     client = await quick.client()
@@ -138,8 +148,8 @@ async def test_a_fetch_from_a_dead_node_names_every_partition_it_asked_for(quick
     assert rows == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (4, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
-async def test_a_fetch_session_of_a_dead_node_is_gone(quick: World) -> None:
-    client = await quick.client()
+async def test_a_fetch_session_of_a_dead_node_is_gone_at_once(open_world: Callable[..., World]) -> None:
+    client = await open_world(limits=Limits(node_wait_ms=60_000)).client()
     answer = await client.ask(m.FetchRequest(session_id=5, session_epoch=3, topics=[]), 12)
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -158,6 +168,15 @@ async def test_a_fetch_session_of_a_dead_node_is_gone(quick: World) -> None:
 async def test_every_data_api_of_a_dead_node_has_an_answer(quick: World, request_: Any, version: int) -> None:
     client = await quick.client()
     await client.ask(request_, version)
+
+
+async def test_a_producer_id_comes_from_another_broker_at_once(open_world: Callable[..., World]) -> None:
+    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world.put_broker(1, await world.peer("broker-1"))
+    client = await world.client()
+    data = frame(m.InitProducerIdRequest(transactional_id=None), 4)
+    client.send(data)
+    assert await client.answer() == (1, data[4:])
 
 
 async def test_acks_0_for_a_dead_node_closes_the_connection(quick: World) -> None:
