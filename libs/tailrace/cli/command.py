@@ -8,6 +8,8 @@ import sys
 
 from tailrace.cli.plan import ROLES
 
+_ABOUT_BROKERS = (["list"], ["drain"], ["unregister"])  # of the cluster's brokers; everything else runs one
+
 
 def main() -> None:
     """The entry point of the console script."""
@@ -17,7 +19,7 @@ def main() -> None:
         from tailrace.cli import up
 
         raise SystemExit(up.main(arguments))
-    if command in ROLES:
+    if command in ROLES and not (command == "broker" and arguments[:1] in _ABOUT_BROKERS):
         from tailrace.cli.roles import find_role
         from tailrace.runtime import main as run_role
 

@@ -1,4 +1,5 @@
-"""The commands for daily use: `tailrace topic|produce|consume|group|config|status`, on kafka-python as any client."""
+"""The commands for daily use: `tailrace topic|produce|consume|group|config|status` as any client would, and what an
+operator needs: `tailrace broker|reassign|elect-leaders`."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.daily import configs, groups, records, status, topics
+from tailrace.cli.daily import brokers, configs, elections, groups, reassignments, records, status, topics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,6 +18,9 @@ app = typer.Typer(
 app.add_typer(topics.app, name="topic")
 app.add_typer(groups.app, name="group")
 app.add_typer(configs.app, name="config")
+app.add_typer(brokers.app, name="broker")
+app.add_typer(reassignments.app, name="reassign")
+app.command("elect-leaders")(elections.elect_leaders)
 app.command("produce")(records.produce)
 app.command("consume")(records.consume)
 app.command("status")(status.status)
@@ -25,7 +29,6 @@ app.command("status")(status.status)
 _STARTED_EARLIER = {
     "up": "Start a whole cluster on this machine.",
     "demo": "Stream this machine's log lines through a cluster.",
-    "broker": "Run one broker.",
     "controller": "Run one controller.",
     "coordinator": "Run one coordinator.",
     "gateway": "Run one gateway.",

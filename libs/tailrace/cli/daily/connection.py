@@ -22,6 +22,7 @@ Bootstrap = Annotated[
         help=f"host:port; default: the cluster that runs in the default directory, else {DEFAULT_BOOTSTRAP}",
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="for programs")]
 
 
 def address(bootstrap: str | None) -> str:

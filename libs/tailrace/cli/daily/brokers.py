@@ -1,0 +1,120 @@
+"""`tailrace broker list|drain|unregister`; `tailrace broker [options]` runs one (command.py)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from tailrace.cli.daily.connection import Bootstrap, Json, table
+from tailrace.cli.daily.moving import follow
+from tailrace.cli.daily.nodes import Broker, Nodes, RefusedError, nodes
+from tailrace.cli.daily.reassignments import as_json, start
+from tailrace.metadata.moves import Plan, drained
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List brokers, empty one, forget one. With other arguments: run one broker (`tailrace broker --set …`).",
+)
+BrokerId = Annotated[int, typer.Argument(help="broker id")]
+_DRAIN_ROUNDS = 10
+
+
+@app.command("list")
+def list_brokers(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Every registered broker with its state, and how many partitions it leads and holds."""
+    with nodes(bootstrap) as cluster:
+        brokers, partitions = cluster.brokers(), cluster.partitions()
+    led = Counter(part.leader_id for part in partitions.values())
+    held = Counter(node for part in partitions.values() for node in part.replica_nodes)
+    synced = Counter(node for part in partitions.values() for node in part.isr_nodes)
+    rows = [
+        {
+            "broker_id": broker.broker_id,
+            "address": f"{broker.host}:{broker.port}",
+            "rack": broker.rack,
+            "state": "fenced" if broker.fenced else "live",
+            "leaders": led[broker.broker_id],
+            "replicas": held[broker.broker_id],
+            "in_sync": synced[broker.broker_id],
+        }
+        for broker in brokers
+    ]
+    if as_data:
+        typer.echo(json.dumps(rows))
+        return
+    table(
+        ("broker", "address", "rack", "state", "leaders", "replicas", "in sync"),
+        [tuple("" if value is None else value for value in row.values()) for row in rows],
+    )
+
+
+@app.command()
+def drain(
+    broker_id: BrokerId,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="one replica fewer where no other broker can take it")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan as `tailrace reassign` reads it")] = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Move every replica off a broker, with progress, and leave it empty."""
+    with nodes(bootstrap) as cluster:
+        if dry_run:
+            typer.echo(json.dumps(as_json(_plan(cluster, broker_id, shrink))))
+            return
+        for _ in range(_DRAIN_ROUNDS):  # a topic that is created meanwhile may be placed on it
+            plan = _plan(cluster, broker_id, shrink)
+            if not plan:
+                break
+            start(cluster, plan)
+            follow(cluster, plan)
+        else:
+            raise RefusedError(f"broker {broker_id} is given new partitions faster than they are moved away")
+    typer.echo(
+        f"broker {broker_id} holds no partition. It still runs and may get new ones: stop it, "
+        f"then `tailrace broker unregister {broker_id}`."
+    )
+
+
+def _plan(cluster: Nodes, broker_id: int, shrink: bool) -> Plan:
+    brokers = cluster.brokers()
+    _known(brokers, broker_id)
+    moving = cluster.reassignments()
+    replicas = {
+        key: tuple(
+            node for node in part.replica_nodes if key not in moving or node not in moving[key].removing_replicas
+        )
+        for key, part in cluster.partitions().items()
+    }
+    racks = {broker.broker_id: broker.rack for broker in brokers if not broker.fenced}
+    return drained(replicas, racks, broker_id, shrink=shrink)
+
+
+def _known(brokers: list[Broker], broker_id: int) -> Broker:
+    for broker in brokers:
+        if broker.broker_id == broker_id:
+            return broker
+    raise RefusedError(f"broker {broker_id} is not registered; there are {[broker.broker_id for broker in brokers]}")
+
+
+@app.command()
+def unregister(
+    broker_id: BrokerId,
+    force: Annotated[bool, typer.Option("--force", help="even if it runs or holds partitions")] = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Forget a broker that was drained and stopped."""
+    with nodes(bootstrap) as cluster:
+        broker = _known(cluster.brokers(), broker_id)
+        holds = sum(broker_id in part.replica_nodes for part in cluster.partitions().values())
+        if not force and not broker.fenced:
+            raise RefusedError(f"broker {broker_id} runs: stop it first, or --force.")
+        if not force and holds:
+            raise RefusedError(
+                f"broker {broker_id} holds {holds} partitions: `tailrace broker drain {broker_id}` first, or --force."
+            )
+        cluster.unregister(broker_id)
+    typer.echo(f"broker {broker_id} is forgotten")

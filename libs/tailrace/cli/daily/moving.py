@@ -1,0 +1,95 @@
+"""Shows replicas on their way until they are there: partitions done, and bytes where a copy is being made."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import typer
+
+from tailrace.cli.daily.nodes import Nodes
+from tailrace.metadata.moves import Partition
+
+_LOOK_SECONDS = 0.5
+
+
+class Progress(NamedTuple):
+    """How far a set of moves is."""
+
+    partitions: int
+    moving: int
+    copied_bytes: int
+    total_bytes: int
+
+    @property
+    def text(self) -> str:
+        done = self.partitions - self.moving
+        copied = f", {self.copied_bytes / 1e6:,.1f} of {self.total_bytes / 1e6:,.1f} MB of the copies under way"
+        return f"{done} of {self.partitions} partitions are moved{copied if self.total_bytes else ''}"
+
+
+class Show(Protocol):
+    """Takes the news."""
+
+    def __call__(self, now: Progress) -> None: ...
+
+
+def look(cluster: Nodes, partitions: set[Partition]) -> Progress:
+    """How far these partitions are now. A copy counts with its leader's size as its whole."""
+    moving = {key: row for key, row in cluster.reassignments().items() if key in partitions}
+    sizes = cluster.sizes(moving) if moving else {}
+    copied = total = 0
+    for key, row in moving.items():
+        whole = max((size.size_bytes for (_, of), size in sizes.items() if of == key), default=0)
+        for node in row.adding_replicas:
+            here = sizes.get((node, key))
+            total += whole
+            copied += 0 if here is None else min(here.size_bytes, whole)
+    return Progress(len(partitions), len(moving), copied, total)
+
+
+def follow(cluster: Nodes, partitions: Iterable[Partition]) -> None:
+    """Returns when none of them is being reassigned any more."""
+    watched = set(partitions)
+    with shown() as show:
+        while True:
+            now = look(cluster, watched)
+            show(now)
+            if not now.moving:
+                return
+            time.sleep(_LOOK_SECONDS)
+
+
+@contextmanager
+def shown() -> Iterator[Show]:
+    """A bar on a terminal, a line for every change elsewhere; on stderr, as stdout is for results."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task("", total=None)
+
+        def show(now: Progress) -> None:
+            share = now.copied_bytes / now.total_bytes * now.moving if now.total_bytes else 0.0
+            done = now.partitions - now.moving + share
+            bars.update(task, total=now.partitions, completed=done, description=now.text)
+
+        yield show
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, now: Progress) -> None:
+        if now.text != self._last:
+            self._last = now.text
+            typer.echo(now.text, err=True)

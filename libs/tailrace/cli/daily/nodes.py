@@ -1,0 +1,205 @@
+"""Kafka requests of the operator's commands, asked one at a time, with every error's sentence.
+
+kafka-python has no call for some of them (fenced brokers, UnregisterBroker) and drops the sentences of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import typer
+
+from tailrace.cli.daily.connection import address
+from tailrace.errors import ErrorCode
+from tailrace.metadata.moves import NoRoom, Partition, Replicas
+from tailrace.net.address import Address
+from tailrace.net.client import Client
+from tailrace.wire import messages as m
+from tailrace.wire.codec import Malformed
+
+_TIMEOUT_MS = 30_000
+_CLIENT_ID = "tailrace-cli"
+
+
+class Broker(NamedTuple):
+    """A registered broker; a fenced one is registered and away."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+
+
+class Size(NamedTuple):
+    """A replica's bytes, and by how many records it is behind its leader."""
+
+    size_bytes: int
+    offset_lag: int
+
+
+class RefusedError(Exception):
+    """The cluster said no; the text is a sentence."""
+
+
+class Nodes:
+    """The cluster behind a bootstrap address. Raises OSError, TimeoutError, Malformed or RefusedError."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._runner = asyncio.Runner()
+        self._bootstrap = [Address.parse(text.strip()) for text in bootstrap.split(",")]
+        self._clients: dict[Address, Client] = {}
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            self._runner.run(client.close())
+        self._runner.close()
+
+    def ask(self, message: m.ApiMessage, version: int | None = None, at: Address | None = None) -> Any:
+        """One request to one node: the first of the bootstrap list that can be reached, unless told which."""
+        tried: OSError | None = None
+        for target in [at] if at else self._bootstrap:
+            if target not in self._clients:
+                self._clients[target] = Client(target, _CLIENT_ID)
+            try:
+                return self._runner.run(self._clients[target].ask(message, timeout_ms=_TIMEOUT_MS, version=version))
+            except ConnectionError as error:
+                tried = error
+        assert tried is not None
+        raise tried
+
+    def brokers(self) -> list[Broker]:
+        """All registered brokers by id, fenced ones too (KIP-1073)."""
+        answer = self.ask(m.DescribeClusterRequest(include_fenced_brokers=True, endpoint_type=1), 2)
+        check(answer.error_code, answer.error_message)
+        rows = [Broker(row.broker_id, row.host, row.port, row.rack, row.is_fenced) for row in answer.brokers]
+        return sorted(rows)
+
+    def partitions(self, topics: Iterable[str] = ()) -> dict[Partition, Any]:
+        """The rows of DescribeTopicPartitions, of all topics if none is named. An unknown topic is refused."""
+        found: dict[Partition, Any] = {}
+        row, cursor = m.DescribeTopicPartitionsRequest.TopicRequest, None
+        asked = [row(name=name) for name in topics]
+        while True:
+            request = m.DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=2000, cursor=cursor)
+            answer = self.ask(request, 0)
+            for topic in answer.topics:
+                check(topic.error_code, f"{topic.name}: no such topic" if topic.error_code else None)
+                found.update({(topic.name, part.partition_index): part for part in topic.partitions})
+            if answer.next_cursor is None:
+                return found
+            at = answer.next_cursor
+            cursor = m.DescribeTopicPartitionsRequest.Cursor(
+                topic_name=at.topic_name, partition_index=at.partition_index
+            )
+
+    def reassign(self, plan: Mapping[Partition, Replicas | None]) -> dict[Partition, str | None]:
+        """Starts (or with None cancels) reassignments; returns each partition's refusal."""
+        topic = m.AlterPartitionReassignmentsRequest.ReassignableTopic
+        rows = [
+            topic(
+                name=name,
+                partitions=[
+                    topic.ReassignablePartition(
+                        partition_index=index, replicas=None if replicas is None else list(replicas)
+                    )
+                    for index, replicas in parts
+                ],
+            )
+            for name, parts in by_topic(plan)
+        ]
+        answer = self.ask(m.AlterPartitionReassignmentsRequest(topics=rows, timeout_ms=_TIMEOUT_MS))
+        check(answer.error_code, answer.error_message)
+        return {
+            (done.name, part.partition_index): sentence(part.error_code, part.error_message)
+            for done in answer.responses
+            for part in done.partitions
+        }
+
+    def reassignments(self) -> dict[Partition, Any]:
+        """What is being reassigned now: replicas, adding_replicas, removing_replicas."""
+        answer = self.ask(m.ListPartitionReassignmentsRequest(topics=None, timeout_ms=_TIMEOUT_MS))
+        check(answer.error_code, answer.error_message)
+        return {(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions}
+
+    def elect(self, partitions: Iterable[Partition] | None, *, unclean: bool) -> dict[Partition, str | None]:
+        """Elects preferred (or, unclean, any live) leaders; None means all partitions. Needless ones have no row."""
+        topic = m.ElectLeadersRequest.TopicPartitions
+        rows = None
+        if partitions is not None:
+            rows = [
+                topic(topic=name, partitions=[index for index, _ in parts])
+                for name, parts in by_topic(dict.fromkeys(partitions))
+            ]
+        request = m.ElectLeadersRequest(election_type=int(unclean), topic_partitions=rows, timeout_ms=_TIMEOUT_MS)
+        answer = self.ask(request, 2)
+        check(answer.error_code)
+        return {
+            (done.topic, part.partition_id): sentence(part.error_code, part.error_message)
+            for done in answer.replica_election_results
+            for part in done.partition_result
+            if part.error_code != ErrorCode.ELECTION_NOT_NEEDED
+        }
+
+    def unregister(self, broker_id: int) -> None:
+        """Forgets a broker that is away for good (UnregisterBroker)."""
+        answer = self.ask(m.UnregisterBrokerRequest(broker_id=broker_id))
+        check(answer.error_code, answer.error_message)
+
+    def sizes(self, partitions: Iterable[Partition]) -> dict[tuple[int, Partition], Size]:
+        """What each live broker's log directories hold of these partitions (DescribeLogDirs)."""
+        topic = m.DescribeLogDirsRequest.DescribableLogDirTopic
+        asked = [
+            topic(topic=name, partitions=[index for index, _ in parts])
+            for name, parts in by_topic(dict.fromkeys(partitions))
+        ]
+        found = {}
+        for broker in self.brokers():
+            if broker.fenced or not asked:
+                continue
+            answer = self.ask(m.DescribeLogDirsRequest(topics=asked), 4, Address(broker.host, broker.port))
+            for row in (row for result in answer.results for row in result.topics):
+                for part in row.partitions:
+                    key = broker.broker_id, (row.name, part.partition_index)
+                    found[key] = Size(part.partition_size, part.offset_lag)
+        return found
+
+
+def by_topic(plan: Mapping[Partition, Any]) -> Iterator[tuple[str, Sequence[tuple[int, Any]]]]:
+    """The same, topic by topic, in order."""
+    for name in sorted({topic for topic, _ in plan}):
+        yield name, sorted((index, value) for (topic, index), value in plan.items() if topic == name)
+
+
+def sentence(code: int, message: str | None = None) -> str | None:
+    """A refusal in words; None for no error."""
+    return None if not code else f"{ErrorCode(code).name}{f': {message}' if message else ''}"
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Raises RefusedError unless the code is NONE."""
+    if refused := sentence(code, message):
+        raise RefusedError(refused)
+
+
+@contextmanager
+def nodes(bootstrap: str | None) -> Iterator[Nodes]:
+    """The cluster; refusals end the command with one sentence and status 1."""
+    where = address(bootstrap)
+    try:
+        opened = Nodes(where)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
+    try:
+        yield opened
+    except (NoRoom, RefusedError) as refused:
+        typer.echo(str(refused), err=True)
+        raise typer.Exit(1) from None
+    except (OSError, Malformed) as error:
+        typer.echo(f"{where}: {error or type(error).__name__}", err=True)
+        raise typer.Exit(1) from None
+    finally:
+        opened.close()

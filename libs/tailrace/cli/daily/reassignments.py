@@ -1,0 +1,160 @@
+"""`tailrace reassign generate|execute|verify|list|cancel`: what kafka-reassign-partitions does, on its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tailrace.cli.daily.connection import Bootstrap, Json, table
+from tailrace.cli.daily.moving import follow, look
+from tailrace.cli.daily.nodes import Nodes, RefusedError, nodes
+from tailrace.metadata.moves import Partition, Plan, Replicas, spread
+
+app = typer.Typer(no_args_is_help=True, help="Move replicas between brokers.")
+PlanFile = Annotated[typer.FileText, typer.Argument(metavar="FILE", help="a plan in Kafka's JSON; - is stdin")]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="show progress until it is done")]
+
+
+def as_json(plan: Mapping[Partition, Replicas]) -> dict[str, Any]:
+    """Kafka's format."""
+    rows = [{"topic": name, "partition": index, "replicas": list(plan[name, index])} for name, index in sorted(plan)]
+    return {"version": 1, "partitions": rows}
+
+
+def parsed(text: str) -> Plan:
+    """The plan in Kafka's format; raises RefusedError with a sentence."""
+    try:
+        rows = json.loads(text)["partitions"]
+        return {
+            (str(row["topic"]), int(row["partition"])): tuple(int(node) for node in row["replicas"]) for row in rows
+        }
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise RefusedError(
+            f'not a plan ({wrong!r}): expected {{"version": 1, "partitions": '
+            '[{"topic": "a", "partition": 0, "replicas": [0, 1]}]}'
+        ) from None
+
+
+def start(cluster: Nodes, plan: Mapping[Partition, Replicas | None]) -> None:
+    """Starts reassignments (None cancels one). Raises RefusedError that names each partition that was refused."""
+    refused = {key: why for key, why in cluster.reassign(plan).items() if why}
+    if refused:
+        raise RefusedError("\n".join(f"{name}-{index}: {why}" for (name, index), why in sorted(refused.items())))
+
+
+@app.command()
+def generate(
+    topics: Annotated[list[str], typer.Option("--topic", "-t", help="may be repeated")],
+    brokers: Annotated[
+        str, typer.Option("--brokers", help="ids to spread over, as 0,1,2; default: all live ones")
+    ] = "",
+    replicas: Annotated[int | None, typer.Option("--replicas", "-r", help="another replication factor")] = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Print a plan that spreads topics over brokers; only partitions that change are in it."""
+    with nodes(bootstrap) as cluster:
+        live = {broker.broker_id: broker.rack for broker in cluster.brokers() if not broker.fenced}
+        if brokers:
+            asked = [int(node) for node in brokers.split(",")]
+            if unknown := [node for node in asked if node not in live]:
+                raise RefusedError(f"brokers {unknown} are not live; those are {sorted(live)}")
+            live = {node: live[node] for node in asked}
+        found = cluster.partitions(topics)
+        lists = {name: [tuple(found[key].replica_nodes) for key in sorted(found) if key[0] == name] for name in topics}
+        typer.echo(json.dumps(as_json(spread(lists, live, replicas)), indent=1))
+
+
+@app.command()
+def execute(file: PlanFile, wait: Wait = False, bootstrap: Bootstrap = None) -> None:
+    """Start what a plan says; prints how it was, as a plan that goes back."""
+    with nodes(bootstrap) as cluster:
+        plan = parsed(file.read())
+        now = cluster.partitions(sorted({name for name, _ in plan}))
+        before = {key: tuple(now[key].replica_nodes) for key in plan if key in now}
+        start(cluster, plan)
+        typer.echo(json.dumps(as_json(before)))
+        if wait:
+            follow(cluster, plan)
+
+
+@app.command()
+def verify(file: PlanFile, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Say of each partition of a plan whether it is done; status 0 if all are, 1 if not."""
+    with nodes(bootstrap) as cluster:
+        plan = parsed(file.read())
+        now, moving = cluster.partitions(sorted({name for name, _ in plan})), cluster.reassignments()
+    rows = [(name, index, _state(plan, now, moving, (name, index))) for name, index in sorted(plan)]
+    if as_data:
+        typer.echo(json.dumps([{"topic": name, "partition": index, "state": state} for name, index, state in rows]))
+    else:
+        table(("topic", "partition", "state"), list(rows))
+    if any(state != "complete" for _, _, state in rows):
+        raise typer.Exit(1)
+
+
+def _state(plan: Plan, now: Mapping[Partition, Any], moving: Mapping[Partition, Any], key: Partition) -> str:
+    if key in moving:
+        return "in progress"
+    if key not in now:
+        return "no such partition"
+    return "complete" if tuple(now[key].replica_nodes) == plan[key] else "other replicas"
+
+
+@app.command("list")
+def list_moves(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+    """What is being moved, with progress."""
+    with nodes(bootstrap) as cluster:
+        moving = cluster.reassignments()
+        rows = [(name, index, part, look(cluster, {(name, index)})) for (name, index), part in sorted(moving.items())]
+    if as_data:
+        keys = ("replicas", "adding_replicas", "removing_replicas")
+        typer.echo(
+            json.dumps(
+                [
+                    {"topic": name, "partition": index}
+                    | {key: list(getattr(part, key)) for key in keys}
+                    | {"copied_bytes": now.copied_bytes, "total_bytes": now.total_bytes}
+                    for name, index, part, now in rows
+                ]
+            )
+        )
+        return
+    if not rows:
+        typer.echo("No partition is being reassigned.")
+        return
+    table(
+        ("topic", "partition", "replicas", "adding", "removing", "copied"),
+        [
+            (name, index, *map(_ids, (part.replicas, part.adding_replicas, part.removing_replicas)), _share(now))
+            for name, index, part, now in rows
+        ],
+    )
+
+
+def _share(now: Any) -> str:
+    return f"{now.copied_bytes * 100 // now.total_bytes} %" if now.total_bytes else ""
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+@app.command()
+def cancel(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="cancel what this plan says")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="cancel every reassignment")] = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Go back to the replicas from before, where a reassignment is not done yet."""
+    if (file is None) != everything:
+        raise typer.BadParameter("name a plan's FILE, or --all")
+    with nodes(bootstrap) as cluster:
+        moving = cluster.reassignments()
+        wanted = moving if file is None else [key for key in parsed(file.read_text()) if key in moving]
+        if wanted:
+            start(cluster, dict.fromkeys(wanted))
+    typer.echo(f"cancelled {len(wanted)} reassignments")
