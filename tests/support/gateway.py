@@ -41,6 +41,7 @@ class ScriptedFollower:
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
         self.controller: Address | None = None
+        self.controller_id, self.controller_epoch, self.stale = -1, -1, False
         self.asked: list[Any] = []
         self.answer: Callable[[Any], Any] | None = None
         self._subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []

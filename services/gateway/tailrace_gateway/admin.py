@@ -12,7 +12,9 @@ from tailrace.net.client import Client
 from tailrace.net.context import Identity
 from tailrace.net.endpoints import address_of
 from tailrace.wire.messages import ApiMessage
+from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.rest.backend import ControllerView
 from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_of
 
 ASK_TIMEOUT_MS = 10_000
@@ -22,13 +24,30 @@ CLIENT_ID = "tailrace-rest"
 class Admin:
     """The gateway's AdminBackend. Raises TimeoutError, ConnectionError or ApiError as that says."""
 
-    def __init__(self, gateway: Gateway, node_address: Callable[[], tuple[str, int]]) -> None:
+    def __init__(
+        self, gateway: Gateway, node_address: Callable[[], tuple[str, int]], min_insync_replicas: int = 1
+    ) -> None:
         self._gateway = gateway
+        self._min_insync_replicas = min_insync_replicas
         self._node_address = node_address
         self._clients: dict[Address, Client] = {}
 
     def image(self) -> MetadataImage:
         return self._gateway.image
+
+    def state(self) -> ClusterState:
+        return state_of(self._gateway.image, self._min_insync_replicas)
+
+    def controller(self) -> ControllerView:
+        follower = self._gateway.follower
+        address = follower.controller
+        return ControllerView(
+            follower.controller_id,
+            max(follower.controller_epoch, self._gateway.image.epoch),
+            None if address is None else str(address),
+            follower.stale,
+            self._gateway.image.offset,
+        )
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         try:

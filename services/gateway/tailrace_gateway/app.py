@@ -103,7 +103,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             changed(MetadataImage(), follower.image)
         sweep = Sweep(gateway)
         stack.callback(sweep.close)
-        GatewayMetrics(environment.registry, gateway, lambda: follower.stale)
+        GatewayMetrics(environment.registry, gateway, config.min_insync_replicas)
         addresses = {"client": ",".join(listener.addresses)}
         endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]
         if environment.run_dir is not None:
@@ -113,7 +113,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             addresses["internal"] = f"unix:{internal.path}"
         await stack.enter_async_context(beside(leases_of(config, environment, follower, quotas).run()))
         await stack.enter_async_context(registered(config, environment, follower, endpoints))
-        admin = Admin(gateway, lambda: (listener.hosts[0], listener.base_port))
+        admin = Admin(gateway, lambda: (listener.hosts[0], listener.base_port), config.min_insync_replicas)
         stack.push_async_callback(admin.close)
         rest = Rest(admin, config, environment)
         opened = OpenGateway(gateway, follower, addresses)

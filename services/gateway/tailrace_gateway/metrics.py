@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tailrace.wire.apis import ApiKey
+from tailrace_gateway.cluster_state import BrokerStatus, state_of
 from tailrace_gateway.gateway import Gateway
 
 
 class GatewayMetrics(Collector):
     """Requests by API, bytes in and out, connections, and how old the image is."""
 
-    def __init__(self, registry: CollectorRegistry, gateway: Gateway, stale: Callable[[], bool]) -> None:
+    def __init__(self, registry: CollectorRegistry, gateway: Gateway, min_insync_replicas: int) -> None:
         self._gateway = gateway
-        self._stale = stale
+        self._min_insync_replicas = min_insync_replicas
         registry.register(self)
 
     def collect(self) -> list[Metric]:
@@ -43,13 +42,35 @@ class GatewayMetrics(Collector):
             ),
             GaugeMetricFamily("tailrace_connection_count", "Open connections.", value=len(gateway.connections)),
             GaugeMetricFamily("tailrace_metadata_offset", "Last applied metadata offset.", value=gateway.image.offset),
-            GaugeMetricFamily("tailrace_metadata_stale", "1 while no controller answers.", value=float(self._stale())),
             GaugeMetricFamily(
-                "tailrace_active_broker_count",
-                "Brokers that are not fenced.",
-                value=sum(1 for _ in gateway.image.live_brokers()),
+                "tailrace_metadata_stale", "1 while no controller answers.", value=float(gateway.follower.stale)
             ),
+            *self._of_the_cluster(),
         ]
+
+    def _of_the_cluster(self) -> list[Metric]:
+        """Kafka's gauges of brokers and partitions, as the image has them; every gateway says the same."""
+        gateway = self._gateway
+        state = state_of(gateway.image, self._min_insync_replicas)
+        live = sum(row.status is not BrokerStatus.FENCED for row in state.brokers)
+        led = GaugeMetricFamily("tailrace_broker_leader_count", "Partitions that a broker leads.", labels=["broker"])
+        for row in state.brokers:
+            led.add_metric([str(row.broker_id)], row.leaders)
+        gauges = (
+            ("controller_epoch", "Epoch of the newest controller seen.", gateway.follower.controller_epoch),
+            ("active_broker_count", "Brokers that are not fenced.", live),
+            ("fenced_broker_count", "Registered brokers that are fenced.", len(state.brokers) - live),
+            ("global_topic_count", "Topics.", state.topics),
+            ("global_partition_count", "Partitions.", state.partitions),
+            ("offline_partitions_count", "Partitions without a leader.", len(state.offline)),
+            ("under_replicated_partitions", "Partitions with replicas out of sync.", len(state.under_replicated)),
+            ("under_min_isr_partition_count", "Partitions that refuse acks=all.", len(state.under_min_isr)),
+            ("at_min_isr_partition_count", "Partitions that can lose no more in-sync replica.", len(state.at_min_isr)),
+            ("reassigning_partitions", "Partitions that are being reassigned.", len(state.reassigning)),
+            ("preferred_replica_imbalance_count", "Partitions not led by their first.", len(state.not_preferred)),
+            ("elr_partition_count", "Partitions with eligible leader replicas (KIP-966).", state.with_elr),
+        )
+        return [*(GaugeMetricFamily(f"tailrace_{name}", about, value=value) for name, about, value in gauges), led]
 
     def describe(self) -> list[Metric]:
         """Nothing ahead of time."""

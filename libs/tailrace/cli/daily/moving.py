@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
@@ -13,7 +12,7 @@ import typer
 from tailrace.cli.daily.nodes import Nodes
 from tailrace.metadata.moves import Partition
 
-_LOOK_SECONDS = 0.5
+_LOOK_MS = 500
 
 
 class Progress(NamedTuple):
@@ -60,7 +59,7 @@ def follow(cluster: Nodes, partitions: Iterable[Partition]) -> None:
             show(now)
             if not now.moving:
                 return
-            time.sleep(_LOOK_SECONDS)
+            cluster.pause(_LOOK_MS)
 
 
 @contextmanager

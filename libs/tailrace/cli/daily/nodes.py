@@ -17,6 +17,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.moves import NoRoom, Partition, Replicas
 from tailrace.net.address import Address
 from tailrace.net.client import Client
+from tailrace.runtime.clock import SystemClock
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
 
@@ -70,6 +71,10 @@ class Nodes:
                 tried = error
         assert tried is not None
         raise tried
+
+    def pause(self, time_ms: float) -> None:
+        """Lets the cluster work for a while before the next question."""
+        self._runner.run(SystemClock().sleep(time_ms))
 
     def brokers(self) -> list[Broker]:
         """All registered brokers by id, fenced ones too (KIP-1073)."""

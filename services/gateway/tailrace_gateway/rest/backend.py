@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import ApiMessage
+from tailrace_gateway.cluster_state import ClusterState
+
+
+class ControllerView(NamedTuple):
+    """The active controller as this gateway knows it; id -1 and no address before any answered."""
+
+    controller_id: int
+    controller_epoch: int
+    address: str | None
+    stale: bool
+    metadata_offset: int
 
 
 class AdminBackend(Protocol):
@@ -19,6 +30,14 @@ class AdminBackend(Protocol):
 
     def image(self) -> MetadataImage:
         """The newest image; it never waits."""
+        ...
+
+    def state(self) -> ClusterState:
+        """What the newest image says of brokers and partitions."""
+        ...
+
+    def controller(self) -> ControllerView:
+        """Who decides at the moment."""
         ...
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -11,6 +11,8 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
 from tailrace.wire import messages as m
+from tailrace_gateway.cluster_state import ClusterState, state_of
+from tailrace_gateway.rest.backend import ControllerView
 
 _NAMES = UUID(int=1)
 _DEFAULT_CONFIGS = {"retention.ms": "604800000", "max.message.bytes": "1048588", "ssl.keystore.password": None}
@@ -35,11 +37,19 @@ class MemoryBackend:
         self.records: dict[tuple[str, int], list[Record]] = {}
         self.groups: dict[str, MemoryGroup] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.min_insync_replicas = 1
+        self.sizes: dict[tuple[int, str, int], int] = {}
         self.fail_next: Exception | None = None
         self.asked: list[tuple[str, Any]] = []
 
     def image(self) -> MetadataImage:
         return self._image
+
+    def state(self) -> ClusterState:
+        return state_of(self._image, self.min_insync_replicas)
+
+    def controller(self) -> ControllerView:
+        return ControllerView(0, 7, "unix:/run/controller-0.sock", False, self._image.offset)
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
         return predicate(self._image)
@@ -51,6 +61,8 @@ class MemoryBackend:
         return self._ask("controller", message)
 
     async def ask_broker(self, node_id: int, message: m.ApiMessage, version: int | None = None) -> Any:
+        if isinstance(message, m.DescribeLogDirsRequest):
+            return self._log_dirs(node_id, message)
         return self._ask(f"broker {node_id}", message)
 
     async def ask_group(self, group_id: str, message: m.ApiMessage, version: int | None = None) -> Any:
@@ -66,10 +78,17 @@ class MemoryBackend:
         topics = {**self._image.topics, name: TopicImage(name, topic_id, images)}
         self._replace(topics)
 
+    def set_partitions(self, name: str, *partitions: PartitionImage) -> None:
+        """Creates or changes a topic, partition by partition."""
+        self._replace({**self._image.topics, name: TopicImage(name, uuid5(_NAMES, name), partitions)})
+
+    def set_broker(self, broker: BrokerImage) -> None:
+        """Registers or changes a broker."""
+        self._image = replace(self._image, brokers={**self._image.brokers, broker.broker_id: broker})
+
     def _replace(self, topics: dict[str, TopicImage]) -> None:
         names = {topic.topic_id: name for name, topic in topics.items()}
-        old = self._image
-        self._image = MetadataImage(cluster_id=old.cluster_id, brokers=old.brokers, topics=topics, topic_names=names)
+        self._image = replace(self._image, topics=topics, topic_names=names)
 
     def _ask(self, role: str, message: Any) -> Any:
         self.asked.append((role, message))
@@ -112,6 +131,54 @@ class MemoryBackend:
         self._replace(topics)
         row = m.DeleteTopicsResponse.DeletableTopicResult(name=wanted.name, error_code=code)
         return m.DeleteTopicsResponse(responses=[row])
+
+    def _on_AlterPartitionReassignmentsRequest(self, request: Any) -> Any:
+        """Moves at once and for good; None goes back to what is not being added."""
+        row = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+        rows = []
+        for topic in request.topics:
+            parts = list(self._image.topics[topic.name].partitions)
+            codes = []
+            for part in topic.partitions:
+                known = all(node in self._image.brokers for node in part.replicas or ())
+                codes.append(ErrorCode.NONE if known else ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+                old = parts[part.partition_index]
+                new = tuple(part.replicas or (n for n in old.replicas if n not in old.adding_replicas))
+                if known:
+                    parts[part.partition_index] = replace(
+                        old, replicas=new, isr=new, leader=new[0], adding_replicas=(), removing_replicas=()
+                    )
+            self.set_partitions(topic.name, *parts)
+            answers = [
+                row.ReassignablePartitionResponse(partition_index=part.partition_index, error_code=code)
+                for part, code in zip(topic.partitions, codes, strict=True)
+            ]
+            rows.append(row(name=topic.name, partitions=answers))
+        return m.AlterPartitionReassignmentsResponse(responses=rows)
+
+    def _on_UnregisterBrokerRequest(self, request: Any) -> Any:
+        brokers = dict(self._image.brokers)
+        known = brokers.pop(request.broker_id, None)
+        self._image = replace(self._image, brokers=brokers)
+        return m.UnregisterBrokerResponse(
+            error_code=ErrorCode.NONE if known else ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=None
+        )
+
+    def _log_dirs(self, node: int, request: Any) -> Any:
+        result = m.DescribeLogDirsResponse.DescribeLogDirsResult
+        topic = result.DescribeLogDirsTopic
+        rows = [
+            topic(
+                name=asked.topic,
+                partitions=[
+                    topic.DescribeLogDirsPartition(partition_index=n, partition_size=self.sizes[node, asked.topic, n])
+                    for n in asked.partitions
+                    if (node, asked.topic, n) in self.sizes
+                ],
+            )
+            for asked in request.topics
+        ]
+        return m.DescribeLogDirsResponse(results=[result(log_dir="/memory", topics=rows)])
 
     def _on_DescribeConfigsRequest(self, request: Any) -> Any:
         (wanted,) = request.resources

@@ -58,6 +58,8 @@ class Broker(BaseModel):
     host: str
     port: int
     rack: str | None
+    state: str
+    broker_epoch: int
     configs: Link
     partition_replicas: Link
 
@@ -103,6 +105,13 @@ class Partition(BaseModel):
     topic_name: str
     partition_id: int
     leader: Link | None
+    leader_id: int | None
+    leader_epoch: int
+    replica_ids: list[int]
+    in_sync_replica_ids: list[int]
+    eligible_leader_replica_ids: list[int]
+    last_known_elr_ids: list[int]
+    is_under_replicated: bool
     replicas: Link
     reassignment: Link
 
@@ -116,6 +125,8 @@ class Replica(BaseModel):
     broker_id: int
     is_leader: bool
     is_in_sync: bool
+    is_eligible_leader: bool
+    is_online: bool
     broker: Link
 
 

@@ -1,12 +1,14 @@
-"""Brokers: those registered and not fenced, with the addresses that clients are told."""
+"""Brokers: all that are registered, with their state and the addresses that clients are told."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
 from tailrace.metadata.image import BrokerImage
+from tailrace_gateway.cluster_state import status_of
 from tailrace_gateway.rest.errors import not_found
-from tailrace_gateway.rest.models import Broker, Listing
+from tailrace_gateway.rest.models import Broker, Listing, Replica
+from tailrace_gateway.rest.routes.topics import replica_of
 from tailrace_gateway.rest.scope import InCluster, Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/brokers", tags=["Broker"])
@@ -23,27 +25,51 @@ def broker_of(scope: Scope, broker: BrokerImage) -> Broker:
         host=host,
         port=port,
         rack=broker.rack,
+        state=status_of(broker),
+        broker_epoch=broker.broker_epoch,
         configs=scope.link(*here, "configs"),
         partition_replicas=scope.link(*here, "partition-replicas"),
     )
 
 
-def live_broker(scope: Scope, broker_id: int) -> BrokerImage:
-    """The broker, or 404."""
+def registered_broker(scope: Scope, broker_id: int) -> BrokerImage:
+    """The broker, fenced or not, or 404."""
     broker = scope.image.brokers.get(broker_id)
-    if broker is None or broker.fenced:
+    if broker is None:
         raise not_found(f"Broker {broker_id} cannot be found.")
+    return broker
+
+
+def live_broker(scope: Scope, broker_id: int) -> BrokerImage:
+    """The broker if it can be asked, or 404."""
+    broker = registered_broker(scope, broker_id)
+    if broker.fenced:
+        raise not_found(f"Broker {broker_id} is fenced.")
     return broker
 
 
 @router.get("")
 async def list_brokers(scope: InCluster) -> Listing[Broker]:
-    """Lists the live brokers."""
-    data = [broker_of(scope, broker) for broker in scope.image.live_brokers()]
+    """Lists the registered brokers; `state` says which are live."""
+    data = [broker_of(scope, broker) for _, broker in sorted(scope.image.brokers.items())]
     return Listing(kind="KafkaBrokerList", metadata=scope.listing("brokers"), data=data)
 
 
 @router.get("/{broker_id}")
 async def get_broker(scope: InCluster, broker_id: int) -> Broker:
     """Describes a broker."""
-    return broker_of(scope, live_broker(scope, broker_id))
+    return broker_of(scope, registered_broker(scope, broker_id))
+
+
+@router.get("/{broker_id}/partition-replicas")
+async def list_broker_replicas(scope: InCluster, broker_id: int) -> Listing[Replica]:
+    """Lists the replicas that a broker holds."""
+    registered_broker(scope, broker_id)
+    data = [
+        replica_of(scope, name, index, partition, broker_id)
+        for name, topic in sorted(scope.image.topics.items())
+        for index, partition in enumerate(topic.partitions)
+        if broker_id in partition.replicas
+    ]
+    here = scope.listing("brokers", broker_id, "partition-replicas")
+    return Listing(kind="KafkaReplicaList", metadata=here, data=data)

@@ -7,7 +7,8 @@ from http import HTTPStatus
 from fastapi import APIRouter, Response
 
 from tailrace.metadata.image import PartitionImage
-from tailrace_gateway.rest.errors import unknown_topic
+from tailrace_gateway.cluster_state import is_under_replicated
+from tailrace_gateway.rest.errors import not_found, unknown_topic
 from tailrace_gateway.rest.kafka import topics
 from tailrace_gateway.rest.models import Listing, MorePartitions, NewTopic, Partition, Replica, Topic
 from tailrace_gateway.rest.scope import INTERNAL_TOPICS, InCluster, Scope
@@ -49,6 +50,13 @@ def partition_of(scope: Scope, name: str, index: int, partition: PartitionImage)
         topic_name=name,
         partition_id=index,
         leader=None if leader < 0 else scope.link(*here, "replicas", leader),
+        leader_id=None if leader < 0 else leader,
+        leader_epoch=partition.leader_epoch,
+        replica_ids=list(partition.replicas),
+        in_sync_replica_ids=list(partition.isr),
+        eligible_leader_replica_ids=list(partition.eligible_leader_replicas),
+        last_known_elr_ids=list(partition.last_known_elr),
+        is_under_replicated=is_under_replicated(partition),
         replicas=scope.link(*here, "replicas"),
         reassignment=scope.link(*here, "reassignment"),
     )
@@ -64,11 +72,14 @@ def replica_of(scope: Scope, name: str, index: int, partition: PartitionImage, b
         broker_id=broker_id,
         is_leader=broker_id == partition.leader,
         is_in_sync=broker_id in partition.isr,
+        is_eligible_leader=broker_id in partition.eligible_leader_replicas,
+        is_online=(broker := scope.image.brokers.get(broker_id)) is not None and not broker.fenced,
         broker=scope.link("brokers", broker_id),
     )
 
 
-def _partition(scope: Scope, name: str, index: int) -> PartitionImage:
+def partition_or_404(scope: Scope, name: str, index: int) -> PartitionImage:
+    """The partition, or 404."""
     partition = scope.image.partition(name, index)
     if partition is None:
         raise unknown_topic()
@@ -124,13 +135,22 @@ async def list_partitions(scope: InCluster, topic_name: str) -> Listing[Partitio
 @router.get("/{topic_name}/partitions/{partition_id}")
 async def get_partition(scope: InCluster, topic_name: str, partition_id: int) -> Partition:
     """Describes a partition."""
-    return partition_of(scope, topic_name, partition_id, _partition(scope, topic_name, partition_id))
+    return partition_of(scope, topic_name, partition_id, partition_or_404(scope, topic_name, partition_id))
 
 
 @router.get("/{topic_name}/partitions/{partition_id}/replicas")
 async def list_replicas(scope: InCluster, topic_name: str, partition_id: int) -> Listing[Replica]:
     """Lists a partition's replicas."""
-    partition = _partition(scope, topic_name, partition_id)
+    partition = partition_or_404(scope, topic_name, partition_id)
     data = [replica_of(scope, topic_name, partition_id, partition, node) for node in partition.replicas]
     here = scope.listing("topics", topic_name, "partitions", partition_id, "replicas")
     return Listing(kind="KafkaReplicaList", metadata=here, data=data)
+
+
+@router.get("/{topic_name}/partitions/{partition_id}/replicas/{broker_id}")
+async def get_replica(scope: InCluster, topic_name: str, partition_id: int, broker_id: int) -> Replica:
+    """Describes a replica."""
+    partition = partition_or_404(scope, topic_name, partition_id)
+    if broker_id not in partition.replicas:
+        raise not_found(f"Broker {broker_id} holds no replica of {topic_name}-{partition_id}.")
+    return replica_of(scope, topic_name, partition_id, partition, broker_id)

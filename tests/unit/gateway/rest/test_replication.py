@@ -1,0 +1,143 @@
+"""Replication over HTTP: who leads, who is in sync, what moves, which broker is away, and the status of it all."""
+
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from tailrace.metadata.image import BrokerImage, PartitionImage
+from tailrace_gateway.rest.memory_backend import MemoryBackend
+
+ROOT = "/v3/clusters/memory"
+ORDERS = f"{ROOT}/topics/orders/partitions"
+
+
+def partition(*isr: int, leader: int | None = None, **changes: Any) -> PartitionImage:
+    fields: dict[str, Any] = {"replicas": (0, 1, 2), "isr": isr, "leader": isr[0] if leader is None else leader}
+    return PartitionImage(**{**fields, "leader_epoch": 4, "partition_epoch": 1, **changes})
+
+
+@pytest.fixture
+def backend() -> MemoryBackend:
+    """Two live brokers, one fenced; partition 0 is whole, 1 is offline with an ELR, 2 is on its way from 1 to 3."""
+    memory = MemoryBackend(brokers=2)
+    memory.set_broker(BrokerImage(2, 5, UUID(int=9), fenced=True))
+    memory.set_broker(BrokerImage(3, 6, UUID(int=8), fenced=False, in_controlled_shutdown=True))
+    moving = partition(0, 1, replicas=(0, 1, 3), adding_replicas=(3,), removing_replicas=(1,))
+    offline = partition(leader=-1, eligible_leader_replicas=(2,), last_known_elr=(1,))
+    memory.set_partitions("orders", partition(0, 1, 2), offline, moving)
+    memory.sizes = {(0, "orders", 2): 1000, (3, "orders", 2): 250}
+    return memory
+
+
+async def test_a_partition_tells_leader_isr_and_elr(http: httpx.AsyncClient) -> None:
+    whole, offline, _ = (await http.get(ORDERS)).json()["data"]
+    assert (whole["leader_id"], whole["leader_epoch"], whole["in_sync_replica_ids"]) == (0, 4, [0, 1, 2])
+    assert whole["leader"]["related"].endswith("/orders/partitions/0/replicas/0")
+    assert (offline["leader"], offline["leader_id"], offline["is_under_replicated"]) == (None, None, True)
+    assert (offline["eligible_leader_replica_ids"], offline["last_known_elr_ids"]) == ([2], [1])
+
+
+async def test_a_replica_tells_whether_it_leads_is_in_sync_and_online(http: httpx.AsyncClient) -> None:
+    rows = (await http.get(f"{ORDERS}/1/replicas")).json()["data"]
+    keys = ("broker_id", "is_leader", "is_in_sync", "is_eligible_leader", "is_online")
+    assert [tuple(row[key] for key in keys) for row in rows] == [
+        (0, False, False, False, True),
+        (1, False, False, False, True),
+        (2, False, False, True, False),
+    ]
+    assert (await http.get(f"{ORDERS}/1/replicas/2")).json() == rows[2]
+    assert (await http.get(f"{ORDERS}/1/replicas/3")).status_code == 404
+
+
+async def test_brokers_have_a_state_and_their_replicas(http: httpx.AsyncClient) -> None:
+    rows = (await http.get(f"{ROOT}/brokers")).json()["data"]
+    assert [(row["broker_id"], row["state"]) for row in rows] == [
+        (0, "live"),
+        (1, "live"),
+        (2, "fenced"),
+        (3, "controlled-shutdown"),
+    ]
+    held = (await http.get(f"{ROOT}/brokers/2/partition-replicas")).json()["data"]
+    assert [row["partition_id"] for row in held] == [0, 1]
+    assert (await http.get(f"{ROOT}/brokers/2/configs")).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["topics/-/partitions/-/reassignment", "topics/orders/partitions/-/reassignment"])
+async def test_reassignments_are_listed_with_their_progress(http: httpx.AsyncClient, path: str) -> None:
+    (row,) = (await http.get(f"{ROOT}/{path}")).json()["data"]
+    assert (row["kind"], row["partition_id"]) == ("KafkaReassignment", 2)
+    assert (row["adding_replicas"], row["removing_replicas"]) == ([3], [1])
+    assert (row["copied_bytes"], row["total_bytes"]) == (250, 1000)
+    assert row == (await http.get(f"{ORDERS}/2/reassignment")).json()
+
+
+async def test_progress_is_unknown_while_the_leader_does_not_answer(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    backend.sizes.clear()
+    assert (await http.get(f"{ORDERS}/2/reassignment")).json()["copied_bytes"] is None
+
+
+async def test_a_reassignment_is_started_cancelled_and_refused(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    assert (await http.get(f"{ORDERS}/0/reassignment")).status_code == 404
+    assert (await http.put(f"{ORDERS}/0/reassignment", json={"replicas": [1, 3]})).status_code == 204
+    assert backend.image().topics["orders"].partitions[0].replicas == (1, 3)
+    assert (await http.delete(f"{ORDERS}/2/reassignment")).status_code == 204
+    assert backend.image().topics["orders"].partitions[2].replicas == (0, 1)
+    refused = await http.put(f"{ORDERS}/0/reassignment", json={"replicas": [77]})
+    assert (refused.status_code, refused.json()["error_code"]) == (400, 40002)
+
+
+async def test_a_broker_is_emptied_and_forgotten(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    assert (await http.get(f"{ROOT}/remove-broker-tasks/2")).json()["partition_reassignment_status"] == "IN_PROGRESS"
+    removal = await http.delete(f"{ROOT}/brokers/2")
+    assert removal.status_code == 202
+    task = (await http.get(removal.json()["broker_task"]["related"])).json()
+    assert (task["partition_reassignment_status"], task["partitions_left"]) == ("COMPLETED", 0)
+    assert backend.image().topics["orders"].partitions[0].replicas == (0, 1, 3)
+    assert (await http.post(f"{ROOT}/brokers/2:unregister")).status_code == 204
+    assert (await http.get(f"{ROOT}/brokers/2")).status_code == 404
+    assert (await http.post(f"{ROOT}/brokers/2:unregister")).status_code == 404
+
+
+async def test_a_broker_that_nobody_can_stand_in_for_is_not_emptied_unless_it_may_shrink(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    backend.set_partitions("orders", partition(0, 1, replicas=(0, 1, 3)))
+    refused = await http.delete(f"{ROOT}/brokers/1")
+    assert refused.status_code == 400
+    assert "orders-0" in refused.json()["message"]
+    assert (await http.delete(f"{ROOT}/brokers/1", params={"shrink": "true"})).status_code == 202
+    assert backend.image().topics["orders"].partitions[0].replicas == (0, 3)
+
+
+async def test_brokers_that_are_being_emptied_are_listed(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    assert (await http.get(f"{ROOT}/remove-broker-tasks")).json()["data"] == []
+    backend.set_partitions("orders", partition(0, 1, 2, removing_replicas=(2,), adding_replicas=()))
+    rows = (await http.get(f"{ROOT}/remove-broker-tasks")).json()["data"]
+    assert [(row["broker_id"], row["partitions_left"]) for row in rows] == [(2, 1)]
+
+
+async def test_the_status_is_one_page(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    backend.min_insync_replicas = 2
+    status = (await http.get(f"{ROOT}/status")).json()
+    assert (status["controller"]["controller_id"], status["controller"]["controller_epoch"]) == (0, 7)
+    assert [(row["state"], row["leader_count"], row["replica_count"]) for row in status["brokers"]] == [
+        ("live", 2, 3),
+        ("live", 0, 3),
+        ("fenced", 0, 2),
+        ("controlled-shutdown", 0, 1),
+    ]
+    counts = {key: value["count"] for key, value in status.items() if isinstance(value, dict) and "count" in value}
+    assert counts == {
+        "offline_partitions": 1,
+        "under_replicated_partitions": 1,
+        "under_min_isr_partitions": 1,
+        "at_min_isr_partitions": 1,
+        "preferred_replica_imbalance": 1,
+        "reassigning_partitions": 1,
+    }
+    assert status["offline_partitions"]["partitions"] == [{"topic_name": "orders", "partition_id": 1}]
+    assert status["reassignments"][0]["copied_bytes"] == 250
