@@ -2,6 +2,7 @@
 // Shows the cluster and keeps showing it: one round of requests, then the next a while after the last was answered.
 const REFRESH_MS = 3000;
 const GROUPS_SHOWN = 50;
+const NAMES_SHOWN = 6;
 
 async function get(path) {
   const response = await fetch(path, { headers: { accept: "application/json" } });
@@ -20,7 +21,8 @@ function row(cells, width) {
   const line = document.createElement("tr");
   for (const cell of cells) {
     const column = line.insertCell();
-    column.textContent = typeof cell === "number" ? cell.toLocaleString("en") : cell;
+    if (cell instanceof Node) column.append(cell);
+    else column.textContent = typeof cell === "number" ? cell.toLocaleString("en") : cell;
     if (typeof cell === "number") column.className = "number";
     if (width) column.colSpan = width;
   }
@@ -37,13 +39,61 @@ async function groupRow(root, group) {
   }
 }
 
+const HEALTH = [
+  ["without a leader (offline)", "offline_partitions"],
+  ["under min.insync.replicas: acks=all is refused", "under_min_isr_partitions"],
+  ["under-replicated", "under_replicated_partitions"],
+  ["at min.insync.replicas: one failure from refusing", "at_min_isr_partitions"],
+  ["not led by their preferred replica", "preferred_replica_imbalance"],
+  ["being reassigned", "reassigning_partitions"],
+];
+
+function healthRow([words, count]) {
+  const names = count.partitions.slice(0, NAMES_SHOWN).map((p) => `${p.topic_name}-${p.partition_id}`);
+  return [words, count.count, names.join(", ") + (count.count > names.length ? " …" : "")];
+}
+
+function showStatus(status, addresses) {
+  const { controller, reassignments } = status;
+  const who = `controller ${controller.controller_id}, epoch ${controller.controller_epoch}`;
+  document.getElementById("controller").textContent = controller.stale ? `no controller answers (last: ${who})` : who;
+  show("health", HEALTH.map(([words, key]) => healthRow([words, status[key]])), "");
+  show("brokers", status.brokers.map((b) => [
+    String(b.broker_id), addresses.get(b.broker_id) ?? "", b.rack ?? "", b.state, b.leader_count, b.replica_count, b.in_sync_count,
+  ]), "No broker.");
+  show("reassignments", reassignments.map((r) => [
+    `${r.topic_name}-${r.partition_id}`, r.adding_replicas.join(", "), r.removing_replicas.join(", "),
+    r.total_bytes ? `${Math.floor((r.copied_bytes * 100) / r.total_bytes)} % of ${r.total_bytes.toLocaleString("en")} bytes` : "",
+  ]), "Nothing is being moved.");
+}
+
+function topicLink(name) {
+  const link = document.createElement("a");
+  link.href = `#${encodeURIComponent(name)}`;
+  link.textContent = name;
+  return link;
+}
+
+async function showPartitions(root) {
+  const name = decodeURIComponent(location.hash.slice(1));
+  document.getElementById("of-topic").hidden = !name;
+  if (!name) return;
+  document.getElementById("topic").textContent = name;
+  const { data } = await get(`${root}/topics/${encodeURIComponent(name)}/partitions`);
+  show("partitions", data.map((p) => [
+    String(p.partition_id), p.leader_id === null ? "none" : String(p.leader_id), p.leader_epoch,
+    ...[p.replica_ids, p.in_sync_replica_ids, p.eligible_leader_replica_ids, p.last_known_elr_ids].map((ids) => ids.join(", ")),
+  ]), "No partition.");
+}
+
 async function refresh() {
   const { data: [cluster] } = await get("/v3/clusters");
   const root = `/v3/clusters/${encodeURIComponent(cluster.cluster_id)}`;
   document.getElementById("cluster").textContent = cluster.cluster_id;
-  const [brokers, topics] = await Promise.all([get(`${root}/brokers`), get(`${root}/topics`)]);
-  show("brokers", brokers.data.map((b) => [String(b.broker_id), `${b.host}:${b.port}`, b.rack ?? ""]), "No live broker.");
-  show("topics", topics.data.map((t) => [t.topic_name, t.partitions_count, t.replication_factor]), "No topic yet.");
+  const [status, brokers, topics] = await Promise.all([get(`${root}/status`), get(`${root}/brokers`), get(`${root}/topics`)]);
+  showStatus(status, new Map(brokers.data.map((b) => [b.broker_id, `${b.host}:${b.port}`])));
+  show("topics", topics.data.map((t) => [topicLink(t.topic_name), t.partitions_count, t.replication_factor]), "No topic yet.");
+  await showPartitions(root);
   const groups = await get(`${root}/consumer-groups`);
   const shown = groups.data.slice(0, GROUPS_SHOWN);
   show("groups", await Promise.all(shown.map((group) => groupRow(root, group))), "No group yet.");
@@ -51,7 +101,7 @@ async function refresh() {
   document.getElementById("more").textContent = hidden ? `and ${hidden} more groups` : "";
 }
 
-async function keepRefreshing() {
+async function refreshAndSay() {
   const state = document.getElementById("state");
   try {
     await refresh();
@@ -61,7 +111,13 @@ async function keepRefreshing() {
     state.className = "bad";
     state.textContent = error.message;
   }
+}
+
+async function keepRefreshing() {
+  await refreshAndSay();
   setTimeout(keepRefreshing, REFRESH_MS);
 }
+
+window.addEventListener("hashchange", refreshAndSay);
 
 keepRefreshing();

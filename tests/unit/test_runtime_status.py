@@ -1,0 +1,62 @@
+"""What `tailrace status` prints of a cluster, from the JSON of the REST API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailrace.cli.daily.status import asked, rendered
+
+
+def count(*partitions: tuple[str, int], more: int = 0) -> dict[str, Any]:
+    named = [{"topic_name": name, "partition_id": index} for name, index in partitions]
+    return {"count": len(named) + more, "partitions": named}
+
+
+def cluster(**changes: Any) -> dict[str, Any]:
+    controller = {"controller_id": 1, "controller_epoch": 7, "address": "unix:/c-1", "stale": False}
+    broker = {"broker_id": 0, "state": "live", "rack": None, "leader_count": 4, "replica_count": 12}
+    empty = ("offline", "under_replicated", "under_min_isr", "at_min_isr", "reassigning")
+    return {
+        "cluster_id": "abc",
+        "controller": {**controller, "metadata_offset": 99},
+        "brokers": [{**broker, "in_sync_count": 12}],
+        "topic_count": 2,
+        "partition_count": 12,
+        **{f"{name}_partitions": count() for name in empty},
+        "preferred_replica_imbalance": count(),
+        "reassignments": [],
+        **changes,
+    }
+
+
+def test_a_healthy_cluster_is_said_to_be_so() -> None:
+    lines = list(rendered(cluster()))
+    assert lines[1] == "Controller  controller-1 at unix:/c-1, epoch 7, metadata offset 99"
+    assert lines[3].strip() == "all led by their preferred replica, all replicas in sync"
+    assert lines[-1].split() == ["0", "live", "4", "12", "12"]
+
+
+def test_what_is_wrong_is_counted_and_named() -> None:
+    away = count(*((f"t{number}", 0) for number in range(9)), more=3)
+    lines = list(rendered(cluster(offline_partitions=count(("a", 0), ("a", 1)), under_min_isr_partitions=away)))
+    assert lines[3].strip() == "2 offline: a-0, a-1"
+    assert lines[4].strip() == "12 under min ISR: " + ", ".join(f"t{number}-0" for number in range(8)) + " …"
+
+
+def test_a_move_shows_how_far_its_copy_is() -> None:
+    move = {"topic_name": "a", "partition_id": 3, "adding_replicas": [2], "removing_replicas": []}
+    known = {**move, "copied_bytes": 500_000, "total_bytes": 2_000_000}
+    unknown = {**move, "copied_bytes": None, "total_bytes": None}
+    lines = [line for line in rendered(cluster(reassignments=[known, unknown])) if "moving" in line]
+    assert lines == ["  moving    a-3 to 2, off -, 25 % of 2.0 MB", "  moving    a-3 to 2, off -"]
+
+
+def test_a_controller_that_is_away_is_not_passed_over() -> None:
+    stale = {**cluster()["controller"], "stale": True}
+    assert "NONE ANSWERS; the last was controller-1" in list(rendered(cluster(controller=stale)))[1]
+
+
+def test_a_gateway_that_cannot_be_asked_is_named() -> None:
+    status, why = asked("http://127.0.0.1:1")
+    assert status is None
+    assert why.startswith("http://127.0.0.1:1: ")
