@@ -11,7 +11,7 @@ import typer
 from tailrace.cli.daily.connection import Bootstrap, Json, table
 from tailrace.cli.daily.moving import follow
 from tailrace.cli.daily.nodes import Broker, Nodes, RefusedError, nodes
-from tailrace.cli.daily.reassignments import as_json, start
+from tailrace.cli.daily.reassignments import as_text, start
 from tailrace.metadata.moves import Plan, drained
 
 app = typer.Typer(
@@ -63,7 +63,7 @@ def drain(
     """Move every replica off a broker, with progress, and leave it empty."""
     with nodes(bootstrap) as cluster:
         if dry_run:
-            typer.echo(json.dumps(as_json(_plan(cluster, broker_id, shrink))))
+            typer.echo(as_text(_plan(cluster, broker_id, shrink)))
             return
         for _ in range(_DRAIN_ROUNDS):  # a topic that is created meanwhile may be placed on it
             plan = _plan(cluster, broker_id, shrink)

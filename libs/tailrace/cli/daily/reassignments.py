@@ -25,6 +25,12 @@ def as_json(plan: Mapping[Partition, Replicas]) -> dict[str, Any]:
     return {"version": 1, "partitions": rows}
 
 
+def as_text(plan: Mapping[Partition, Replicas]) -> str:
+    """The same as text, a line for each partition."""
+    rows = ",\n".join(f"  {json.dumps(row)}" for row in as_json(plan)["partitions"])
+    return f'{{"version": 1, "partitions": [\n{rows}\n]}}'
+
+
 def parsed(text: str) -> Plan:
     """The plan in Kafka's format; raises RefusedError with a sentence."""
     try:
@@ -65,7 +71,7 @@ def generate(
             live = {node: live[node] for node in asked}
         found = cluster.partitions(topics)
         lists = {name: [tuple(found[key].replica_nodes) for key in sorted(found) if key[0] == name] for name in topics}
-        typer.echo(json.dumps(as_json(spread(lists, live, replicas)), indent=1))
+        typer.echo(as_text(spread(lists, live, replicas)))
 
 
 @app.command()
@@ -76,7 +82,7 @@ def execute(file: PlanFile, wait: Wait = False, bootstrap: Bootstrap = None) -> 
         now = cluster.partitions(sorted({name for name, _ in plan}))
         before = {key: tuple(now[key].replica_nodes) for key in plan if key in now}
         start(cluster, plan)
-        typer.echo(json.dumps(as_json(before)))
+        typer.echo(as_text(before))
         if wait:
             follow(cluster, plan)
 
