@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.net.background import beside
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
 from tailrace.records.record import Record, build
@@ -24,6 +25,7 @@ from tailrace.wire.messages import FetchRequest, ProduceRequest
 from tailrace_broker import app
 from tailrace_broker.broker import Broker
 from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.storage import Storage
 
 TOPIC_ID, OTHER_ID, OFFSETS_ID = UUID(int=5), UUID(int=6), UUID(int=7)
@@ -38,12 +40,15 @@ class FollowerTwin:
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
         self._subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []
+        self.on_ask: Callable[[Any], Any] | None = None
 
     def subscribe(self, callback: Callable[[MetadataImage, MetadataImage], None]) -> None:
         self._subscribers.append(callback)
 
     async def ask_controller(self, message: Any, timeout_ms: float) -> Any:
-        raise TimeoutError
+        if self.on_ask is None:
+            raise TimeoutError
+        return await self.on_ask(message)
 
     def move(self, **changes: Any) -> None:
         old, self.image = self.image, replace(self.image, **changes)
@@ -77,7 +82,15 @@ class Running:
         self.service = Client(address, "service")
         self.client = Client(address, "client", CLIENT)
 
-    async def produce(self, partition: int, *batches: bytes, version: int = 12, acks: int = 1, name: str = "t") -> Any:
+    async def produce(
+        self,
+        partition: int,
+        *batches: bytes,
+        version: int = 12,
+        acks: int = 1,
+        name: str = "t",
+        timeout_ms: int = 1000,
+    ) -> Any:
         """One request per batch, pipelined; returns the partition answers."""
         rows = []
         for batch in batches:
@@ -86,7 +99,7 @@ class Running:
             request = ProduceRequest(
                 transactional_id=None,
                 acks=acks,
-                timeout_ms=1000,
+                timeout_ms=timeout_ms,
                 topic_data=[data(name=name, topic_id=TOPIC_ID, partition_data=[row])],
             )
             answer = await self.client.ask(request, timeout_ms=5000, version=version)
@@ -102,7 +115,7 @@ class Running:
             min_bytes=fields.pop("min_bytes", 1),
             max_bytes=fields.pop("max_bytes", 1 << 20),
             topics=[FetchRequest.FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[want])],
-            rack_id="",
+            rack_id=fields.pop("rack_id", ""),
             **fields,
         )
 
@@ -118,7 +131,9 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> 
 
 
 @asynccontextmanager
-async def running(path: Path, metadata: MetadataImage | None = None, **settings: str) -> AsyncIterator[Running]:
+async def running(
+    path: Path, metadata: MetadataImage | None = None, *, replicating: str = "", **settings: str
+) -> AsyncIterator[Running]:
     overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
     config = Config.load("broker", overrides=overrides)
     clock, log = SystemClock(), structlog.get_logger()
@@ -130,8 +145,13 @@ async def running(path: Path, metadata: MetadataImage | None = None, **settings:
         broker = Broker(config, clock, environment.random, storage=storage, follower=follower, metrics=metrics)
         async with app.open_listener(broker, config, environment) as (server, _, _):
             running = Running(broker, follower, server.addresses[-1])
+            replicas = Replicas(broker, clock, environment.random, "boot", log)
             try:
-                yield running
+                if replicating:
+                    async with beside(replicas.run()):
+                        yield running
+                else:
+                    yield running
             finally:
                 await running.client.close()
                 await running.service.close()

@@ -16,18 +16,22 @@ from tailrace.wire.messages import ApiMessage, PreambleRequest
 _SIZE = Struct(">i")
 _CORRELATION_ID = Struct(">i")
 _MAX_ANSWER_BYTES = 1 << 30
+_BUFFER_BYTES = 65_536
 
 
 class Disconnected(ConnectionError):
     """The peer could not be reached or went away before it answered; whether it acted is unknown."""
 
 
-class _Wire(asyncio.Protocol):
-    """Frames answers and hands them to the waiting futures, oldest first."""
+class _Wire(asyncio.BufferedProtocol):
+    """Frames answers and hands them to the waiting futures, oldest first; a large one is received where it stays."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._rest = bytearray()
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._filled = 0
+        self._large: bytearray | None = None
+        self._large_filled = 0
         self.waiting: deque[tuple[int, asyncio.Future[bytes]]] = deque()
         self.transport: Any = None
         self.lost = asyncio.get_running_loop().create_future()
@@ -43,29 +47,54 @@ class _Wire(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
 
-    def data_received(self, data: bytes) -> None:
-        rest = self._rest
-        rest += data
-        pos = 0
-        while len(rest) - pos >= 4:
-            (size,) = _SIZE.unpack_from(rest, pos)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            return memoryview(self._large)[self._large_filled :]
+        return self._buffer[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._large is not None:
+            self._large_filled += nbytes
+            if self._large_filled == len(self._large):
+                frame, self._large = self._large, None
+                self._answer(frame)
+            return
+        self._filled += nbytes
+        buffer, pos, filled = self._buffer, 0, self._filled
+        while filled - pos >= 4:
+            (size,) = _SIZE.unpack_from(buffer, pos)
             if not 4 <= size <= _MAX_ANSWER_BYTES or not self.waiting:
                 self.transport.abort()
                 return
-            if len(rest) - pos - 4 < size:
+            end = pos + 4 + size
+            if end > filled:
+                if end - pos > len(buffer):
+                    self._begin_large(size, buffer[pos + 4 : filled])
+                    return
                 break
-            frame = bytes(rest[pos + 4 : pos + 4 + size])
-            pos += 4 + size
-            correlation_id, future = self.waiting.popleft()
-            if codec.response_correlation_id(frame) != correlation_id:
-                if not future.done():
-                    future.set_exception(Disconnected(f"{self._address} answered out of order"))
-                self.transport.abort()
+            if not self._answer(bytes(buffer[pos + 4 : end])):
                 return
+            pos = end
+        if pos and pos < filled:
+            buffer[: filled - pos] = bytes(buffer[pos:filled])
+        self._filled = filled - pos
+
+    def _begin_large(self, size: int, begun: memoryview) -> None:
+        self._large = bytearray(size)
+        self._large[: len(begun)] = begun
+        self._large_filled = len(begun)
+        self._filled = 0
+
+    def _answer(self, frame: bytes | bytearray) -> bool:
+        correlation_id, future = self.waiting.popleft()
+        if codec.response_correlation_id(frame) != correlation_id:
             if not future.done():
-                future.set_result(frame)
-        if pos:
-            del rest[:pos]
+                future.set_exception(Disconnected(f"{self._address} answered out of order"))
+            self.transport.abort()
+            return False
+        if not future.done():
+            future.set_result(frame)  # type: ignore[arg-type]
+        return True
 
 
 class Client:
@@ -107,14 +136,18 @@ class Client:
 
         The answer carries the frame's own correlation id. Raises Disconnected or TimeoutError.
         """
-        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
+        answer = await self.ask_raw(_SIZE.pack(len(frame)) + frame, timeout_ms=timeout_ms)
+        return _SIZE.pack(len(answer)) + answer
+
+    async def ask_raw(self, frame: bytes, *, timeout_ms: float) -> bytes | bytearray:
+        """Sends a request frame that begins with its size; returns the answer's without. Raises as ask_frame."""
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 8)
         async with asyncio.timeout(timeout_ms / 1000):
             wire = await self._connected()
             future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             wire.waiting.append((correlation_id, future))
-            wire.transport.write(_SIZE.pack(len(frame)) + frame)
-            answer = await future
-        return _SIZE.pack(len(answer)) + answer
+            wire.transport.write(frame)
+            return await future
 
     async def close(self) -> None:
         """Closes the connection; requests without an answer fail with Disconnected."""

@@ -1,7 +1,8 @@
 """The listener every role shares: frames in, handlers called, answers out in request order.
 
 One request at a time per connection for ordinary handlers, as Apache Kafka does (it mutes the channel meanwhile); hot
-handlers may be pipelined: they answer at once, or leave a future, which the next request waits for. Bounds: one frame
+handlers may be pipelined: they answer at once, leave a future, which the next request waits for, or a Promised slot,
+which it does not. Bounds: one frame
 of at most max_frame_bytes buffered, 1 MiB of answers (or a single larger one) before they are written, and no reading
 while the client does not take them.
 """
@@ -33,6 +34,15 @@ _FULL_BUFFER_BYTES = 262_144
 IN_FLIGHT_MAX = 256
 # Answers that are collected before they are written; above it the client must take some first.
 _ANSWERED_MAX_BYTES = 1_048_576
+
+
+class Promised:
+    """The slot of a hot request whose answer comes later while the next requests go on: set answer, then call flush."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self) -> None:
+        self.answer: list[Any] | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -188,7 +198,7 @@ class Connection(asyncio.BufferedProtocol):
                     if isinstance(answer, asyncio.Future):
                         self._waiting = True
                         answer.add_done_callback(self._slot_done)
-                    else:
+                    elif type(answer) is not Promised:
                         self._answered_bytes += sum(map(len, answer))
                     self._slots.append(answer)
                 return
@@ -261,13 +271,23 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         self._parse()
 
+    def flush(self) -> None:
+        """Promised answers have come: they go out, and requests that waited for a free slot are handled."""
+        self._flush()
+        if self._filled:
+            self._parse()
+
     def _flush(self) -> None:
         """Writes every answer that is ready and not behind one that is not, with one call."""
         slots, out = self._slots, []
         self._answered_bytes = 0
         while slots:
             slot = slots[0]
-            if isinstance(slot, asyncio.Future):
+            if type(slot) is Promised:
+                slot = slot.answer
+                if slot is None:
+                    break
+            elif isinstance(slot, asyncio.Future):
                 if not slot.done():
                     break
                 if slot.cancelled():

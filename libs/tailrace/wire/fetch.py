@@ -26,6 +26,10 @@ _PARTITIONS = {
 _PARTITION_V12 = _PARTITIONS[12]
 _ANSWER_HEAD = Struct(">ihi")
 _LEADER = Struct(">ii")
+_REPLICA_STATE_TAG = 1
+_REPLICA = Struct(">iq")
+_REPLICA_STATE = Struct(">BBBiqB")  # one tag, its number, its size, replica id, replica epoch, no tags inside
+_DIVERGING = Struct(">iqB")
 
 
 class FetchPartition(NamedTuple):
@@ -40,7 +44,10 @@ class FetchPartition(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """A decoded request; topics and forgotten are keyed by name (v4-12) or id (v13), as bytes."""
+    """A decoded request; topics and forgotten are keyed by name (v4-12) or id (v13), as bytes.
+
+    replica_id is -1 for consumers; replica_epoch is the broker epoch a follower comes with (v15, KIP-903).
+    """
 
     replica_id: int
     max_wait_ms: int
@@ -52,6 +59,7 @@ class Fetch(NamedTuple):
     topics: list[tuple[bytes, list[FetchPartition]]]
     forgotten: list[tuple[bytes, list[int]]]
     rack_id: str
+    replica_epoch: int = -1
 
 
 class _Reader:
@@ -162,10 +170,19 @@ def _common(version: int, body: memoryview) -> Fetch | None:
         pos += 1
     rack_bytes = body[pos + 1]
     end = pos + 1 + rack_bytes
-    if body[pos] != 1 or not 1 <= rack_bytes < 128 or end + 1 != len(body) or body[end]:
+    if body[pos] != 1 or not 1 <= rack_bytes < 128:
         return None
     rack = str(body[pos + 2 : end], "utf-8", "replace")
-    return Fetch(replica_id, max_wait_ms, min_bytes, max_bytes, level, session_id, epoch, topics, [], rack)
+    replica_epoch = -1
+    if end + _REPLICA_STATE.size == len(body):
+        tags, tag, size, replica_id, replica_epoch, no_tags = _REPLICA_STATE.unpack_from(body, end)
+        if (tags, tag, size, no_tags) != (1, _REPLICA_STATE_TAG, 13, 0):
+            return None
+    elif end + 1 != len(body) or body[end]:
+        return None
+    return Fetch(
+        replica_id, max_wait_ms, min_bytes, max_bytes, level, session_id, epoch, topics, [], rack, replica_epoch
+    )
 
 
 def _fetch(reader: _Reader) -> Fetch:
@@ -194,8 +211,9 @@ def _fetch(reader: _Reader) -> Fetch:
             reader.tags()
     rack = reader.string().decode("utf-8", "replace") if version >= 11 else ""
     tags = reader.tags()
-    if version >= 15 and len(tags.get(1, b"")) >= 4:
-        (replica_id,) = _I32.unpack_from(tags[1])
+    replica_epoch = -1
+    if version >= 15 and len(tags.get(_REPLICA_STATE_TAG, b"")) >= _REPLICA.size:
+        replica_id, replica_epoch = _REPLICA.unpack_from(tags[_REPLICA_STATE_TAG])
     return Fetch(
         replica_id,
         max_wait_ms,
@@ -207,6 +225,7 @@ def _fetch(reader: _Reader) -> Fetch:
         topics,
         forgotten,
         rack,
+        replica_epoch,
     )
 
 
@@ -236,6 +255,8 @@ class PartitionData(NamedTuple):
     """One partition's part of an answer. leader: (leader_id, leader_epoch) hint, v12 and later (KIP-951).
 
     aborted: an empty list of aborted transactions (what read_committed and errors get), else null.
+    preferred: the replica a consumer of this rack should read from (KIP-392), v11 and later.
+    diverging: (epoch, end offset) up to which a follower's log agrees at most (KIP-595), v12 and later.
     """
 
     partition: int
@@ -246,6 +267,8 @@ class PartitionData(NamedTuple):
     records: Any
     leader: tuple[int, int] | None = None
     aborted: bool = False
+    preferred: int = -1
+    diverging: tuple[int, int] | None = None
 
 
 _ROW_V4 = Struct(">ihqqi")
@@ -309,29 +332,36 @@ def _usual_answer(version: int, correlation_id: int, session_id: int, key: bytes
     records = row.records
     length = len(records)
     topic = key if version >= 13 else _uvarint(len(key) + 1) + key
-    fields = _ROW_V12.pack(row[0], row[1], row[2], row[3], row[4], row.aborted, -1) + _uvarint(length + 1)
+    fields = _ROW_V12.pack(row[0], row[1], row[2], row[3], row[4], row.aborted, row.preferred) + _uvarint(length + 1)
     size = _USUAL_BYTES + len(topic) + len(fields) + length
     head = _USUAL_HEAD.pack(size, correlation_id, 0, 0, 0, session_id, 2)
     return [b"".join((head, topic, b"\x02", fields)), records, _USUAL_TAIL]
 
 
 def _row_head(version: int, row: PartitionData) -> bytes:
-    """Everything before the records, their length included. No preferred replica."""
+    """Everything before the records, their length included."""
     length = len(row.records) if row.records else 0
     index, code, high_watermark, stable, start = row[:5]
     if version >= 12:
-        return _ROW_V12.pack(index, code, high_watermark, stable, start, row.aborted, -1) + _uvarint(length + 1)
+        return _ROW_V12.pack(index, code, high_watermark, stable, start, row.aborted, row.preferred) + _uvarint(
+            length + 1
+        )
     if version >= 11:
-        return _ROW_V11.pack(index, code, high_watermark, stable, start, row.aborted - 1, -1) + _I32.pack(length)
+        return _ROW_V11.pack(index, code, high_watermark, stable, start, row.aborted - 1, row.preferred) + _I32.pack(
+            length
+        )
     if version >= 5:
         return _ROW_V5.pack(index, code, high_watermark, stable, start, row.aborted - 1) + _I32.pack(length)
     return _ROW_V4.pack(index, code, high_watermark, stable, row.aborted - 1) + _I32.pack(length)
 
 
 def _row_tags(row: PartitionData) -> bytes:
-    if row.leader is None:
-        return b"\x00"
-    return b"\x01\x01\x09" + _LEADER.pack(*row.leader) + b"\x00"
+    tags = []
+    if row.diverging is not None:
+        tags.append(b"\x00\x0d" + _DIVERGING.pack(*row.diverging, 0))
+    if row.leader is not None:
+        tags.append(b"\x01\x09" + _LEADER.pack(*row.leader) + b"\x00")
+    return bytes([len(tags)]) + b"".join(tags) if tags else b"\x00"
 
 
 def node_endpoints(nodes: list[tuple[int, str, int]]) -> bytes:

@@ -38,6 +38,7 @@ from tailrace_broker.handlers.produce import ProducePath
 from tailrace_broker.housekeeping import Housekeeping
 from tailrace_broker.lifecycle import Lifecycle, Registration
 from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.storage import Storage
 
 HANDLERS: dict[int, Handler] = {
@@ -111,15 +112,18 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
             async with open_listener(broker, config, environment) as (server, endpoints, addresses):
                 count(metrics, broker, server)
                 lifecycle = open_lifecycle(follower, config, environment, endpoints, dirs)
-                lifecycle.on_epoch = lambda epoch: setattr(broker.producer_ids, "broker_epoch", epoch)
+                lifecycle.on_epoch = broker.on_epoch
+                replicas = Replicas(broker, clock, environment.random, environment.boot_id, log)
+                count_replicas(metrics, replicas)
                 previous_epoch = min(log_dir.clean_shutdown_epoch for log_dir in dirs)
-                async with (
-                    beside(lifecycle.run(previous_epoch)),
-                    beside(Housekeeping(broker, clock, log).run()),
-                ):
-                    yield OpenBroker(broker, lifecycle, addresses)
-                if config.controlled_shutdown_enable:
-                    await lifecycle.shut_down(timeout_ms=2000)
+                async with beside(replicas.run()):
+                    async with (
+                        beside(lifecycle.run(previous_epoch)),
+                        beside(Housekeeping(broker, clock, log).run()),
+                    ):
+                        yield OpenBroker(broker, lifecycle, addresses)
+                    if config.controlled_shutdown_enable:
+                        await lifecycle.shut_down(timeout_ms=2000)
             broker.producer_ids.close()
             storage.close(lifecycle.broker_epoch)
 
@@ -211,6 +215,18 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
             "connection_count": ("Open connections", lambda: len(server.connections)),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
             "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
+        }
+    )
+
+
+def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
+    """Replication's gauges, under Kafka's names."""
+    metrics.gauges.update(
+        {
+            "under_replicated_partitions": ("Led partitions whose ISR lacks a replica", replicas.under_replicated),
+            "under_min_isr_partition_count": ("Led partitions under min.insync.replicas", replicas.under_min_isr),
+            "at_min_isr_partition_count": ("Led partitions at min.insync.replicas", replicas.at_min_isr),
+            "replica_fetcher_max_lag": ("Records the furthest behind follower here lacks", replicas.max_lag),
         }
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from uuid import UUID
 
@@ -13,16 +13,19 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
+from tailrace_broker import acks, trims
 from tailrace_broker.barriers import last_barrier_epoch
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partition import Partition
 from tailrace_broker.producer_ids import ProducerIds
 from tailrace_broker.purgatory import Purgatory
+from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.storage import BROKER, Storage
-from tailrace_broker.topics import Topics
+from tailrace_broker.topics import Changes, Topics
 
 CLIENT_ENDPOINT = "CLIENT"
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class Broker:
@@ -46,17 +49,28 @@ class Broker:
         self.metrics = metrics
         self.node = Node(self.node_id, clock.monotonic_ms, config.replica_lag_time_max_ms)
         self.topics = Topics(self.node, storage.open, storage.checkpointed)
+        # Replication's part, put in by app.py: who fetches from whom, and who asks the controller.
+        self.on_changes: Callable[[Changes], None] = lambda changes: None
+        self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)
         self.now_ms = clock.wall_ms
         self.monotonic_ms = clock.monotonic_ms
         self._random = random
+        if not storage.clean:
+            self.topics.hold_back()
         self.on_image(MetadataImage(), follower.image)
         follower.subscribe(self.on_image)
 
     @property
     def image(self) -> MetadataImage:
         return self.follower.image
+
+    def on_epoch(self, epoch: int) -> None:
+        """This life of the broker was registered."""
+        self.node.broker_epoch = self.producer_ids.broker_epoch = epoch
+        if not self.topics.may_lead:
+            self.on_image(self.image, self.image)  # it may have come before the registration's answer
 
     def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
         """Follows the metadata image: new leaders, new configs, deleted topics."""
@@ -65,13 +79,27 @@ class Broker:
         self.storage.follow(old, new, self.config)
         self.node.brokers = new.brokers
         changes = self.topics.update(old, new)
+        if not self.topics.may_lead and self._registered(new):
+            released = self.topics.release(new)
+            changes = Changes(changes.moved + released.moved, changes.touched, changes.deleted)
         for partition in changes.deleted:
             partition.leader = -1
             partition.leading = None
             partition.close()
             self.storage.delete(partition.topic, partition.topic_id, partition.index)
         for partition in (*changes.moved, *changes.deleted):
+            acks.refuse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            trims.refuse(partition)
             self.purgatory.mark(partition)
+            self.purgatory.mark(partition.tail)
+        for partition in changes.touched:
+            self.committed(partition)
+        self.on_changes(changes)
+
+    def _registered(self, image: MetadataImage) -> bool:
+        """Whether the image knows this life of the broker, and so has decided what it leads."""
+        broker = image.brokers.get(self.node_id)
+        return broker is not None and broker.broker_epoch == self.node.broker_epoch >= 0
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
         """KIP-226: this broker's dynamic configs lie above what it was started with."""
@@ -92,8 +120,36 @@ class Broker:
             raise ApiError(ErrorCode(code))
         return partition
 
-    def appended(self, partition: Partition) -> None:
-        """Wakes who waits for the partition's data, once in this loop tick."""
+    def readable(self, key: bytes, index: int, *, by_id: bool) -> tuple[Partition | None, int]:
+        """As leading, but a follower's replica serves consumers as well (KIP-392)."""
+        return self.topics.readable(key, index, by_id=by_id)
+
+    def appended(self, partition: Partition, committed: int = -1) -> None:
+        """Wakes who waits for the partition's data, once in this loop tick.
+
+        committed is the high watermark before the append, which moves it only where nobody else must have the data.
+        """
+        if partition.leading is None:
+            self.purgatory.mark(partition)
+            return
+        self.purgatory.mark(partition.tail)
+        if partition.high_watermark != committed:
+            self.committed(partition)
+
+    def heard(self, partition: Partition) -> None:
+        """A follower's fetch was taken note of: what it has may be committed now, and it may join the ISR."""
+        if partition.advance():
+            self.committed(partition)
+        if partition.trims:
+            trims.settle(partition)
+        change = partition.propose_isr(shrink=False)
+        if change is not None:
+            self.on_isr_change(partition, change)
+
+    def committed(self, partition: Partition) -> None:
+        """The high watermark may have moved: answers acks=all and wakes consumers."""
+        if partition.acks:
+            acks.settle(partition)
         self.purgatory.mark(partition)
 
     def learn_shard_epoch(self, partition: Partition) -> None:
@@ -103,6 +159,25 @@ class Broker:
         shard = self.image.shards.get((partition.topic, partition.index))
         if shard is not None and shard.shard_epoch > partition.shard_epoch:
             partition.shard_epoch = shard.shard_epoch
+
+    def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int:
+        """KIP-392: the replica in the consumer's rack that has offset and is furthest; -1 for the leader itself."""
+        leading = partition.leading
+        if leading is None or not rack or self.config.replica_selector_class != RACK_AWARE:
+            return -1
+        brokers = self.image.brokers
+        own = brokers.get(self.node_id)
+        if own is not None and own.rack == rack:
+            return -1
+        there = [
+            (replica.log_end_offset, -broker_id)
+            for broker_id, replica in leading.replicas.items()
+            if (broker := brokers.get(broker_id)) is not None
+            and not broker.fenced
+            and broker.rack == rack
+            and replica.log_start_offset <= offset <= replica.log_end_offset
+        ]
+        return -max(there)[1] if there else -1
 
     # -- hints (KIP-951) ------------------------------------------------------------------------------------------
 

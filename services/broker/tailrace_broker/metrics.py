@@ -18,6 +18,11 @@ class BrokerMetrics(Collector):
         self.bytes_out = 0
         self.messages_in = 0
         self.failed_produce_requests = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+        self.failed_isr_updates = 0
         self.counters: dict[str, tuple[str, Callable[[], float]]] = {
             "bytes_in": ("Bytes of appended record batches", lambda: self.bytes_in),
             "bytes_out": ("Bytes of fetched record batches", lambda: self.bytes_out),
@@ -26,6 +31,11 @@ class BrokerMetrics(Collector):
                 "Partitions of produce requests that were refused",
                 lambda: self.failed_produce_requests,
             ),
+            "replication_bytes_in": ("Bytes fetched from leaders", lambda: self.replication_bytes_in),
+            "replication_bytes_out": ("Bytes fetched by followers", lambda: self.replication_bytes_out),
+            "isr_shrinks": ("Changes that dropped a replica from an ISR", lambda: self.isr_shrinks),
+            "isr_expands": ("Changes that added a replica to an ISR", lambda: self.isr_expands),
+            "failed_isr_updates": ("Changes of an ISR the controller refused", lambda: self.failed_isr_updates),
         }
         registry.register(self)
 

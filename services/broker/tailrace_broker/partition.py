@@ -81,6 +81,7 @@ class Partition:
         "tail",
         "topic",
         "topic_id",
+        "trims",
         "waiters",
     )
 
@@ -109,6 +110,7 @@ class Partition:
         self.waiters: set[Any] = set()
         self.tail = Tail()
         self.acks: deque[tuple[int, Any]] = deque()
+        self.trims: list[tuple[int, Any]] = []  # DeleteRecords that waits for the followers: (offset, future)
         self._open_log = open_log
         self._checkpointed = checkpointed
         self._log: Log | None = None
@@ -239,6 +241,14 @@ class Partition:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return log.read(offset, max_bytes, self.high_watermark, min_one)
 
+    @property
+    def low_watermark(self) -> int:
+        """KIP-107: what no replica has any more; followers that were never heard do not count."""
+        low = self.log.log_start_offset
+        if self.leading is not None:
+            low = min([low, *(r.log_start_offset for r in self.leading.replicas.values() if r.log_start_offset >= 0)])
+        return low
+
     # -- the leader's side of replication ----------------------------------------------------------------------------
 
     def heard(self, broker_id: int, broker_epoch: int, position: Position) -> tuple[int, int] | None:
@@ -264,10 +274,12 @@ class Partition:
         """Whole batches up to the log end."""
         return self.log.read(offset, max_bytes, None, min_one)
 
-    def propose_isr(self) -> IsrChange | None:
-        """The AlterPartition that is due, see LeaderState.propose."""
+    def propose_isr(self, *, shrink: bool = True) -> IsrChange | None:
+        """The AlterPartition that is due, see LeaderState.propose; shrink=False looks for who may join only."""
         leading = self.leading
-        return None if leading is None else leading.propose(self.high_watermark, self.log.log_end_offset)
+        if leading is None:
+            return None
+        return leading.propose(self.high_watermark, self.log.log_end_offset, shrink=shrink)
 
     def isr_answered(self, change: IsrChange, error_code: int, isr: tuple[int, ...], partition_epoch: int) -> None:
         """The controller's answer; the high watermark may move with the ISR (call advance)."""

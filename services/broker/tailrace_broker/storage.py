@@ -23,6 +23,11 @@ class Storage:
         self._image = MetadataImage()
         self._places = {place: log_dir for log_dir in dirs for place in log_dir.partitions()}
 
+    @property
+    def clean(self) -> bool:
+        """Whether every dir was shut down cleanly, or is new: then no log lost anything it had."""
+        return all(log_dir.clean or not log_dir.partitions() for log_dir in self.dirs)
+
     def topic_config(self, topic: str) -> TopicConfig:
         """A topic's effective configs under the present image."""
         return TopicConfig.of(self._image.config(TOPIC, topic), self._config)

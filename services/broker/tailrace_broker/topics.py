@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -44,6 +45,7 @@ class Topics:
         self._node_id = node.node_id
         self._open_log = open_log
         self._checkpointed = checkpointed
+        self.may_lead = True  # with other replicas around; see hold_back
         self.by_name: dict[bytes, TopicRow] = {}
         self.by_id: dict[bytes, TopicRow] = {}
 
@@ -58,6 +60,14 @@ class Topics:
         if 0 <= index < len(row.image.partitions):
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def readable(self, key: bytes, index: int, *, by_id: bool) -> tuple[Partition | None, int]:
+        """The partition if this broker leads or follows it (KIP-392), else None and Kafka's code."""
+        row = (self.by_id if by_id else self.by_name).get(key)
+        partition = None if row is None else row.partitions.get(index)
+        if partition is not None and partition.leader >= 0:
+            return partition, ErrorCode.NONE
+        return self.leading(key, index, by_id=by_id)
 
     def partitions(self) -> Iterator[Partition]:
         """Every partition with a replica here."""
@@ -80,6 +90,22 @@ class Topics:
                 self._update_topic(name, topic, changes)
         return changes
 
+    def hold_back(self) -> None:
+        """Leads nothing that others have replicas of, until release.
+
+        After an unclean stop the log may have lost what followers and consumers saw; as the leader of an epoch of its
+        earlier life a broker would make the others cut that too. Its registration gives the leaderships away first.
+        """
+        self.may_lead = False
+
+    def release(self, image: MetadataImage) -> Changes:
+        """Takes up the leaderships that this image gives it."""
+        self.may_lead = True
+        changes = Changes([], [], [])
+        for name, topic in image.topics.items():
+            self._update_topic(name, topic, changes)
+        return changes
+
     def _update_topic(self, name: str, topic: TopicImage, changes: Changes) -> None:
         key = name.encode()
         row = self.by_name.get(key)
@@ -99,6 +125,10 @@ class Topics:
             self._apply(partition, image, changes)
 
     def _apply(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
+        if not self.may_lead and image.leader == self._node_id and len(image.replicas) > 1:
+            partition.apply(replace(image, leader=-1))
+            partition.partition_epoch = -1  # the next look, at the latest that of release, takes it up
+            return
         try:
             moved = partition.apply(image)
         except OSError:

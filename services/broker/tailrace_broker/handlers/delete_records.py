@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from tailrace_broker import trims
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -19,12 +21,17 @@ async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker
     """Answers the new log start offset of each partition."""
     topics = []
     for asked in request.topics:
-        rows = [_delete(broker, asked.name, want.partition_index, want.offset) for want in asked.partitions]
-        topics.append(_Topic(name=asked.name, partitions=rows))
+        rows = await asyncio.gather(
+            *(
+                _delete(broker, asked.name, want.partition_index, want.offset, request.timeout_ms)
+                for want in asked.partitions
+            )
+        )
+        topics.append(_Topic(name=asked.name, partitions=list(rows)))
     return DeleteRecordsResponse(topics=topics)
 
 
-def _delete(broker: Broker, topic: str, index: int, offset: int) -> Any:
+async def _delete(broker: Broker, topic: str, index: int, offset: int, timeout_ms: int) -> Any:
     try:
         partition = broker.led(topic, index)
         if partition.internal:
@@ -37,12 +44,13 @@ def _delete(broker: Broker, topic: str, index: int, offset: int) -> Any:
         if offset < 0 or offset > partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.advance_log_start_offset(offset)
+        broker.appended(partition)
+        await trims.trimmed(partition, offset, timeout_ms)
     except ApiError as refused:
         return _Row(partition_index=index, low_watermark=-1, error_code=int(refused.code))
     except OSError:
         return _Row(partition_index=index, low_watermark=-1, error_code=int(ErrorCode.KAFKA_STORAGE_ERROR))
-    broker.appended(partition)
-    return _Row(partition_index=index, low_watermark=log.log_start_offset, error_code=0)
+    return _Row(partition_index=index, low_watermark=partition.low_watermark, error_code=0)
 
 
 def _deletable(policy: Any) -> bool:

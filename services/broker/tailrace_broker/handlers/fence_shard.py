@@ -1,6 +1,6 @@
 """FenceShard v0 (private): a shard's new owner puts its epoch into the log before it reads.
 
-The barrier is committed when it is appended (one replica); whatever an older owner sends after it is refused.
+The answer leaves when the barrier is committed; whatever an older owner sends after it is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import FenceShardRequest, FenceShardResponse
+from tailrace_broker import acks
 from tailrace_broker.barriers import barrier
+
+_COMMIT_TIMEOUT_MS = 5000
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -35,6 +38,7 @@ async def handle(request: FenceShardRequest, context: Context, broker: Broker) -
     if answer.error_code:
         raise ApiError(ErrorCode(answer.error_code))
     broker.appended(partition)
+    await acks.committed(partition, answer.base_offset, _COMMIT_TIMEOUT_MS)
     return FenceShardResponse(
         error_code=0,
         barrier_offset=answer.base_offset,

@@ -1,7 +1,9 @@
 """Fetch v4-18. v7: sessions (KIP-227). v9: leader epochs (KIP-320). v12: flexible. v13: topic ids. v16: leader hints.
 
 Whole batches, from the one that holds the offset; at least one even above max_bytes; an empty success at the timeout.
-read_committed reads to the last stable offset, which equals the high watermark until transactions exist.
+read_committed reads to the last stable offset, which equals the high watermark until transactions exist. Any replica
+serves consumers (KIP-392); a leader with a rack-aware selector sends them to one in their rack. A new leader has no
+news before its high watermark has reached its epoch's start (KIP-207). Followers: follower_fetch.py.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from tailrace.wire.fetch import (
     node_endpoints,
 )
 from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
+from tailrace_broker.handlers.follower_fetch import FollowerFetch
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
 _NOTHING = b""
 _READ_COMMITTED = 1
+_ANY_REPLICA_FROM = 11
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -35,11 +39,14 @@ class FetchPath:
     def __init__(self, broker: Broker, sessions: FetchSessions) -> None:
         self.broker = broker
         self.sessions = sessions
+        self.followers = FollowerFetch(broker)
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """The answer's buffers at once, or a future of them when it must wait."""
         request = decode_fetch(version, body)
         broker = self.broker
+        if request.replica_id >= 0:
+            return self.followers.handle(connection, version, correlation_id, request)
         if request.session_id == 0 and request.session_epoch == FINAL_EPOCH and len(request.topics) == 1:
             answer = self._at_once(version, correlation_id, request)
             if answer is not None:
@@ -65,6 +72,8 @@ class FetchPath:
         index, leader_epoch, offset, _, _, limit = wants[0]
         partition, _ = self.broker.leading(key, index, by_id=version >= 13)
         if partition is None or (leader_epoch >= 0 and leader_epoch != partition.leader_epoch):
+            return None
+        if partition.leading is not None and (request.rack_id or not partition.settled):
             return None
         limit = min(limit, request.max_bytes, self.broker.config.fetch_max_bytes)
         try:
@@ -126,7 +135,7 @@ class FetchWait:
         self.partitions = []
         for key, want in self._wants:
             row = self._one(key, want, max(0, budget), total == 0)
-            if row.error_code:
+            if row.error_code or row.preferred >= 0:
                 failed = True
             elif row.records is not None:
                 size = row.records.length
@@ -138,13 +147,20 @@ class FetchWait:
     def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
         broker = self._path.broker
         version = self._version
-        partition, code = broker.leading(key, want.partition, by_id=version >= 13)
+        find = broker.readable if version >= _ANY_REPLICA_FROM else broker.leading
+        partition, code = find(key, want.partition, by_id=version >= 13)
         if partition is None:
             hint = broker.leader_hint(key, want.partition) if version >= 12 else None
             return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None, True)
         try:
             partition.check_epoch(want.current_leader_epoch)
             log = partition.log
+            preferred = broker.preferred_replica(partition, self._request.rack_id, want.fetch_offset)
+            if preferred >= 0:
+                mark = partition.high_watermark
+                return PartitionData(
+                    want.partition, 0, mark, mark, log.log_start_offset, None, None, True, preferred=preferred
+                )
             limit = min(want.max_bytes, budget)
             piece = partition.read(want.fetch_offset, limit, min_one=first) if budget or first else None
         except ApiError as refused:
@@ -153,6 +169,8 @@ class FetchWait:
             return PartitionData(want.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, None, True)
         self.partitions.append(partition)
         mark = partition.high_watermark
+        if not partition.settled:  # who reads from here has seen a mark that high from the leader before
+            mark = max(mark, min(want.fetch_offset, log.log_end_offset))
         committed = self._request.isolation_level == _READ_COMMITTED
         return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, piece, None, committed)
 

@@ -49,6 +49,7 @@ def _row(partition: Partition, want: Any, version: int) -> Any:
     log = partition.log
     found, at_ms, epoch = -1, -1, -1
     if timestamp == LATEST:
+        _check_settled(partition, version)
         found, epoch = partition.high_watermark, partition.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         found = log.log_start_offset
@@ -58,6 +59,14 @@ def _row(partition: Partition, want: Any, version: int) -> Any:
             hit = log.offset_of_max_timestamp(partition.high_watermark)
         else:
             hit = log.offset_for_timestamp(timestamp, partition.high_watermark)
-        if hit is not None:
+        if hit is None:
+            _check_settled(partition, version)
+        else:
             at_ms, found, epoch = hit.timestamp, hit.offset, hit.leader_epoch
     return _Row(partition_index=want.partition_index, error_code=0, timestamp=at_ms, offset=found, leader_epoch=epoch)
+
+
+def _check_settled(partition: Partition, version: int) -> None:
+    """KIP-207: a new leader does not know yet how much of its log is committed, and end offsets never go back."""
+    if not partition.settled:
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE)

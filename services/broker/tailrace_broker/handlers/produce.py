@@ -2,7 +2,7 @@
 
 Batches stay opaque: the log checks header and CRC, stamps offset and epoch. All batches that one read of a socket
 brought for a partition go out with one write (`end_of_read`), in the order they came; a handler never awaits before
-the append.
+the append. acks=all waits for the high watermark (acks.py) while the connection's next requests go on.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
 from tailrace.net.dispatch import HotHandler
+from tailrace.net.server import Promised
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer
+from tailrace_broker.acks import AcksWait
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -32,13 +34,23 @@ _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 class Cell:
     """One partition of one request, filled when its append is done."""
 
-    __slots__ = ("base_offset", "error_code", "message", "partition", "partition_id", "record_errors", "time_ms")
+    __slots__ = (
+        "base_offset",
+        "error_code",
+        "last_offset",
+        "message",
+        "partition",
+        "partition_id",
+        "record_errors",
+        "time_ms",
+    )
 
     def __init__(self, partition_id: int, partition: Partition | None, error_code: int) -> None:
         self.partition_id = partition_id
         self.partition = partition
         self.error_code = error_code
         self.base_offset = -1
+        self.last_offset = -1
         self.time_ms = -1
         self.message: str | None = None
         self.record_errors: Sequence[int] = ()
@@ -50,13 +62,13 @@ class ProducePath:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._staged: dict[Partition, tuple[list[memoryview], list[Cell]]] = {}
-        self._open: list[tuple[list[bytes], Any, int, int, int, list[tuple[bytes, list[Cell]]]]] = []
+        self._open: list[tuple[Any, Any, int, int, Any, list[tuple[bytes, list[Cell]]]]] = []
 
     @property
     def handle(self) -> HotHandler:
         return self._handle
 
-    def _handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> list[bytes] | None:
+    def _handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         request = decode_produce(version, body)
         service = connection.identity.listener == "INTERNAL"
         refusal = ErrorCode.NONE
@@ -70,18 +82,22 @@ class ProducePath:
             if refusal:
                 cells = [Cell(asked.partition, None, refusal) for asked in partitions]
             else:
-                cells = [self._stage(key, asked, version, service) for asked in partitions]
+                cells = [self._stage(key, asked, version, service, request.acks) for asked in partitions]
             topics.append((key, cells))
-        slot: list[bytes] = []
-        self._open.append((slot, connection, version, correlation_id, request.acks, topics))
+        slot: Any = []
+        if request.acks == -1 and any(c.partition is not None and c.partition.leading for _, cs in topics for c in cs):
+            slot = Promised()
+        self._open.append((slot, connection, version, correlation_id, request, topics))
         return None if request.acks == 0 else slot
 
-    def _stage(self, key: bytes, asked: ProducePartition, version: int, service: bool) -> Cell:
+    def _stage(self, key: bytes, asked: ProducePartition, version: int, service: bool, acks: int) -> Cell:
         """Puts a partition's batch beside the others of this read, or notes why not."""
         partition, refusal = self._broker.leading(key, asked.partition, by_id=version >= 13)
         records = asked.records
         if partition is not None:
             refusal = self._refusal(partition, asked, version, service)
+            if acks == -1 and not refusal and partition.leading is not None and not partition.enough_replicas:
+                refusal = ErrorCode.NOT_ENOUGH_REPLICAS
         cell = Cell(asked.partition, partition, refusal)
         if refusal or partition is None:
             return cell
@@ -133,25 +149,32 @@ class ProducePath:
             now_ms, metrics = self._broker.now_ms(), self._broker.metrics
             staged, self._staged = self._staged, {}
             for partition, (batches, cells) in staged.items():
+                committed = partition.high_watermark
                 answers = partition.append(batches, now_ms, from_client=not partition.internal)
                 for cell, batch, answer in zip(cells, batches, answers, strict=True):
                     cell.error_code, cell.base_offset, last, cell.time_ms, cell.message, cell.record_errors = answer
                     if not cell.error_code:
+                        cell.last_offset = last
                         metrics.bytes_in += len(batch)
                         metrics.messages_in += last - cell.base_offset + 1
-                self._broker.appended(partition)
+                self._broker.appended(partition, committed)
         if self._open:
             opened, self._open = self._open, []
-            for slot, connection, version, correlation_id, acks, topics in opened:
-                if acks == 0:
+            for slot, connection, version, correlation_id, request, topics in opened:
+                if request.acks == 0:
                     if any(cell.error_code for _, cells in topics for cell in cells):
                         connection.close()  # acks=0 expects no answer: the only way to tell of an error
+                elif type(slot) is Promised:
+                    wait = AcksWait(self, slot, connection, version, correlation_id, topics)
+                    if not wait.begin():
+                        self._broker.purgatory.park(wait, (), max(0, request.timeout_ms))
                 else:
-                    slot.append(self._encode(connection, version, correlation_id, topics))
+                    slot.append(self.encode(connection, version, correlation_id, topics))
 
-    def _encode(
+    def encode(
         self, connection: Any, version: int, correlation_id: int, topics: list[tuple[bytes, list[Cell]]]
     ) -> bytes:
+        """The answer's frame, once every cell is filled."""
         plain = []
         for key, cells in topics:
             rows = []

@@ -159,11 +159,11 @@ class LeaderState:
 
     # -- the ISR ---------------------------------------------------------------------------------------------------
 
-    def propose(self, high_watermark: int, end_offset: int) -> IsrChange | None:
+    def propose(self, high_watermark: int, end_offset: int, *, shrink: bool = True) -> IsrChange | None:
         """The change of the ISR that is due, None if none is or one is on its way. Counts as proposed from here on."""
         if self.proposed is not None:
             return None
-        isr = self._joined(high_watermark) or self._shrunk(end_offset)
+        isr = self._joined(high_watermark) or (self._shrunk(end_offset) if shrink else None)
         if isr is None:
             return None
         self.proposed = isr

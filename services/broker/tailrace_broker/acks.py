@@ -1,0 +1,169 @@
+"""acks=all: produce requests that were appended and wait until the high watermark has passed them (KIP-497).
+
+The connection's later requests go on meanwhile; answers leave in request order all the same. One advance of a high
+watermark settles every request below it and writes once to each connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from tailrace.net.server import Promised
+    from tailrace_broker.handlers.produce import Cell, ProducePath
+    from tailrace_broker.partition import Partition
+
+
+class AcksWait:
+    """One request; done when each of its partitions is committed, refused or out of time."""
+
+    __slots__ = ("_answer", "_open", "_path", "connection", "done", "slot")
+
+    def __init__(
+        self,
+        path: ProducePath,
+        slot: Promised,
+        connection: Any,
+        version: int,
+        correlation_id: int,
+        topics: list[tuple[bytes, list[Cell]]],
+    ) -> None:
+        self._path = path
+        self._answer = (version, correlation_id, topics)
+        self._open: set[Cell] = set()
+        self.slot = slot
+        self.connection = connection
+        self.done = False
+
+    def begin(self) -> bool:
+        """Queues at every partition that has not committed yet; True if none has to be waited for."""
+        for _, cells in self._answer[2]:
+            for cell in cells:
+                partition = cell.partition
+                if cell.error_code or partition is None:
+                    continue
+                if partition.high_watermark > cell.last_offset:
+                    judge(partition, cell)
+                    continue
+                acks = partition.acks
+                # A repeated batch lies further back; it waits for what is queued already.
+                needed = max(cell.last_offset + 1, acks[-1][0] if acks else 0)
+                acks.append((needed, (self, cell)))
+                self._open.add(cell)
+        if not self._open:
+            self.finish()
+        return self.done
+
+    def settled(self, cell: Cell) -> bool:
+        """One partition is done; True if that was the last and the answer is written into its slot."""
+        if self.done or cell not in self._open:
+            return False
+        self._open.discard(cell)
+        if self._open:
+            return False
+        self.finish()
+        return True
+
+    def finish(self) -> None:
+        """Encodes the answer; the connection sends it with its next flush."""
+        self.done = True
+        self.slot.answer = [self._path.encode(self.connection, *self._answer)]
+
+    def try_complete(self) -> None:
+        """Nothing to look at: partitions settle what waits for them."""
+
+    def expire(self) -> None:
+        """The request's own timeout: what is not committed by now is REQUEST_TIMED_OUT, though it may still be."""
+        partitions = set()
+        for cell in self._open:
+            cell.error_code = ErrorCode.REQUEST_TIMED_OUT
+            partitions.add(cell.partition)
+        self._open.clear()
+        self.finish()
+        for partition in partitions:
+            assert partition is not None
+            while partition.acks and partition.acks[0][1][0].done:
+                partition.acks.popleft()
+        self.connection.flush()
+
+
+def judge(partition: Partition, cell: Cell | _Mark) -> None:
+    """Committed; but acks=all promises min.insync.replicas copies."""
+    if not partition.enough_replicas:
+        cell.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def settle(partition: Partition) -> None:
+    """The high watermark moved: answers what it has passed."""
+    acks, mark = partition.acks, partition.high_watermark
+    connections = set()
+    while acks and acks[0][0] <= mark:
+        wait, cell = acks.popleft()[1]
+        if not wait.done:
+            judge(partition, cell)
+            if wait.settled(cell):
+                connections.add(wait.connection)
+    for connection in connections:
+        connection.flush()
+
+
+def refuse(partition: Partition, code: ErrorCode) -> None:
+    """Nobody here can commit what waits: the leader is another, or the partition is gone."""
+    acks = list(partition.acks)
+    partition.acks.clear()
+    connections = set()
+    for _, (wait, cell) in acks:
+        if not wait.done:
+            cell.error_code = code
+            if wait.settled(cell):
+                connections.add(wait.connection)
+    for connection in connections:
+        connection.flush()
+
+
+class _Mark:
+    """What a CommitWait queues with; shaped like a produce request's cell."""
+
+    __slots__ = ("error_code",)
+
+    def __init__(self) -> None:
+        self.error_code = 0
+
+
+class CommitWait:
+    """One append of our own (a barrier) that must be committed."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.connection = None
+        self.future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def settled(self, mark: _Mark) -> bool:
+        """Passes the outcome on; there is no connection to flush."""
+        self.done = True
+        if not self.future.done():
+            self.future.set_result(mark.error_code)
+        return False
+
+
+async def committed(partition: Partition, offset: int, timeout_ms: float) -> None:
+    """Returns when offset is below the high watermark.
+
+    Raises ApiError REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+    """
+    if partition.high_watermark > offset:
+        return
+    wait = CommitWait()
+    partition.acks.append((max(offset + 1, partition.acks[-1][0] if partition.acks else 0), (wait, _Mark())))
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            code = await wait.future
+    except TimeoutError:
+        code = int(ErrorCode.REQUEST_TIMED_OUT)
+    finally:
+        wait.done = True
+    if code:
+        raise ApiError(ErrorCode(code))

@@ -1,0 +1,303 @@
+"""A follower's loop for one leader: fetch, apply, fetch again; one connection and one fetch session (KIP-227).
+
+A partition that fails (an epoch that is too new or too old, damage, the disk) is left out for a moment and does not
+hold up the others. When partitions are added while a fetch waits for data, the wait is given up and begun anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.backoff import Backoff
+from tailrace.net.client import Client, Disconnected
+from tailrace.net.endpoints import address_of
+from tailrace.wire.fetch import FetchPartition
+from tailrace.wire.replica_fetch import (
+    ReplicaAnswer,
+    ReplicaFetch,
+    ReplicaRow,
+    decode_replica_answer,
+    encode_replica_fetch,
+)
+from tailrace.wire.strict import Malformed
+from tailrace_broker.partition import Fetched
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+    from tailrace_broker.partition import Partition
+
+_FINAL_EPOCH, _FIRST_EPOCH = -1, 0
+_MAX_EPOCH = 2**31 - 1
+_GRACE_MS = 10_000  # beyond the longest wait for data, before a silent leader is given up
+_FIRST_DELAY_MS = 10.0
+_SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+# Answers that pass by themselves: the leader or we have not read the newest image yet.
+_PASSING = (
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+class _Follow:
+    """One partition's state in the loop. asked is what the leader's session was last told of it."""
+
+    __slots__ = ("asked", "delay_ms", "key", "partition", "until_ms")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.key = (partition.topic_id.bytes, partition.index)
+        self.asked: FetchPartition | None = None
+        self.delay_ms = 0.0
+        self.until_ms = 0.0
+
+
+class ReplicaFetcher:
+    """Follows any number of partitions of one leader."""
+
+    def __init__(self, broker: Broker, leader_id: int, boot_id: str, backoff: Backoff, log: Any) -> None:
+        self._broker = broker
+        self._leader_id = leader_id
+        self._boot_id = boot_id
+        self._backoff = backoff
+        self._log = log
+        self._follows: dict[tuple[bytes, int], _Follow] = {}
+        self._gone: set[tuple[bytes, int]] = set()  # the session still has them
+        self._session_id = 0
+        self._session_epoch = _FIRST_EPOCH
+        self._correlation_id = 0
+        self._client: Client | None = None
+        self._client_id = f"broker-{broker.node_id}-fetcher".encode()
+        self._news = asyncio.Event()
+        self._asking: asyncio.Task[Any] | None = None
+        self.failures = 0
+
+    def __len__(self) -> int:
+        return len(self._follows)
+
+    def partitions(self) -> list[Partition]:
+        """What is followed here."""
+        return [follow.partition for follow in self._follows.values()]
+
+    def add(self, partition: Partition) -> None:
+        """Fetches the partition from now on; a fetch that waits for data is begun anew."""
+        follow = _Follow(partition)
+        known = self._follows.get(follow.key)
+        if known is not None:
+            follow.asked = known.asked
+        self._follows[follow.key] = follow
+        self._gone.discard(follow.key)
+        self._interrupt()
+
+    def remove(self, partition: Partition) -> None:
+        """Fetches it no more."""
+        key = (partition.topic_id.bytes, partition.index)
+        follow = self._follows.pop(key, None)
+        if follow is not None and follow.asked is not None:
+            self._gone.add(key)
+
+    def _interrupt(self) -> None:
+        self._news.set()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def run(self) -> None:
+        """Fetches until cancelled."""
+        try:
+            while True:
+                self._news.clear()
+                wait_ms = self._pause_ms()
+                if wait_ms is not None:
+                    await self._pause(wait_ms)
+                    continue
+                try:
+                    await self._round()
+                    self._backoff.reset()
+                except (Disconnected, TimeoutError, Malformed) as failed:
+                    await self._lost(failed)
+                    await self._pause(self._backoff.next_ms())
+        finally:
+            await self._forget_connection()
+
+    def _pause_ms(self) -> float | None:
+        """How long nothing can be fetched: inf without partitions, None when there is something to do."""
+        if not self._follows:
+            return float("inf")
+        now_ms = self._broker.monotonic_ms()
+        soonest = min(follow.until_ms for follow in self._follows.values())
+        return soonest - now_ms if soonest > now_ms else None
+
+    async def _pause(self, wait_ms: float) -> None:
+        try:
+            async with asyncio.timeout(None if wait_ms == float("inf") else wait_ms / 1000):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    # -- one round -------------------------------------------------------------------------------------------------
+
+    async def _round(self) -> None:
+        """One request and its answer; interrupted when partitions are added."""
+        client = self._connected()
+        frame = self._request()
+        config = self._broker.config
+        timeout_ms = config.replica_fetch_wait_max_ms + _GRACE_MS
+        self._asking = asyncio.get_running_loop().create_task(client.ask_raw(frame, timeout_ms=timeout_ms))
+        try:
+            data = await self._asking
+        except asyncio.CancelledError:
+            if not self._news.is_set() or not self._asking.cancelled():
+                raise  # we are cancelled ourselves
+            await self._forget_connection()
+            return
+        finally:
+            self._asking = None
+        answer = decode_replica_answer(data)
+        if answer.error_code:
+            await self._refused(answer)
+            return
+        self._session_id = answer.session_id
+        self._session_epoch = 1 if self._session_epoch == _MAX_EPOCH else self._session_epoch + 1
+        if not answer.session_id:
+            self._reset_session()
+        self._apply(answer)
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            broker = self._broker.image.brokers.get(self._leader_id)
+            address = None if broker is None else address_of(broker.endpoints, self._boot_id)
+            if address is None:
+                raise Disconnected(f"broker {self._leader_id} has no address in the image")
+            self._client = Client(address, self._client_id.decode())
+        return self._client
+
+    def _request(self) -> bytes:
+        """Tells the session what changed since the last round; a new session everything."""
+        config, now_ms = self._broker.config, self._broker.monotonic_ms()
+        topics: dict[bytes, list[FetchPartition]] = {}
+        forgotten: dict[bytes, list[int]] = {}
+        for key, index in self._gone:
+            forgotten.setdefault(key, []).append(index)
+        self._gone.clear()
+        soonest = float("inf")
+        for follow in list(self._follows.values()):
+            key, index = follow.key
+            want = None
+            if follow.until_ms <= now_ms:
+                want = self._want(follow, config.replica_fetch_max_bytes)
+            if want is None:
+                soonest = min(soonest, follow.until_ms)
+                if follow.asked is not None:
+                    forgotten.setdefault(key, []).append(index)
+            elif want != follow.asked:
+                topics.setdefault(key, []).append(want)
+            follow.asked = want
+        wait_ms = min(config.replica_fetch_wait_max_ms, max(0.0, soonest - now_ms))
+        if not self._session_id:
+            forgotten.clear()
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        fetch = ReplicaFetch(
+            self._broker.node_id,
+            self._broker.node.broker_epoch,
+            int(wait_ms),
+            config.replica_fetch_min_bytes,
+            config.replica_fetch_response_max_bytes,
+            self._session_id,
+            self._session_epoch,
+            list(topics.items()),
+            list(forgotten.items()),
+        )
+        return encode_replica_fetch(fetch, self._correlation_id, self._client_id)
+
+    def _want(self, follow: _Follow, max_bytes: int) -> FetchPartition | None:
+        partition = follow.partition
+        try:
+            offset, last_epoch, start = partition.position()
+        except OSError as failed:
+            self._delay(follow, f"its log cannot be opened: {failed}")
+            return None
+        return FetchPartition(partition.index, partition.leader_epoch, offset, last_epoch, start, max_bytes)
+
+    async def _refused(self, answer: ReplicaAnswer) -> None:
+        self._reset_session()
+        if answer.error_code not in _SESSION_ERRORS:
+            name = ErrorCode(answer.error_code).name
+            raise Disconnected(f"broker {self._leader_id} refused the fetch: {name}")
+
+    def _reset_session(self) -> None:
+        """The next request names every partition again."""
+        self._session_id, self._session_epoch = 0, _FIRST_EPOCH
+        self._gone.clear()
+        for follow in self._follows.values():
+            follow.asked = None
+
+    async def _lost(self, failed: Exception) -> None:
+        self.failures += 1
+        if self._backoff.failures == 0:
+            self._log.info("following stopped", leader=self._leader_id, why=str(failed) or "no answer in time")
+        await self._forget_connection()
+
+    async def _forget_connection(self) -> None:
+        client, self._client = self._client, None
+        self._reset_session()
+        if client is not None:
+            await client.close()
+
+    # -- the answer ------------------------------------------------------------------------------------------------
+
+    def _apply(self, answer: ReplicaAnswer) -> None:
+        broker = self._broker
+        now_ms = broker.now_ms()
+        for row in answer.rows:
+            follow = self._follows.get((row.topic_id, row.partition))
+            if follow is None or follow.asked is None:
+                continue
+            partition = follow.partition
+            if follow.asked.current_leader_epoch != partition.leader_epoch:
+                continue  # asked of an earlier leadership
+            if row.error_code in _PASSING:
+                self._delay(follow)
+                continue
+            self._take(follow, row, now_ms)
+
+    def _take(self, follow: _Follow, row: ReplicaRow, now_ms: int) -> None:
+        broker, partition = self._broker, follow.partition
+        fetched = Fetched(row.error_code, row.high_watermark, row.log_start_offset, row.records, row.diverging)
+        try:
+            moved = partition.fetched(fetched, now_ms)
+        except (ApiError, OSError) as failed:
+            self._delay(follow, str(failed))
+            return
+        if row.error_code and row.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._delay(follow, ErrorCode(row.error_code).name)
+            return
+        if row.diverging is not None:
+            self._log.info(
+                "cut to agree with the leader",
+                topic=partition.topic,
+                partition=partition.index,
+                log_end_offset=partition.log.log_end_offset,
+                leader=self._leader_id,
+            )
+        follow.delay_ms = 0.0
+        broker.metrics.replication_bytes_in += len(row.records)
+        if moved:
+            broker.committed(partition)
+
+    def _delay(self, follow: _Follow, why: str = "") -> None:
+        """Leaves a partition out for a while that doubles from 10 ms to replica.fetch.backoff.ms."""
+        most_ms = self._broker.config.replica_fetch_backoff_ms
+        follow.delay_ms = min(most_ms, follow.delay_ms * 2 or _FIRST_DELAY_MS)
+        follow.until_ms = self._broker.monotonic_ms() + follow.delay_ms
+        if why:
+            self._log.warning(
+                "a partition cannot follow",
+                topic=follow.partition.topic,
+                partition=follow.partition.index,
+                leader=self._leader_id,
+                why=why,
+            )

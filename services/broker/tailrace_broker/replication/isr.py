@@ -1,0 +1,119 @@
+"""Takes proposed changes of ISRs to the controller (AlterPartition, KIP-497): one request at a time, many partitions.
+
+While no controller answers, proposals wait: the maximal ISR keeps acks=all honest meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.backoff import Backoff
+from tailrace.net.client import Disconnected
+from tailrace.wire.codec import Malformed
+from tailrace.wire.messages import AlterPartitionRequest
+from tailrace_broker.replication.leader import IsrChange
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+    from tailrace_broker.partition import Partition
+
+_ASK_TIMEOUT_MS = 10_000
+_Topic = AlterPartitionRequest.TopicData
+_Partition = _Topic.PartitionData
+
+
+class IsrUpdates:
+    """The changes on their way; at most one for each partition."""
+
+    def __init__(self, broker: Broker, backoff: Backoff, log: Any) -> None:
+        self._broker = broker
+        self._backoff = backoff
+        self._log = log
+        self._due: dict[Partition, IsrChange] = {}
+        self._wake = asyncio.Event()
+
+    def propose(self, partition: Partition, change: IsrChange) -> None:
+        """Sends the change with the next request."""
+        self._due[partition] = change
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Sends what is due until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            due, self._due = self._due, {}
+            due = {p: change for p, change in due.items() if _stands(p, change)}
+            if due and not await self._send(due):
+                for partition, change in due.items():
+                    self._due.setdefault(partition, change)
+                self._wake.set()
+                await self._backoff.wait()
+
+    async def _send(self, due: dict[Partition, IsrChange]) -> bool:
+        """False if the request must be sent again."""
+        try:
+            answer = await self._broker.follower.ask_controller(self._request(due), timeout_ms=_ASK_TIMEOUT_MS)
+        except (Disconnected, TimeoutError, ApiError, Malformed) as failed:
+            self._log.warning("the controller did not take a change of ISRs", why=str(failed) or "timed out")
+            return False
+        if answer.error_code:
+            self._log.warning("AlterPartition was refused", error=ErrorCode(answer.error_code).name)
+            return False
+        self._backoff.reset()
+        rows = {(topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions}
+        for partition, change in due.items():
+            row = rows.get((partition.topic_id, partition.index))
+            if row is not None:
+                self._answered(partition, change, row)
+        return True
+
+    def _answered(self, partition: Partition, change: IsrChange, row: Any) -> None:
+        before = partition.leading.isr if partition.leading is not None else ()
+        partition.isr_answered(change, row.error_code, tuple(row.isr), row.partition_epoch)
+        metrics = self._broker.metrics
+        if row.error_code:
+            metrics.failed_isr_updates += 1
+            self._log.info(
+                "a change of the ISR was refused",
+                topic=partition.topic,
+                partition=partition.index,
+                error=ErrorCode(row.error_code).name,
+            )
+            return
+        metrics.isr_shrinks += bool(set(before) - set(row.isr))
+        metrics.isr_expands += bool(set(row.isr) - set(before))
+        if partition.advance():
+            self._broker.committed(partition)
+
+    def _request(self, due: dict[Partition, IsrChange]) -> AlterPartitionRequest:
+        topics: dict[Any, list[Any]] = {}
+        for partition, change in due.items():
+            row = _Partition(
+                partition_index=partition.index,
+                leader_epoch=change.leader_epoch,
+                new_isr=[],
+                new_isr_with_epochs=[
+                    _Partition.BrokerState(broker_id=member, broker_epoch=epoch) for member, epoch in change.isr
+                ],
+                leader_recovery_state=0,
+                partition_epoch=change.partition_epoch,
+            )
+            topics.setdefault(partition.topic_id, []).append(row)
+        return AlterPartitionRequest(
+            broker_id=self._broker.node_id,
+            broker_epoch=self._broker.node.broker_epoch,
+            topics=[_Topic(topic_id=topic_id, partitions=rows) for topic_id, rows in topics.items()],
+        )
+
+
+def _stands(partition: Partition, change: IsrChange) -> bool:
+    """Whether the leadership and the ISR that the change was made for are still what they were."""
+    leading = partition.leading
+    return (
+        leading is not None
+        and leading.proposed is not None
+        and (leading.leader_epoch, leading.partition_epoch) == (change.leader_epoch, change.partition_epoch)
+    )

@@ -1,0 +1,104 @@
+"""Who follows whom on this broker: fetchers by leader, kept up with the image, and the watch over lagging followers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tailrace.clock import Clock
+from tailrace.net.backoff import Backoff
+from tailrace_broker.replication.fetcher import ReplicaFetcher
+from tailrace_broker.replication.isr import IsrUpdates
+from tailrace_broker.topics import Changes
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+    from tailrace_broker.partition import Partition
+
+_FIRST_BACKOFF_MS, _MOST_BACKOFF_MS = 10, 250
+
+
+class Replicas:
+    """Replication's shell on one broker."""
+
+    def __init__(self, broker: Broker, clock: Clock, random: Random, boot_id: str, log: Any) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._log = log
+        self._boot_id = boot_id
+        self._new_backoff: Callable[[], Backoff] = lambda: Backoff(clock, random, _FIRST_BACKOFF_MS, _MOST_BACKOFF_MS)
+        self._isr = IsrUpdates(broker, self._new_backoff(), log)
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._followed: dict[Partition, ReplicaFetcher] = {}
+        self._group: asyncio.TaskGroup | None = None
+        broker.on_changes = self.on_changes
+        broker.on_isr_change = self._isr.propose
+
+    async def run(self) -> None:
+        """Runs until cancelled; what the image said so far is taken up first."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._isr.run())
+            group.create_task(self._watch_lag())
+            self.on_changes(Changes(list(self._broker.topics.partitions()), [], []))
+
+    def on_changes(self, changes: Changes) -> None:
+        """Follows leaders where the image says they are."""
+        if self._group is None:
+            return
+        for partition in changes.deleted:
+            self._unfollow(partition)
+        for partition in changes.moved:
+            self._unfollow(partition)
+            if partition.following:
+                fetcher = self._fetcher(partition.leader)
+                self._followed[partition] = fetcher
+                fetcher.add(partition)
+
+    def _unfollow(self, partition: Partition) -> None:
+        fetcher = self._followed.pop(partition, None)
+        if fetcher is not None:
+            fetcher.remove(partition)
+
+    def _fetcher(self, leader_id: int) -> ReplicaFetcher:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            assert self._group is not None
+            fetcher = ReplicaFetcher(self._broker, leader_id, self._boot_id, self._new_backoff(), self._log)
+            self._fetchers[leader_id] = fetcher
+            self._group.create_task(fetcher.run())
+        return fetcher
+
+    async def _watch_lag(self) -> None:
+        """Twice in replica.lag.time.max.ms, as Kafka: who has not caught up for that long leaves the ISR."""
+        while True:
+            await self._clock.sleep(self._broker.node.replica_lag_time_max_ms / 2)
+            for partition in list(self._broker.topics.partitions()):
+                if partition.leading is None:
+                    continue
+                change = partition.propose_isr()
+                if change is not None:
+                    self._isr.propose(partition, change)
+
+    # -- figures -----------------------------------------------------------------------------------------------------
+
+    def max_lag(self) -> int:
+        """Kafka's MaxLag: how many records the furthest behind followed partition lacks, as far as known."""
+        return max((p.high_watermark - p.log.log_end_offset for p in self._followed if p.opened is not None), default=0)
+
+    def under_replicated(self) -> int:
+        """Partitions led here whose ISR lacks a replica."""
+        return sum(len(p.leading.isr) < len(p.replicas) for p in self._leading())
+
+    def under_min_isr(self) -> int:
+        """Partitions led here whose ISR is smaller than min.insync.replicas."""
+        return sum(not p.enough_replicas for p in self._leading())
+
+    def at_min_isr(self) -> int:
+        """Partitions led here that lose acks=all with the next replica that falls out."""
+        return sum(len(p.leading.isr) == p.leading.min_isr(p.min_isr) for p in self._leading())
+
+    def _leading(self) -> Any:
+        return (p for p in self._broker.topics.partitions() if p.leading is not None)

@@ -1,0 +1,199 @@
+"""Three brokers in one loop that replicate over their real listeners; the test plays the controller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from support.broker import TOPIC_ID, Running, batch, running
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from tailrace.metadata.records import Endpoint
+from tailrace.wire.messages import AlterPartitionResponse, DeleteRecordsRequest, ListOffsetsRequest
+
+
+class Three:
+    """Topic t, partition 0 on brokers 0, 1, 2; `publish` changes its image everywhere."""
+
+    def __init__(self, nodes: list[Running]) -> None:
+        self.nodes = nodes
+        self.partition = PartitionImage((0, 1, 2), (0, 1, 2), 0, 1, 1)
+        self.asked: list[Any] = []
+        self.changed = asyncio.Event()
+        for node in nodes:
+            node.follower.on_ask = self.ask
+
+    def image(self) -> MetadataImage:
+        topic = TopicImage("t", TOPIC_ID, (self.partition,))
+        brokers = {}
+        for number, node in enumerate(self.nodes):
+            endpoint = Endpoint("UNIX-boot", node.address.host, 0)
+            brokers[number] = BrokerImage(number, 100 + number, UUID(int=number + 1), (endpoint,), fenced=False)
+        return MetadataImage(
+            offset=self.partition.partition_epoch,
+            cluster_id="c",
+            topics={"t": topic},
+            topic_names={TOPIC_ID: "t"},
+            brokers=brokers,
+        )
+
+    def publish(self, **changes: Any) -> None:
+        changes.setdefault("partition_epoch", self.partition.partition_epoch + 1)
+        self.partition = replace(self.partition, **changes)
+        image = self.image()
+        for node in self.nodes:
+            old, node.follower.image = node.follower.image, image
+            for callback in node.follower._subscribers:
+                callback(old, image)
+
+    async def ask(self, message: Any) -> Any:
+        """AlterPartition is taken as it comes."""
+        row = message.topics[0].partitions[0]
+        self.asked.append(row)
+        isr = tuple(state.broker_id for state in row.new_isr_with_epochs)
+        topic = AlterPartitionResponse.TopicData
+        epoch = self.partition.partition_epoch + 1
+        answer = topic.PartitionData(
+            partition_index=0, error_code=0, leader_id=0, leader_epoch=1, isr=list(isr), partition_epoch=epoch
+        )
+        asyncio.get_running_loop().call_soon(lambda: self.publish(isr=isr, partition_epoch=epoch))
+        self.changed.set()
+        return AlterPartitionResponse(
+            error_code=0, topics=[topic(topic_id=message.topics[0].topic_id, partitions=[answer])]
+        )
+
+
+@asynccontextmanager
+async def three(path: Path, **settings: str) -> AsyncIterator[Three]:
+    async with AsyncExitStack() as stack:
+        nodes = []
+        for number in range(3):
+            home = path / str(number)
+            opened = running(home, MetadataImage(cluster_id="c"), node_id=str(number), replicating="yes", **settings)
+            nodes.append(await stack.enter_async_context(opened))
+        cluster = Three(nodes)
+        for number, node in enumerate(nodes):
+            node.broker.on_epoch(100 + number)
+        cluster.publish()
+        yield cluster
+
+
+async def until(predicate: Callable[[], bool]) -> None:
+    """Lets the loop run until it holds; the test's own timeout bounds it."""
+    while not predicate():
+        await asyncio.sleep(0)
+
+
+def log(cluster: Three, node: int) -> Any:
+    return cluster.nodes[node].broker.topics.by_name[b"t"].partitions[0].log
+
+
+async def test_acks_all_is_answered_when_every_replica_has_it(tmp_path: Path) -> None:
+    async with three(tmp_path, min_insync_replicas="2") as cluster:
+        answer = await cluster.nodes[0].produce(0, batch(b"a", b"b"), acks=-1)
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert [log(cluster, node).log_end_offset for node in range(3)] == [2, 2, 2]
+        fetched = await cluster.nodes[0].fetch(0, 0)
+        assert fetched.high_watermark == 2
+
+
+async def test_many_in_flight_are_answered_in_order(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        answers = await asyncio.gather(*(cluster.nodes[0].produce(0, batch(b"%d" % n), acks=-1) for n in range(100)))
+        assert [answer.base_offset for answer in answers] == list(range(100))
+
+
+async def test_the_leader_dies_and_the_new_one_goes_on(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        await cluster.nodes[0].produce(0, batch(b"a"), acks=-1)
+        cluster.publish(leader=1, leader_epoch=2, isr=(1, 2))
+        refused = await cluster.nodes[0].produce(0, batch(b"late"), acks=-1)
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer = await cluster.nodes[1].produce(0, batch(b"b"), acks=-1)
+        assert (answer.error_code, answer.base_offset) == (0, 1)
+        await until(lambda: 0 in cluster.partition.isr)  # it follows now, and joins
+        assert log(cluster, 0).log_end_offset == 2
+
+
+async def test_what_waits_for_commit_is_refused_when_the_leader_changes(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        cluster.nodes[2].broker.on_changes = lambda changes: None
+        first = cluster.nodes[0]
+        cluster.publish(replicas=(0, 1, 2, 7), isr=(0, 1, 2, 7))  # 7 never fetches
+        waiting = asyncio.create_task(first.produce(0, batch(b"a"), acks=-1))
+        await until(lambda: bool(first.broker.topics.by_name[b"t"].partitions[0].acks))
+        cluster.publish(leader=1, leader_epoch=2)
+        assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_request_times_out_while_the_isr_does_not_follow(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        cluster.publish(replicas=(0, 1, 2, 7), isr=(0, 1, 2, 7))
+        answer = await cluster.nodes[0].produce(0, batch(b"a"), acks=-1, timeout_ms=50)
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert (await cluster.nodes[0].produce(0, batch(b"b"), acks=1)).error_code == 0
+
+
+async def test_too_few_replicas_are_said_before_the_append(tmp_path: Path) -> None:
+    async with three(tmp_path, min_insync_replicas="2") as cluster:
+        cluster.publish(isr=(0,), replicas=(0, 7, 8))
+        answer = await cluster.nodes[0].produce(0, batch(b"a"), acks=-1)
+        assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert log(cluster, 0).log_end_offset == 0
+        assert (await cluster.nodes[0].produce(0, batch(b"a"), acks=1)).error_code == 0
+        fetched = await cluster.nodes[0].fetch(0, 0)
+        assert (fetched.high_watermark, fetched.records) == (0, b"")
+
+
+async def test_a_new_leader_does_not_tell_end_offsets_it_cannot_know(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        await cluster.nodes[0].produce(0, batch(b"a"), acks=-1)
+        new = cluster.nodes[1]
+        cluster.publish(leader=1, leader_epoch=2, isr=(1, 7), replicas=(0, 1, 2, 7))
+        partition = new.broker.topics.by_name[b"t"].partitions[0]
+        partition.high_watermark = 0
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        want = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic(name="t", partitions=[want])])
+        answer = await new.client.ask(request, timeout_ms=5000, version=7)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+async def test_deleted_records_are_gone_everywhere_before_the_answer(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        await cluster.nodes[0].produce(0, batch(b"a", b"b", b"c"), acks=-1)
+        topic = DeleteRecordsRequest.DeleteRecordsTopic
+        want = topic.DeleteRecordsPartition(partition_index=0, offset=2)
+        request = DeleteRecordsRequest(topics=[topic(name="t", partitions=[want])], timeout_ms=5000)
+        answer = await cluster.nodes[0].client.ask(request, timeout_ms=6000)
+        row = answer.topics[0].partitions[0]
+        assert (row.error_code, row.low_watermark) == (0, 2)
+        assert [log(cluster, node).log_start_offset for node in range(3)] == [2, 2, 2]
+
+
+async def test_consumers_read_from_the_replica_in_their_rack(tmp_path: Path) -> None:
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    async with three(tmp_path, replica_selector_class=selector) as cluster:
+        await cluster.nodes[0].produce(0, batch(b"a"), acks=-1)
+        image = cluster.image()
+        racks = {n: replace(broker, rack=f"r{n}") for n, broker in image.brokers.items()}
+        for node in cluster.nodes:
+            node.follower.move(brokers=racks)
+        sent = await cluster.nodes[0].fetch(0, 0, rack_id="r2")
+        assert (sent.preferred_read_replica, sent.records) == (2, b"")
+        await until(lambda: cluster.nodes[2].broker.topics.by_name[b"t"].partitions[0].high_watermark == 1)
+        read = await cluster.nodes[2].fetch(0, 0, rack_id="r2")
+        assert (read.error_code, read.high_watermark, bool(read.records)) == (0, 1, True)
+
+
+async def test_a_replica_that_is_reassigned_away_goes_from_the_disk(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        await cluster.nodes[0].produce(0, batch(b"a"), acks=-1)
+        cluster.publish(replicas=(0, 1), isr=(0, 1))
+        assert not cluster.nodes[2].broker.storage.holds_data("t", 0)
+        assert (await cluster.nodes[0].produce(0, batch(b"b"), acks=-1)).error_code == 0
