@@ -79,6 +79,7 @@ ROWS = (
         HIGH,
         CLUSTER_WIDE,
         "Whether a replica outside the ISR may lead where no other is left, at the price of lost records.",
+        honoured=True,
     ),
     broker("log.cleaner.threads", INT, 1, at_least(0), MEDIUM, CLUSTER_WIDE, "Threads that compact logs."),
     broker(
@@ -412,6 +413,7 @@ ROWS = (
         HIGH,
         CLUSTER_WIDE,
         "Replicas that must have a record before acks=all is answered; fewer in the ISR refuse it.",
+        honoured=True,
     ),
     broker(
         "log.message.timestamp.type",

@@ -45,6 +45,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "A follower that has not caught up for this long leaves the ISR.",
+        honoured=True,
     ),
     broker("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY, "Timeout of a follower's fetch."),
     broker(
@@ -64,6 +65,7 @@ ROWS = (
         MEDIUM,
         READ_ONLY,
         "Most bytes a follower fetches per partition; one batch always fits.",
+        honoured=True,
     ),
     broker(
         "replica.fetch.wait.max.ms",
@@ -73,6 +75,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "Longest time a leader holds a follower's fetch back.",
+        honoured=True,
     ),
     broker(
         "replica.fetch.backoff.ms",
@@ -82,6 +85,7 @@ ROWS = (
         MEDIUM,
         READ_ONLY,
         "Pause of a follower after a failed fetch.",
+        honoured=True,
     ),
     broker(
         "replica.fetch.min.bytes",
@@ -91,6 +95,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "Bytes a leader waits for before it answers a follower's fetch.",
+        honoured=True,
     ),
     broker(
         "replica.fetch.response.max.bytes",
@@ -100,6 +105,7 @@ ROWS = (
         MEDIUM,
         READ_ONLY,
         "Most bytes one answer to a follower carries.",
+        honoured=True,
     ),
     broker(
         "num.replica.fetchers",
@@ -163,6 +169,7 @@ ROWS = (
         MEDIUM,
         READ_ONLY,
         "Plugin that picks the replica a consumer reads from (KIP-392).",
+        honoured=True,
     ),
     broker(
         "replication.quota.window.num",

@@ -169,6 +169,7 @@ ROWS = (
         None,
         "Whether a replica outside the ISR may lead where no other is left, at the price of lost records.",
         (Synonym("unclean.leader.election.enable"),),
+        honoured=True,
     ),
     topic(
         "min.insync.replicas",
@@ -177,6 +178,7 @@ ROWS = (
         at_least(1),
         "Replicas that must have a record before acks=all is answered; fewer in the ISR refuse it.",
         (Synonym("min.insync.replicas"),),
+        honoured=True,
     ),
     topic(
         "compression.type",
