@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from support.metadata import after, cluster, topic
+from support.metadata import after, cluster, replicated, topic, topic_id
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import records as r
@@ -62,6 +62,39 @@ def test_configs_are_set_deleted_appended_and_subtracted() -> None:
         r.ConfigRecord(TOPIC, "events", "retention.ms", None),
         r.ConfigRecord(TOPIC, "events", "cleanup.policy", "delete,compact"),
     }
+
+
+REPLICATED = after(
+    cluster(3),
+    *replicated("led", 1, isr=(0,)),
+    r.PartitionChangeRecord(0, topic_id(1), eligible_leader_replicas=(1,)),
+    *replicated("stuck", 2, isr=(), leader=-1),
+    r.PartitionChangeRecord(0, topic_id(2), eligible_leader_replicas=(2,)),
+    r.BrokerRegistrationChangeRecord(2, 12, fenced=1),
+)
+
+
+@pytest.mark.parametrize(("kind", "name", "forgets"), [(TOPIC, "led", 1), (TOPIC, "stuck", 0), (BROKER, "", 1)])
+def test_another_min_isr_forgets_who_was_eligible_where_somebody_leads(kind: int, name: str, forgets: int) -> None:
+    effects = alter(resource(kind, name, ("min.insync.replicas", SET, "2")), image=REPLICATED)
+    changes = [record for record in effects.records if isinstance(record, r.PartitionChangeRecord)]
+    assert len(changes) == forgets
+    found = after(REPLICATED, *effects.records)
+    assert found.topics["stuck"].partitions[0].eligible_leader_replicas == (2,)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "stuck"), (BROKER, "")])
+def test_allowing_unclean_elections_elects_at_once(kind: int, name: str) -> None:
+    change = resource(kind, name, ("unclean.leader.election.enable", SET, "true"))
+    found = after(REPLICATED, *alter(change, image=REPLICATED).records)
+    assert (found.leader("stuck", 0), found.leader("led", 0)) == (0, 0)
+    assert alter(change, image=REPLICATED, validate_only=True).records == ()
+
+
+def test_one_broker_alone_has_no_min_isr() -> None:
+    (row,) = alter(resource(BROKER, "0", ("min.insync.replicas", SET, "2"))).reply.responses
+    assert ErrorCode(row.error_code).name == "INVALID_CONFIG"
+    assert row.error_message == "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
 
 
 def test_what_does_not_change_is_not_recorded() -> None:

@@ -1,7 +1,11 @@
-"""AlterConfigs (replaces a resource's configs) and IncrementalAlterConfigs (KIP-339): records and errors of each."""
+"""AlterConfigs (replaces a resource's configs) and IncrementalAlterConfigs (KIP-339): records and errors of each.
+
+Two configs change partitions too: with another min.insync.replicas nobody is eligible any more who is not in sync
+(KIP-966), and where unclean elections become allowed, partitions without a leader get one.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tailrace.config import Config, alter
@@ -16,7 +20,7 @@ from tailrace.wire.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tailrace_controller.decide import resources
+from tailrace_controller.decide import elections, resources, topic_rules
 from tailrace_controller.effects import Effects
 
 _SCOPES = {
@@ -77,7 +81,20 @@ def _each(
         except ApiError as refused:
             code, message = refused.code, refused.message
         rows.append(row(error_code=code, error_message=message, resource_type=kind, resource_name=name))
-    return rows, tuple(records)
+    return rows, (*records, *_consequences(image, records, config))
+
+
+def _consequences(image: MetadataImage, changed: Iterable[MetadataRecord], config: Config) -> Iterator[MetadataRecord]:
+    records = [record for record in changed if isinstance(record, ConfigRecord)]
+    names = {record.name for record in records}
+    if topic_rules.MIN_INSYNC_REPLICAS in names:
+        touched = {record.resource_name for record in records if record.resource_type == resources.TOPIC}
+        everywhere = any(record.resource_type == resources.BROKER for record in records)
+        yield from elections.forget_eligible(
+            topic for topic in image.topics.values() if everywhere or topic.name in touched
+        )
+    if topic_rules.UNCLEAN_LEADER_ELECTION in names:
+        yield from elections.unclean(image.replay(records, image.offset, image.epoch), config)
 
 
 def validate(
@@ -87,7 +104,11 @@ def validate(
     if kind == resources.TOPIC:
         validate_topic(after, resources.cluster_config(image, config))
     elif kind == resources.BROKER:
-        alter.validate_broker(after, [key for key in after if after[key] != current.get(key)], name)
+        changed = [key for key in after if after[key] != current.get(key)]
+        if name and topic_rules.MIN_INSYNC_REPLICAS in changed:
+            why = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+            raise ApiError(ErrorCode.INVALID_CONFIG, why)
+        alter.validate_broker(after, changed, name)
     elif kind == resources.GROUP:
         alter.validate_group(after, resources.cluster_config(image, config))
     else:
