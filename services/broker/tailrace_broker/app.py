@@ -17,6 +17,7 @@ from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.endpoints import endpoint_of
+from tailrace.net.internal import internal_address
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
@@ -132,7 +133,10 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
 async def open_listener(
     broker: Broker, config: Config, environment: Environment
 ) -> AsyncIterator[tuple[Server, list[Endpoint], dict[str, str]]]:
-    """Binds the internal listener: a Unix socket where there is a run directory, and TCP on the loopback."""
+    """Binds the internal listener: a Unix socket where there is a run directory, and TCP on the loopback.
+
+    With internal.listen it is that address alone.
+    """
     produce = ProducePath(broker)
     fetch = FetchPath(broker, FetchSessions(config.max_incremental_fetch_session_cache_slots))
     service = Service(
@@ -144,10 +148,9 @@ async def open_listener(
         end_of_read=produce.end_of_read,
         max_frame_bytes=config.socket_request_max_bytes,
     )
-    wanted = [Address("127.0.0.1", 0)]
-    if environment.run_dir is not None:
-        environment.run_dir.mkdir(parents=True, exist_ok=True)
-        wanted.append(Address(str(environment.run_dir / f"broker-{config.node_id}.sock"), -1))
+    wanted = [internal_address(config, environment.run_dir, f"broker-{config.node_id}")]
+    if wanted[0].is_unix:
+        wanted.insert(0, Address("127.0.0.1", 0))
     async with AsyncExitStack() as stack:
         server = await serve(wanted, service)
         stack.push_async_callback(server.close)

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from tailrace.config import Config, ConfigError
-from tailrace.net.address import Address
 from tailrace.net.background import beside
 from tailrace.net.dispatch import Service
+from tailrace.net.internal import internal_address
 from tailrace.net.server import serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
@@ -38,7 +38,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         service = Service(
             role, HANDLERS, INTERNAL_APIS, environment.log, internal=True, on_close=watch.on_connection_lost
         )
-        server = await serve([_internal_address(config, environment)], service)
+        server = await serve([internal_address(config, environment.run_dir, f"controller-{config.node_id}")], service)
         role.addresses["internal"] = str(server.addresses[0])
         try:
             async with beside(controller.serve()):
@@ -49,13 +49,6 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
             role.close()
             await server.close()
             await database.close()
-
-
-def _internal_address(config: Config, environment: Environment) -> Address:
-    if environment.run_dir is None:
-        return Address("127.0.0.1", 0)
-    environment.run_dir.mkdir(parents=True, exist_ok=True)
-    return Address(str(environment.run_dir / f"controller-{config.node_id}.sock"), -1)
 
 
 @contextmanager

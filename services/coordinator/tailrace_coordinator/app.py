@@ -11,10 +11,10 @@ from uuid import UUID
 from tailrace.clock import Cancellable, Clock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
 from tailrace.net.endpoints import endpoint_of
+from tailrace.net.internal import internal_address
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.registration import Registration
 from tailrace.net.server import Server, serve
@@ -68,7 +68,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
         contextlib.AsyncExitStack() as stack,
     ):
-        server = await serve([_internal_address(config, environment)], service)
+        server = await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
         stack.push_async_callback(server.close)
         opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})
         registration = _registration(config, environment, follower, server, coordinator)
@@ -147,13 +147,6 @@ def _registration(
         interval_ms=config.broker_heartbeat_interval_ms,
         reports=Reports(environment.clock, coordinator.machines),
     )
-
-
-def _internal_address(config: Config, environment: Environment) -> Address:
-    if environment.run_dir is None:
-        return Address("127.0.0.1", 0)
-    environment.run_dir.mkdir(parents=True, exist_ok=True)
-    return Address(str(environment.run_dir / f"{ROLE}-{config.node_id}.sock"), -1)
 
 
 role = Role(ROLE, open_coordinator)

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from tailrace.config import Config, ConfigError
-from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
 from tailrace.net.endpoints import endpoint_of
+from tailrace.net.internal import internal_address
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.registration import Registration
 from tailrace.net.server import Server, serve
@@ -57,7 +57,7 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
     ):
         follower.subscribe(quota.on_image)
         quota.on_image(follower.image, follower.image)
-        server = await serve([_internal_address(config, environment)], service)
+        server = await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
         stack.push_async_callback(server.close)
         registration = _registration(config, environment, follower, server)
         registering = asyncio.get_running_loop().create_task(registration.run())
@@ -82,13 +82,6 @@ def _registration(config: Config, environment: Environment, follower: MetadataFo
         endpoints=[endpoint_of(address, environment.boot_id) for address in server.addresses],
         interval_ms=config.broker_heartbeat_interval_ms,
     )
-
-
-def _internal_address(config: Config, environment: Environment) -> Address:
-    if environment.run_dir is None:
-        return Address("127.0.0.1", 0)
-    environment.run_dir.mkdir(parents=True, exist_ok=True)
-    return Address(str(environment.run_dir / f"{ROLE}-{config.node_id}.sock"), -1)
 
 
 role = Role(ROLE, open_quota)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.config.definition import OneOf, Words
-from tailrace.config.definitions.row import INT, LIST, STRING, at_least, between, ours
+from tailrace.config.definitions.row import BOOLEAN, INT, LIST, STRING, at_least, between, ours
 
 ROWS = (
     ours("data.dir", STRING, "data", None, "Directory under which every role keeps its data."),
@@ -47,6 +47,20 @@ ROWS = (
     ours("gateway.port", INT, 9092, between(0, 65_535), "Port of node 0 at the gateway; node n is at port + n."),
     ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Words(), "Addresses the gateway listens on."),
     ours("admin.port", INT, 8080, between(0, 65_535), "Port of the gateway's REST API and health pages; 0 picks one."),
+    ours(
+        "internal.listen",
+        STRING,
+        None,
+        None,
+        "IP address, with or without a port, on which a role listens for the other roles instead of a Unix socket.",
+    ),
+    ours(
+        "internal.insecure",
+        BOOLEAN,
+        False,
+        None,
+        "Allows internal.listen beyond the loopback, where roles are not authenticated yet.",
+    ),
     ours("health.port", INT, 0, between(0, 65_535), "Port of a role's health and metrics pages; 0 picks one."),
     ours("health.listen", STRING, "127.0.0.1", None, "Address of a role's health and metrics pages."),
     ours(
