@@ -5,40 +5,56 @@ import fcntl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.background import beside
-from tailrace.net.dispatch import Service
+from tailrace.net.context import Context
+from tailrace.net.dispatch import Handler, Service
 from tailrace.net.internal import internal_address
 from tailrace.net.server import serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
+from tailrace_controller.candidacy import Candidacy
 from tailrace_controller.controller import Controller
 from tailrace_controller.database import Database
 from tailrace_controller.handlers import HANDLERS
+from tailrace_controller.lease import Candidate
 from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.role import ControllerRole
+from tailrace_controller.seen_file import SeenFile
 from tailrace_controller.stored import StoreError
 from tailrace_controller.watch import Watch
 
 
 @asynccontextmanager
 async def open_controller(config: Config, environment: Environment) -> AsyncIterator[ControllerRole]:
-    """Holds the node's lock, serves the internal listener and loads the log; ready once it is replayed."""
+    """Holds the node's lock, serves the internal listener and follows the log; ready once it is replayed."""
     url = config.metadata_url or f"sqlite:///{environment.data_dir / 'metadata.db'}"
     with only_controller(environment.data_dir, config.node_id, url):
-        database = Database(url, environment.clock, environment.log)
-        controller = Controller(
-            config.node_id, config, database, environment.clock, environment.random, environment.log
-        )
+        address = internal_address(config, environment.run_dir, f"controller-{config.node_id}")
+        lease_ms = float(config.controller_quorum_election_timeout_ms)
+        database = Database(url, environment.clock, environment.log, lease_ms)
+        new_token = f"{environment.random.getrandbits(64):016x}"
+        seen_file = SeenFile(environment.data_dir, config.node_id, new_token)
+        candidate = Candidate(config.node_id, seen_file.token, str(address), exclusive=not database.shared)
+        tools = (environment.clock, environment.random, environment.log)
+        candidacy = Candidacy(candidate, database, *tools, lease_ms)
+        controller = Controller(config, candidacy, database, *tools, seen_file)
         ControllerMetrics(environment.registry, controller)
         watch = Watch(controller, config.broker_session_timeout_ms, environment.boot_id)
         controller.activated = watch.on_activated
+        controller.resigned = watch.on_resigned
         role = ControllerRole(controller, watch)
         service = Service(
-            role, HANDLERS, INTERNAL_APIS, environment.log, internal=True, on_close=watch.on_connection_lost
+            role,
+            {key: stamped(handler) for key, handler in HANDLERS.items()},
+            INTERNAL_APIS,
+            environment.log,
+            internal=True,
+            on_close=watch.on_connection_lost,
         )
-        server = await serve([internal_address(config, environment.run_dir, f"controller-{config.node_id}")], service)
+        server = await serve([address], service)
         role.addresses["internal"] = str(server.addresses[0])
         try:
             async with beside(controller.serve()):
@@ -47,8 +63,21 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
             raise ConfigError(f"The controller cannot start: {refusal}.") from refusal
         finally:
             role.close()
+            await controller.leave()
             await server.close()
             await database.close()
+
+
+def stamped(handler: Handler) -> Handler:
+    """Answers that have a field for it carry the controller epoch: receivers refuse one lower than they have seen."""
+
+    async def handle(request: Any, context: Context, role: ControllerRole) -> Any:
+        answer = await handler(request, context, role)
+        if "controller_epoch" in answer.fields:
+            answer.controller_epoch = role.controller.epoch
+        return answer
+
+    return handle
 
 
 @contextmanager
@@ -60,6 +89,8 @@ def only_controller(data_dir: Path, node_id: int, url: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as taken:
+            if not url.startswith("sqlite"):
+                raise ConfigError(f"Another controller {node_id} already works on {data_dir}.") from taken
             raise ConfigError(
                 f"Another controller already works on {data_dir}; SQLite metadata allows one controller only "
                 "(set metadata.url to a PostgreSQL database for more)."

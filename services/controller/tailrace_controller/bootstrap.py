@@ -22,7 +22,7 @@ def first_records(cluster_uuid: UUID) -> tuple[MetadataRecord, ...]:
 
 
 def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:
-    """Returns the image at the end of a loaded log, and the log as followers fetch it."""
+    """Returns the image at the end of a whole loaded log, and the log as followers fetch it."""
     image = MetadataImage()
     snapshot = None
     if (stored := loaded.snapshot) is not None:
@@ -35,6 +35,17 @@ def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:
             image = image.replay(records, batch.last_offset, batch.epoch)
     assert image.offset + 1 == loaded.next_offset, "the log ends where its lease row says"
     return image, MetadataLog(snapshot, batches, loaded.next_offset)
+
+
+def extend(image: MetadataImage, log: MetadataLog, loaded: Loaded) -> MetadataImage:
+    """Appends what was loaded to the followers' log and returns the image after it."""
+    batches = []
+    for batch, records in _batches(loaded.records):
+        batches.append(batch)
+        image = image.replay(records, batch.last_offset, batch.epoch)
+    assert image.offset + 1 == loaded.next_offset, "the log ends where its lease row says"
+    log.append(batches)
+    return image
 
 
 def _batches(records: Iterable[StoredRecord]) -> Iterator[tuple[Batch, list[MetadataRecord]]]:

@@ -1,15 +1,16 @@
-"""The active controller: decides on its newest image, appends, publishes to followers, then answers.
+"""A controller: follows the log as a standby; while it holds the lease, decides on its newest image, appends,
+publishes to followers, then answers.
 
 A decision sees everything decided before it, committed or not; its reply leaves when all that it saw is committed. What
 arrives while an append is under way goes out together in the next one. Any doubt about an append (deposed, outcome
-unknown) makes the controller resign: nobody gets an answer from its image any more, and the log is loaded again.
+unknown) makes the controller resign: nobody gets an answer from its image any more, and it is a standby again, which
+reads what the log says. It never repeats an append.
 """
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,14 +22,18 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
-from tailrace.net.backoff import Backoff
-from tailrace.net.metadata_batches import Batch, Snapshot, encode_batch, encode_snapshot
-from tailrace_controller import bootstrap, projection
+from tailrace.net.metadata_batches import Batch, encode_batch, encode_snapshot
+from tailrace_controller import acceptance, bootstrap, projection
+from tailrace_controller.acceptance import Seen
+from tailrace_controller.candidacy import Candidacy
 from tailrace_controller.database import Database
 from tailrace_controller.decide import resources
 from tailrace_controller.effects import Effects
+from tailrace_controller.lease import NOBODY, Lease, Tenure
 from tailrace_controller.log import MetadataLog
-from tailrace_controller.stored import Deposed, OutcomeUnknown, StoredRecord, StoredSnapshot
+from tailrace_controller.seen_file import SeenFile
+from tailrace_controller.stored import Deposed, Loaded, OutcomeUnknown, Position, StoredRecord, StoredSnapshot
+from tailrace_controller.turns import Turns, first_failure
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -38,7 +43,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 PENDING_RECORDS_MAX = 100_000
 RECORDS_BETWEEN_SNAPSHOTS = 5_000
-LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded need not ask again
+LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded, or a renewal is late, need not ask again
+
+
+class Unheard(Exception):
+    """Nobody speaks to this controller any more; another one may be reached."""
+
+
+class Restored(Exception):
+    """The database ends below what somebody has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +64,19 @@ class Decided:
 
 
 class Controller:
-    """Holds the metadata image of one controller epoch at a time."""
+    """Holds the metadata image, and while it is active the lease of one controller epoch at a time."""
 
     def __init__(
         self,
-        node_id: int,
         config: Config,
+        candidacy: Candidacy,
         database: Database,
         clock: Clock,
         random: Random,
         log: "FilteringBoundLogger",
+        seen_file: SeenFile | None = None,
     ) -> None:
-        self.node_id = node_id
+        self.node_id = candidacy.candidate.node_id
         self.config = config
         self.clock = clock
         self.log = log
@@ -70,40 +84,101 @@ class Controller:
         self.committed = MetadataImage()
         self.followed = MetadataLog(None, (), 0)
         self.epoch = -1
-        self.deposed = False
+        self.lease: Lease | None = None
+        self.refusal = ""
         self.activated: Callable[[], None] = lambda: None
+        self.resigned: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
         self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
         self.pending_records_max = PENDING_RECORDS_MAX
         self.pending_records = 0
         self.appends = 0
         self.resignations = 0
-        self._active = asyncio.Event()
+        self.holding = False
+        self._tenure: Tenure | None = None
+        self._candidacy = candidacy
         self._random = random
         self._database = database
+        self._seen = Seen()
+        self._seen_file = seen_file
         self._pending: deque[Decided] = deque()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._published: asyncio.Future[None] | None = None
         self._wake = asyncio.Event()
-        self._backoff = Backoff(clock, random)
+        self._renew = asyncio.Event()
+        self._unheard = ""
+        self._asked = 0  # renewals that were sent, and the newest that was confirmed
+        self._answered = 0
+        self._turns = Turns(clock)  # active, resigned, another lease row
+        self._published = Turns(clock)  # more of the log
 
     def new_uuid(self) -> UUID:
         """Returns a random UUID (version 4), as topic ids and the cluster id are."""
         return UUID(int=self._random.getrandbits(128), version=4)
 
+    # -- who is active --------------------------------------------------------------------------------------------
+
     @property
     def active(self) -> bool:
-        """Whether this controller may decide."""
-        return self._active.is_set()
+        """Whether this controller may decide: it holds the lease, and has heard so from the database lately."""
+        return self.holding and self._tenure is not None and self._tenure.holds(self.clock.monotonic_ms())
+
+    @property
+    def leader(self) -> tuple[int, int, str]:
+        """Id, epoch and address of the active controller as far as this one knows; id -1 if there is none."""
+        if self.holding:
+            return self.node_id, self.epoch, self._candidacy.candidate.address
+        lease = self.lease
+        if (
+            lease is None
+            or lease.holder == self.node_id
+            or not self._candidacy.judge.is_fresh(self.clock.monotonic_ms())
+        ):
+            return NOBODY, max(self.epoch, -1 if lease is None else lease.epoch), ""
+        return lease.holder, lease.epoch, lease.address
+
+    @property
+    def lease_age_ms(self) -> float:
+        """Since the database confirmed this controller's lease; -1 on a standby."""
+        return -1.0 if self._tenure is None or not self.holding else self._tenure.age_ms(self.clock.monotonic_ms())
 
     async def until_active(self) -> None:
-        """Waits a moment for a log that is being loaded; NOT_CONTROLLER if this one does not become active."""
-        if not self.active and not self.deposed:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOAD_WAIT_MS / 1000):
-                    await self._active.wait()
-        if not self.active:
-            raise ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} is not active")
+        """Waits a moment for a log that is loaded or a renewal that is late; NOT_CONTROLLER unless it gets active."""
+        until_ms = self.clock.monotonic_ms() + LOAD_WAIT_MS
+        while not self.active:
+            leader, _, address = self.leader
+            if leader not in (NOBODY, self.node_id):
+                raise ApiError(ErrorCode.NOT_CONTROLLER, f"controller {leader} at {address} is the active one")
+            left_ms = until_ms - self.clock.monotonic_ms()
+            if self.refusal or left_ms <= 0:
+                raise ApiError(
+                    ErrorCode.NOT_CONTROLLER,
+                    self.refusal or f"controller {self.node_id} is not active, and no other is",
+                )
+            await self._turns.next(left_ms)
+
+    async def check(self, seen: Seen) -> None:
+        """Somebody knows the log up to here. NOT_CONTROLLER unless this is so, or may be by the time we have read it.
+
+        What is beyond our log may have been read from another controller before our own COMMIT was answered, or it is
+        a successor's, or our database is an older one: the database tells which.
+        """
+        if (seen.offset <= self.committed.offset and seen.epoch <= self.epoch) or not self.holding:
+            return
+        self._seen = self._seen.and_(seen)
+        self._renew.set()
+        epoch, wanted = self.epoch, self._asked + 1
+        while self.holding and self.epoch == epoch and self._answered < wanted:
+            await self._turns.next(LOAD_WAIT_MS)
+        if not self.holding or self.epoch != epoch:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, self.refusal or f"controller {self.node_id} resigned")
+
+    def unheard(self, why: str) -> None:
+        """Nobody was heard for a session: if another controller can have the lease, it may be better placed."""
+        if self._database.shared and self.holding:
+            self._unheard = why
+            self._renew.set()
+
+    # -- decisions --------------------------------------------------------------------------------------------------
 
     async def run(self, decide: Callable[[MetadataImage], Effects[R]], *, behind: bool = True) -> R:
         """Takes a decision and returns its reply once committed; NOT_CONTROLLER when it cannot be known.
@@ -135,55 +210,176 @@ class Controller:
         self._wake.set()
 
     async def wait_for(self, offset: int, timeout_ms: float) -> None:
-        """Returns when the log reaches beyond offset, or after the timeout."""
-        if self.followed.end_offset > offset or timeout_ms <= 0:
-            return
-        loop = asyncio.get_running_loop()
-        if self._published is None:
-            self._published = loop.create_future()
-        published = self._published
-        late: asyncio.Future[None] = loop.create_future()
-        timer = self.clock.call_later(timeout_ms, lambda: _release(late))
-        try:
-            await asyncio.wait((published, late), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
+        """Returns when the log reaches beyond offset or the active controller changes, or after the timeout."""
+        if self.followed.end_offset <= offset and timeout_ms > 0:
+            await self._published.next(timeout_ms)
+
+    # -- the terms ------------------------------------------------------------------------------------------------
 
     async def serve(self) -> None:
-        """Loads the log, then appends what is decided; returns when another controller has taken over."""
+        """Follows the log, and appends what is decided while the lease is ours; for ever."""
         while True:
-            await self._load()
+            loaded = await self._candidacy.win(self._position, self._follow)
             try:
-                await self._append()
-            except OutcomeUnknown as doubt:
-                self._resign(str(doubt))
-            except Deposed as successor:
-                self.deposed = True
-                self._resign(str(successor))
-                return
+                await self._begin(loaded)
+                await first_failure(self._append(), self._keep())
+            except (OutcomeUnknown, Deposed, Restored) as end:
+                self._resign(str(end))
+            except Unheard as end:
+                epoch = self.epoch
+                self._resign(str(end))
+                await self._candidacy.release(epoch)
 
-    async def _load(self) -> None:
-        said = ""
-        while True:
-            try:
-                loaded = await self._database.run(lambda opened: opened.load(self.node_id))
-                break
-            except OutcomeUnknown as failure:
-                if str(failure) != said:  # once, not at every attempt
-                    said = str(failure)
-                    self.log.warning("the metadata database cannot be used", error=said)
-                await self._backoff.wait()
-        self._backoff.reset()
-        self.image, self.followed = bootstrap.replay(loaded)
+    async def leave(self) -> None:
+        """Gives the lease away, once serve() has ended: a successor need not wait."""
+        if self.holding and self._database.shared:
+            self._resign("stopping")
+            await self._candidacy.release(self.epoch)
+
+    def _position(self) -> Position:
+        return Position(self.committed.offset + 1, self.committed.epoch)
+
+    async def _follow(self, loaded: Loaded) -> None:
+        """A standby replays what the log holds beyond its image."""
+        self._know(loaded.lease)
+        if loaded.diverged:
+            await self._leave_word(loaded)
+            return
+        if loaded.whole or loaded.records:
+            self._replay(loaded)
+            await self._trim()
+        if self.image.offset >= 0:
+            self.ready.set()
+            self._note()
+
+    def _know(self, lease: Lease) -> None:
+        changed = self.lease is None or (lease.holder, lease.epoch) != (self.lease.holder, self.lease.epoch)
+        self.lease = lease
+        self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
+        self.refusal = acceptance.refusal(lease, self._seen) if acceptance.contradicts(lease, self._seen) else ""
+        if changed:
+            self._turns.wake()
+            self._published.wake()
+
+    def _replay(self, loaded: Loaded) -> None:
+        if loaded.whole:
+            self.image, self.followed = bootstrap.replay(loaded)
+        else:
+            self.image = bootstrap.extend(self.image, self.followed, loaded)
         self.committed = self.image
+        self._published.wake()
+
+    async def _leave_word(self, loaded: Loaded) -> None:
+        """Our own image goes beyond this database: its active controller must know, if it does not."""
+        seen = Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch)
+        self._seen = self._seen.and_(seen)
+        if loaded.lease.seen_offset < seen.offset:
+            self.log.error(acceptance.refusal(loaded.lease, seen))
+            await self._database.run(
+                lambda opened: opened.witness(seen.offset, seen.epoch), self._candidacy.append_timeout_ms
+            )
+
+    async def _begin(self, loaded: Loaded) -> None:
+        """The lease is ours: makes sure that this is the log it was, and is active."""
+        before = replace(loaded.lease, epoch=loaded.epoch - 1)
         self.epoch = loaded.epoch
-        self._active.set()
+        if loaded.diverged:
+            self._seen = self._seen.and_(Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch))
+        else:
+            self._know(loaded.lease)
+            self._replay(loaded)
+        if self._seen_file is not None and loaded.next_offset:
+            self._seen = self._seen.and_(self._seen_file.read(self.committed.cluster_id))
+        if acceptance.contradicts(before, self._seen):
+            await self._until_accepted(loaded.lease)
+        self._tenure = self._candidacy.tenure(loaded.asked_ms)
+        self.holding = True
+        self._unheard = ""
+        self._renew.clear()
         if self.image.offset < 0:
             self._enqueue(bootstrap.first_records(self.new_uuid()))
         else:
+            self._note(at_once=True)
             self.ready.set()
         self.log.info("active", epoch=self.epoch, offset=self.image.offset, cluster_id=self.image.cluster_id)
         self.activated()
+        self._turns.wake()
+        self._published.wake()
+
+    async def _until_accepted(self, lease: Lease) -> None:
+        """Keeps the lease and decides nothing until an operator has given up what this database lacks."""
+        while True:
+            said, self.refusal = self.refusal, acceptance.refusal(lease, self._seen)
+            if said != self.refusal:
+                self.log.error(self.refusal)
+            self.ready.set()
+            self._turns.wake()
+            lease, _ = await self._candidacy.renew(self.epoch, *self._unwritten(lease))
+            self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
+            if acceptance.is_accepted(lease, self._seen):
+                break
+            await self._database.news(self._candidacy.lease_ms / 2)
+        await self._accept(lease)
+
+    def _unwritten(self, lease: Lease) -> tuple[int, int]:
+        """What the lease row does not say yet about what was seen."""
+        known = (lease.seen_offset, lease.seen_epoch)
+        seen = (max(self._seen.offset, lease.next_offset), self._seen.epoch)
+        return (-1, -1) if known == seen else seen
+
+    async def _accept(self, lease: Lease) -> None:
+        """Goes on with this database's log, far enough ahead that nothing is given out twice."""
+        timeout_ms, timestamp_ms = self._candidacy.append_timeout_ms, self.clock.wall_ms()
+        loaded = await self._database.run(lambda opened: opened.follow(Position()), timeout_ms)
+        image, _ = bootstrap.replay(loaded)
+        ahead = acceptance.jump(lease, self._seen)
+        base = image.replay((), ahead.base_offset - 1, ahead.epoch)
+        records = tuple(acceptance.records(base, ahead.lost))
+        after = base.replay(records, base.offset + len(records), ahead.epoch)
+        decided = Decided(records, base, after)
+        snapshot = encode_snapshot(base, timestamp_ms)
+        stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
+        _, rows = _rows([decided], ahead.epoch, timestamp_ms)
+        changes = projection.changes(records, base, after, self.config)
+        await self._database.run(lambda opened: opened.restart(lease, ahead.epoch, stored, rows, changes), timeout_ms)
+        self.log.warning("accepted an older metadata database", offset=lease.next_offset - 1, lost=self._seen.offset)
+        self.epoch = ahead.epoch
+        loaded = await self._database.run(lambda opened: opened.follow(Position()), timeout_ms)
+        if loaded.epoch != ahead.epoch:
+            raise Deposed(f"controller {loaded.lease.holder} took the lease with epoch {loaded.epoch}")
+        self._know(loaded.lease)
+        self._replay(loaded)
+
+    async def _keep(self) -> None:
+        """Renews the lease; raises Deposed, OutcomeUnknown, Restored or Unheard."""
+        while True:
+            assert self._tenure is not None
+            if self._candidacy.candidate.exclusive:
+                await self._renew.wait()
+            else:
+                await self._pause(self._tenure.due_ms(self.clock.monotonic_ms()))
+            if self._unheard:
+                raise Unheard(self._unheard)
+            self._renew.clear()
+            self._asked += 1
+            lease, asked_ms = await self._candidacy.renew(self.epoch)
+            self._know(lease)
+            if self.refusal:
+                raise Restored(self.refusal)
+            self._answered = self._asked
+            self._confirmed(asked_ms)
+
+    async def _pause(self, pause_ms: float) -> None:
+        timer = self.clock.call_later(pause_ms, self._renew.set)
+        try:
+            await self._renew.wait()
+        finally:
+            timer.cancel()
+
+    def _confirmed(self, asked_ms: float) -> None:
+        assert self._tenure is not None
+        self._tenure.renewed(asked_ms)
+        self._turns.wake()
 
     async def _append(self) -> None:
         """Appends until there is doubt: raises Deposed or OutcomeUnknown."""
@@ -195,76 +391,101 @@ class Controller:
             self._pending.clear()
             self.pending_records = 0
             timestamp_ms = self.clock.wall_ms()
-            batches = await self._database.run(partial(self._write, group=group, timestamp_ms=timestamp_ms))
+            work = partial(self._write, group=group, timestamp_ms=timestamp_ms)
+            batches, asked_ms = await self._database.run(work, self._candidacy.append_timeout_ms)
+            self._confirmed(asked_ms)
             self._publish(group[-1].after, batches)
             await self._maybe_snapshot()
 
-    def _write(self, opened: "Store", group: list[Decided], timestamp_ms: int) -> list[Batch]:
+    def _write(self, opened: "Store", group: list[Decided], timestamp_ms: int) -> tuple[list[Batch], float]:
         """Runs in the database's thread: one transaction for the whole group."""
-        batches, rows = [], []
-        for decided in group:
-            base_offset = decided.before.offset + 1
-            values = [codec.encode(record) for record in decided.records]
-            batches.append(encode_batch(values, base_offset, self.epoch, timestamp_ms))
-            rows += [
-                StoredRecord(base_offset + index, base_offset, self.epoch, timestamp_ms, type(record).__name__, value)
-                for index, (record, value) in enumerate(zip(decided.records, values, strict=True))
-            ]
+        batches, rows = _rows(group, self.epoch, timestamp_ms)
         records = [record for decided in group for record in decided.records]
-        opened.append(self.epoch, rows, projection.changes(records, group[0].before, group[-1].after, self.config))
-        return batches
+        changes = projection.changes(records, group[0].before, group[-1].after, self.config)
+        asked_ms = opened.append(self.epoch, rows, changes)
+        return batches, asked_ms
 
     def _publish(self, image: MetadataImage, batches: list[Batch]) -> None:
         self.committed = image
         self.appends += 1
         self.followed.append(batches)
         self.ready.set()
+        self._note()
         while self._waiting and self._waiting[0][0] <= image.offset:
             _, future = self._waiting.popleft()
-            _release(future)
-        self._wake_followers()
+            if not future.done():
+                future.set_result(None)
+        self._published.wake()
 
-    def _wake_followers(self) -> None:
-        published, self._published = self._published, None
-        if published is not None:
-            _release(published)
+    def _note(self, *, at_once: bool = False) -> None:
+        if self._seen_file is not None:
+            image = self.committed
+            seen = Seen(image.offset, max(self.epoch, -1 if self.lease is None else self.lease.epoch))
+            self._seen_file.note(image.cluster_id, seen, self.clock.monotonic_ms(), at_once=at_once)
 
-    async def _maybe_snapshot(self) -> None:
+    def _due_snapshot(self) -> bool:
         present = self.followed.snapshot
         covered = 0 if present is None else present.end_offset
-        if self.committed.offset + 1 - covered < self.records_between_snapshots:
+        return self.committed.offset + 1 - covered >= self.records_between_snapshots
+
+    async def _maybe_snapshot(self) -> None:
+        if not self._due_snapshot():
             return
+        covered = 0 if self.followed.snapshot is None else self.followed.snapshot.end_offset
         image, timestamp_ms = self.committed, self.clock.wall_ms()
+        snapshot = await self._database.beside(lambda: encode_snapshot(image, timestamp_ms))
+        stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
+        asked_ms = await self._database.run(
+            lambda opened: opened.snapshot(self.epoch, stored, timestamp_ms, keep_from=covered),
+            self._candidacy.append_timeout_ms,
+        )
+        self._confirmed(asked_ms)
+        self.followed.take_snapshot(snapshot, keep_from=covered)
 
-        def take(opened: "Store") -> Snapshot:
-            snapshot = encode_snapshot(image, timestamp_ms)
-            stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
-            opened.snapshot(self.epoch, stored, timestamp_ms, keep_from=covered)
-            return snapshot
-
-        self.followed.take_snapshot(await self._database.run(take), keep_from=covered)
+    async def _trim(self) -> None:
+        """A standby's log does not grow for ever either: it makes its own snapshots, in memory."""
+        if self._due_snapshot():
+            covered = 0 if self.followed.snapshot is None else self.followed.snapshot.end_offset
+            image, timestamp_ms = self.committed, self.clock.wall_ms()
+            snapshot = await self._database.beside(lambda: encode_snapshot(image, timestamp_ms))
+            self.followed.take_snapshot(snapshot, keep_from=covered)
 
     def _resign(self, reason: str) -> None:
         """Answers nobody from an image that may not be what the log says."""
         self.log.warning("resigned", epoch=self.epoch, why=reason)
-        self._active.clear()
+        self.holding = False
         self.resignations += 1
         self._pending.clear()
         self.pending_records = 0
+        self.image = self.committed
         waiting, self._waiting = self._waiting, deque()
         for _, future in waiting:
             if not future.done():
                 future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} resigned"))
-        self._wake_followers()
+        self.resigned()
+        self._turns.wake()
+        self._published.wake()
 
     async def report(self, coordinator_id: int, groups: Any, offsets: Any) -> None:
         """Puts a coordinator's report into the SQL views; a lost one is replaced by the next."""
         try:
-            await self._database.run(lambda opened: opened.report(self.epoch, coordinator_id, groups, offsets))
+            await self._database.run(
+                lambda opened: opened.report(self.epoch, coordinator_id, groups, offsets),
+                self._candidacy.append_timeout_ms,
+            )
         except (Deposed, OutcomeUnknown) as failure:
             self.log.warning("a coordinator's report was not stored", error=str(failure))
 
 
-def _release(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def _rows(group: list[Decided], epoch: int, timestamp_ms: int) -> tuple[list[Batch], list[StoredRecord]]:
+    """A group of decisions as followers get them and as the database stores them."""
+    batches, rows = [], []
+    for decided in group:
+        base_offset = decided.before.offset + 1
+        values = [codec.encode(record) for record in decided.records]
+        batches.append(encode_batch(values, base_offset, epoch, timestamp_ms))
+        rows += [
+            StoredRecord(base_offset + index, base_offset, epoch, timestamp_ms, type(record).__name__, value)
+            for index, (record, value) in enumerate(zip(decided.records, values, strict=True))
+        ]
+    return batches, rows

@@ -1,11 +1,12 @@
 """The store behind its one worker thread: the event loop never waits for the database, nor imports what it takes."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from tailrace.clock import Clock
+from tailrace.clock import Cancellable, Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -16,33 +17,101 @@ T = TypeVar("T")
 
 
 class Database:
-    """Runs jobs on the store, one after the other."""
+    """Runs jobs on the store, one after the other. `shared` where other controllers may use it, too (PostgreSQL)."""
 
-    def __init__(self, url: str, clock: Clock, log: "FilteringBoundLogger") -> None:
+    def __init__(self, url: str, clock: Clock, log: "FilteringBoundLogger", lease_ms: float) -> None:
+        self.shared = not url.startswith("sqlite")
         self._url = url
         self._clock = clock
         self._log = log
+        self._lease_ms = lease_ms
+        self._turn: asyncio.Lock = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata-database")
         self._store: Store | None = None
 
-    async def run(self, job: "Callable[[Store], T]") -> T:
-        """Runs a job in the thread; its exceptions are store.StoreError, Deposed and OutcomeUnknown."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, job)
+    async def run(self, job: "Callable[[Store], T]", timeout_ms: float | None = None) -> T:
+        """Runs a job in the thread; its exceptions are stored.StoreError, Deposed and OutcomeUnknown.
+
+        A shared database that has not answered after the timeout loses its connection (OutcomeUnknown), and so it does
+        when nobody waits for the job any more: once this returned or raised, the job is over.
+        """
+        async with self._turn:
+            running = asyncio.wrap_future(self._thread.submit(self._run, job))
+            with self._watched(timeout_ms if self.shared else None):
+                try:
+                    return await asyncio.shield(running)
+                except asyncio.CancelledError:
+                    if self.shared:
+                        self._interrupt()
+                        await asyncio.wait([running])
+                    running.cancel()
+                    if running.done() and not running.cancelled():
+                        running.exception()  # nobody is interested in it
+                    raise
+
+    async def beside(self, work: Callable[[], T]) -> T:
+        """Runs what takes long and needs no database in another thread: renewals go on."""
+        return await asyncio.to_thread(work)
+
+    async def news(self, timeout_ms: float) -> None:
+        """Returns when the lease row may have changed, or after the timeout. OutcomeUnknown without a connection."""
+        fd = await self.run(lambda store: store.listen(), self._lease_ms)
+        if fd is None:
+            return
+        loop = asyncio.get_running_loop()
+        heard: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not heard.done():
+                heard.set_result(None)
+
+        timer = self._clock.call_later(timeout_ms, wake)
+        if fd >= 0:
+            loop.add_reader(fd, wake)
+        try:
+            await heard
+        finally:
+            timer.cancel()
+            if fd >= 0:
+                loop.remove_reader(fd)
+
+    @contextlib.contextmanager
+    def _watched(self, timeout_ms: float | None) -> Iterator[None]:
+        """Interrupts what takes longer, again and again: it may have been connecting the first time."""
+        if timeout_ms is None:
+            yield
+            return
+        timer: Cancellable
+
+        def overdue() -> None:
+            nonlocal timer
+            self._interrupt()
+            timer = self._clock.call_later(timeout_ms, overdue)
+
+        timer = self._clock.call_later(timeout_ms, overdue)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _interrupt(self) -> None:
+        if self._store is not None:
+            self._store.interrupt()
 
     def _run(self, job: "Callable[[Store], T]") -> T:
         if self._store is None:
             # 200 ms of imports: here they pass while the event loop binds sockets
             from tailrace_controller.store import Store
 
-            self._store = Store(self._url, self._clock.monotonic_ms, self._blocked)
+            self._store = Store(self._url, self._clock.monotonic_ms, self._blocked, self._lease_ms)
         return job(self._store)
 
     def _blocked(self, sentence: str) -> None:
         self._log.warning("the metadata database is locked", why=sentence)
 
     async def close(self) -> None:
-        """Gives up waiting for locks, closes the database and ends the thread."""
+        """Gives up waiting for locks and answers, closes the database and ends the thread."""
+        self._interrupt()
         if self._store is not None:
-            self._store.stop_waiting()
             await self.run(lambda store: store.close())
         self._thread.shutdown(wait=False)

@@ -1,6 +1,8 @@
-"""What the metadata database takes, gives and refuses; apart from store.py so that nobody imports SQLAlchemy for it."""
+"""What the metadata database takes, gives and refuses; apart from store/ so that nobody imports SQLAlchemy for it."""
 
 from dataclasses import dataclass
+
+from tailrace_controller.lease import Lease
 
 
 class StoreError(Exception):
@@ -37,10 +39,35 @@ class StoredSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a controller starts from: its new epoch, the next offset, the newest snapshot and all records kept."""
+class Position:
+    """How far a controller has replayed the log: the next offset it needs, and the epoch of the one before."""
 
-    epoch: int
-    next_offset: int
-    snapshot: StoredSnapshot | None
+    next_offset: int = 0
+    epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The lease row and what the log holds beyond a position: its next records, or all of it if `whole`.
+
+    A whole one that continues nothing replaces what was replayed before: the log was cut by a snapshot meanwhile, or it
+    is another log (`diverged`: its record before the position is of another epoch, or it ends below it).
+    asked_ms is when the question went out, on the controller's monotonic clock.
+    """
+
+    lease: Lease
     records: tuple[StoredRecord, ...]
+    asked_ms: float
+    snapshot: StoredSnapshot | None = None
+    whole: bool = True
+    diverged: bool = False
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch of the lease row."""
+        return self.lease.epoch
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.lease.next_offset

@@ -41,6 +41,12 @@ class Watch:
         self._timers = [self._controller.clock.call_later(SETTLE_MS, self._suspect_the_silent)]
         self._plan()
 
+    def on_resigned(self) -> None:
+        """A standby watches nobody; whoever is active does, and so do we anew if it is us again."""
+        self.sessions.keep((), self._now_ms())
+        for timer in self._timers:
+            timer.cancel()
+
     def heard(self, role: str, service_id: int, epoch: int, connection: object) -> None:
         """A registration or heartbeat of this epoch was accepted."""
         key = (role, service_id, epoch)

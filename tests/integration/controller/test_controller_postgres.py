@@ -13,8 +13,9 @@ from support.metadata import broker, topic
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller import projection
+from tailrace_controller.lease import Candidate
 from tailrace_controller.store import Store
-from tailrace_controller.stored import Deposed, OutcomeUnknown, StoredRecord, StoredSnapshot
+from tailrace_controller.stored import Deposed, Loaded, OutcomeUnknown, Position, StoredRecord, StoredSnapshot
 
 AS_POSTGRES = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
 INITDB = shutil.which("initdb")
@@ -57,6 +58,13 @@ def opened(url: str) -> Store:
     return Store(url, lambda: 0.0, lambda sentence: None)
 
 
+def load(store: Store, node_id: int = 0) -> Loaded:
+    """Takes the lease and reads the whole log."""
+    loaded = store.take(Candidate(node_id), None, Position())
+    assert loaded is not None
+    return loaded
+
+
 def rows(first: int, count: int, epoch: int) -> list[StoredRecord]:
     return [StoredRecord(first + n, first, epoch, 5, "NoOpRecord", b"\x01\x14\x00\x00") for n in range(count)]
 
@@ -71,7 +79,7 @@ def query(url: str, sql: str) -> list[tuple[object, ...]]:
 
 def test_log_lease_views_and_snapshots_work_on_postgresql(url: str) -> None:
     store = opened(url)
-    assert store.load(0).epoch == 1
+    assert load(store).epoch == 1
     records = [*broker(0, 1), *topic("events", 1, [0, 0])]
     image = MetadataImage().replay(records, 0, 1)
     store.append(1, rows(0, 3, 1), projection.changes(records, MetadataImage(), image, Config.load("controller")))
@@ -79,7 +87,7 @@ def test_log_lease_views_and_snapshots_work_on_postgresql(url: str) -> None:
     store.report(1, 0, [{"group_id": "g", "state": "Stable", "type": "classic", "members": 1, "reported_ms": 5}], [])
     store.close()
     again = opened(url)
-    loaded = again.load(0)
+    loaded = load(again)
     assert (loaded.epoch, loaded.next_offset, loaded.snapshot) == (2, 3, StoredSnapshot(3, 1, b"image"))
     assert [row.offset for row in loaded.records] == [2]
     assert query(url, "select name, partition_count, internal from topics") == [("events", 2, False)]
@@ -89,8 +97,8 @@ def test_log_lease_views_and_snapshots_work_on_postgresql(url: str) -> None:
 
 def test_a_deposed_controllers_append_fails_in_postgresql(url: str) -> None:
     zombie, successor = opened(url), opened(url)
-    zombie.load(0)
-    successor.load(1)
+    load(zombie)
+    load(successor, 1)
     with pytest.raises(Deposed, match="controller 1 took the lease with epoch 2"):
         zombie.append(1, rows(0, 1, 1), [])
     successor.append(2, rows(0, 1, 2), [])
@@ -101,12 +109,12 @@ def test_a_deposed_controllers_append_fails_in_postgresql(url: str) -> None:
 
 def test_a_connection_that_postgresql_ends_leaves_the_outcome_unknown_and_a_reload_works(url: str) -> None:
     store = opened(url)
-    store.load(0)
+    load(store)
     query(
         url, "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and state = 'idle'"
     )
     with pytest.raises(OutcomeUnknown):
         store.append(1, rows(0, 1, 1), [])
-    loaded = store.load(0)
+    loaded = load(store)
     store.append(loaded.epoch, rows(loaded.next_offset, 1, loaded.epoch), [])
     store.close()

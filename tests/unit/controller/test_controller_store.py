@@ -15,9 +15,18 @@ from tailrace.config import Config
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller import blame, projection
+from tailrace_controller.lease import Candidate
 from tailrace_controller.projection import Change
 from tailrace_controller.store import Store
-from tailrace_controller.stored import Deposed, OutcomeUnknown, StoredRecord, StoredSnapshot, StoreError
+from tailrace_controller.stored import (
+    Deposed,
+    Loaded,
+    OutcomeUnknown,
+    Position,
+    StoredRecord,
+    StoredSnapshot,
+    StoreError,
+)
 
 CONFIG = Config.load("controller")
 
@@ -59,31 +68,38 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.store.close()
 
 
+def load(store: Store, node_id: int = 0) -> Loaded:
+    """Takes the lease and reads the whole log."""
+    loaded = store.take(Candidate(node_id), None, Position())
+    assert loaded is not None
+    return loaded
+
+
 def rows(first: int, count: int, epoch: int) -> list[StoredRecord]:
     return [StoredRecord(first + n, first, epoch, 5, "NoOpRecord", b"\x01\x14\x00\x00") for n in range(count)]
 
 
 def test_an_empty_database_begins_at_epoch_one_and_offset_zero(bench: Bench) -> None:
-    loaded = bench.store.load(holder=0)
+    loaded = load(bench.store)
     assert (loaded.epoch, loaded.next_offset, loaded.snapshot, loaded.records) == (1, 0, None, ())
     assert bench.query("select version from schema_version") == [(2,)]
     assert bench.query("pragma journal_mode") == [("wal",)]
 
 
 def test_what_was_appended_is_loaded_with_a_higher_epoch(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     bench.store.append(1, rows(0, 2, 1), [])
     bench.store.append(1, rows(2, 1, 1), [])
     bench.store.close()
-    loaded = bench.open().load(0)
+    loaded = load(bench.open())
     assert (loaded.epoch, loaded.next_offset) == (2, 3)
     assert [(row.offset, row.base_offset) for row in loaded.records] == [(0, 0), (1, 0), (2, 2)]
 
 
 def test_a_deposed_controllers_append_fails_in_the_database(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     successor = bench.open()
-    successor.load(1)
+    load(successor, 1)
     with pytest.raises(Deposed, match="controller 1 took the lease with epoch 2; this one has 1"):
         bench.store.append(1, rows(0, 1, 1), [])
     successor.append(2, rows(0, 1, 2), [])
@@ -92,9 +108,9 @@ def test_a_deposed_controllers_append_fails_in_the_database(bench: Bench) -> Non
 
 
 def test_a_deposed_controller_cannot_write_snapshots_or_reports_either(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     successor = bench.open()
-    successor.load(1)
+    load(successor, 1)
     with pytest.raises(Deposed):
         bench.store.snapshot(1, StoredSnapshot(5, 1, b""), 0, keep_from=0)
     with pytest.raises(Deposed):
@@ -103,13 +119,13 @@ def test_a_deposed_controller_cannot_write_snapshots_or_reports_either(bench: Be
 
 
 def test_an_append_that_does_not_continue_the_log_is_refused(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     with pytest.raises(OutcomeUnknown, match="the log ends at 0"):
         bench.store.append(1, rows(7, 1, 1), [])
 
 
 def test_an_append_that_fails_leaves_nothing_behind(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     bad = [Change("broker_rows", {"broker_id": 1}, {"state": "active"})] * 2  # violates the primary key
     with pytest.raises(OutcomeUnknown):
         bench.store.append(1, rows(0, 1, 1), bad)
@@ -118,12 +134,12 @@ def test_an_append_that_fails_leaves_nothing_behind(bench: Bench) -> None:
 
 
 def test_a_newer_schema_is_refused_in_a_sentence(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     bench.store.close()
     with sqlite3.connect(bench.path) as user:
         user.execute("update schema_version set version = 99")
     with pytest.raises(StoreError, match="schema version 99, this Tailrace knows 2"):
-        bench.open().load(0)
+        load(bench.open())
 
 
 @pytest.mark.parametrize(
@@ -133,7 +149,7 @@ def test_a_database_that_cannot_be_reached_may_be_reached_later(url: str) -> Non
     store = Store(url, Clock(), lambda sentence: None)
     for _ in range(2):
         with pytest.raises(OutcomeUnknown):
-            store.load(0)
+            load(store)
     with pytest.raises(OutcomeUnknown):
         store.append(1, rows(0, 1, 1), [])
     store.close()
@@ -142,7 +158,7 @@ def test_a_database_that_cannot_be_reached_may_be_reached_later(url: str) -> Non
 def test_a_file_that_is_no_database_is_refused(bench: Bench) -> None:
     bench.path.write_bytes(b"this is not a database, but it is long enough to look like one" * 20)
     with pytest.raises(OutcomeUnknown, match="not a database"):
-        bench.store.load(0)
+        load(bench.store)
 
 
 HOLD_WRITE_LOCK = """
@@ -156,7 +172,7 @@ db.execute("rollback")
 
 
 def test_a_users_write_lock_is_waited_out_and_blamed_on_its_process(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     command = [sys.executable, "-c", HOLD_WRITE_LOCK, str(bench.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as user:
         assert user.stdout is not None
@@ -172,17 +188,17 @@ def test_a_users_write_lock_is_waited_out_and_blamed_on_its_process(bench: Bench
 
 
 def test_a_wait_for_a_lock_ends_when_the_controller_stops(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     user = sqlite3.connect(bench.path, isolation_level=None)
     user.execute("begin immediate")
-    bench.store.stop_waiting()
+    bench.store.interrupt()
     with pytest.raises(OutcomeUnknown, match="locked"):
         bench.store.append(1, rows(0, 1, 1), [])
     user.close()
 
 
 def test_a_users_long_read_does_not_stall_appends_nor_snapshots(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     bench.store.append(1, rows(0, 3, 1), [])
     user = sqlite3.connect(bench.path, isolation_level=None)
     user.execute("begin")
@@ -195,18 +211,18 @@ def test_a_users_long_read_does_not_stall_appends_nor_snapshots(bench: Bench) ->
 
 
 def test_a_snapshot_truncates_the_log_and_replaces_the_one_before(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     bench.store.append(1, rows(0, 4, 1), [])
     bench.store.snapshot(1, StoredSnapshot(2, 1, b"first"), 0, keep_from=0)
     bench.store.snapshot(1, StoredSnapshot(4, 1, b"second"), 0, keep_from=2)
     bench.store.close()
-    loaded = bench.open().load(0)
+    loaded = load(bench.open())
     assert loaded.snapshot == StoredSnapshot(4, 1, b"second")
     assert [row.offset for row in loaded.records] == [2, 3]
 
 
 def test_reports_replace_what_a_coordinator_said_before_and_follow_a_group_that_moved(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     group = {"group_id": "g", "state": "Stable", "type": "classic", "members": 1, "reported_ms": 5}
     offset = {
         "group_id": "g", "topic": "t", "partition_id": 0, "committed_offset": 7, "log_end_offset": 10,
@@ -221,7 +237,7 @@ def test_reports_replace_what_a_coordinator_said_before_and_follow_a_group_that_
 
 
 def test_the_views_show_what_the_image_holds_and_forget_what_it_forgets(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     first: list[r.MetadataRecord] = [
         *broker(0, 1),
         *topic("events", 1, [0, 0]),
@@ -252,7 +268,7 @@ def test_the_views_show_what_the_image_holds_and_forget_what_it_forgets(bench: B
 
 
 def test_the_partitions_view_says_what_is_offline_under_replicated_and_under_min_isr(bench: Bench) -> None:
-    bench.store.load(0)
+    load(bench.store)
     facts = (
         "select partition_id, elr, last_known_elr, min_isr, offline, under_replicated, under_min_isr from partitions"
     )

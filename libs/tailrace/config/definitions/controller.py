@@ -252,7 +252,8 @@ ROWS = (
         at_least(0),
         HIGH,
         READ_ONLY,
-        "How long a controller goes unheard before another one stands for election.",
+        "The lease of the active controller: how long it goes unheard before another one takes over (PostgreSQL).",
+        honoured=True,
     ),
     broker(
         "controller.quorum.fetch.timeout.ms",

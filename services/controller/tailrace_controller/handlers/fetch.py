@@ -1,17 +1,23 @@
 """Fetch v4-18 of `__cluster_metadata` alone, from any controller: a long poll on the committed log (KIP-595).
 
-An offset below the log's start is answered with the id of the snapshot to fetch (KIP-630), one beyond its end with
-OFFSET_OUT_OF_RANGE: the follower has seen more than this controller's database holds, and must not truncate to it.
+current_leader names the active controller and its epoch; where that is another one, node_endpoints says its address, so
+an answer without node_endpoints comes from the active controller itself. An offset below the log's start is answered
+with the id of the snapshot to fetch (KIP-630). A follower that is ahead, in offset or in controller epoch, must never
+truncate to us: a standby that is behind waits and then answers "not yet", OFFSET_NOT_AVAILABLE or
+UNKNOWN_LEADER_EPOCH; the active controller asks its database, which may be a restored one: NOT_CONTROLLER then.
 """
 
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.address import Address
 from tailrace.net.context import Context
 from tailrace.net.metadata_batches import TOPIC, TOPIC_ID
 from tailrace.wire.messages import FetchRequest, FetchResponse
+from tailrace_controller.acceptance import Seen
 from tailrace_controller.controller import Controller
 from tailrace_controller.effects import Effects
+from tailrace_controller.log import MetadataLog
 from tailrace_controller.role import ControllerRole
 
 _Topic = FetchResponse.FetchableTopicResponse
@@ -27,29 +33,41 @@ async def handle(request: FetchRequest, context: Context, role: ControllerRole) 
     cluster_id = controller.committed.cluster_id
     if request.cluster_id and request.cluster_id != cluster_id:
         raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"this is cluster {cluster_id}, not {request.cluster_id}")
-    if asked.fetch_offset == controller.followed.end_offset:
+    log = controller.followed
+    claimed = Seen(asked.fetch_offset - 1, max(asked.last_fetched_epoch, asked.current_leader_epoch))
+    await controller.check(claimed)
+    if diverges(log, asked):
+        await controller.check(Seen(log.end_offset, claimed.epoch))
+    elif asked.fetch_offset >= log.end_offset:
         await controller.wait_for(asked.fetch_offset, min(request.max_wait_ms, MAX_WAIT_MS))
+    if controller.refusal:
+        raise ApiError(ErrorCode.NOT_CONTROLLER, controller.refusal)
     partition = answer(controller, asked, request.max_bytes)
-    return FetchResponse(responses=[_Topic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])])
+    response = FetchResponse(responses=[_Topic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])])
+    response.node_endpoints = [_endpoint(*controller.leader)] if not controller.holding else []
+    return response
 
 
 def answer(controller: Controller, asked: Any, max_bytes: int) -> Any:
     """Returns the partition's answer as the log stands now."""
     log = controller.followed
-    leader = _Partition.LeaderIdAndEpoch(leader_id=controller.node_id, leader_epoch=controller.epoch)
+    leader_id, leader_epoch, _ = controller.leader
     partition = _Partition(
         partition_index=0,
         error_code=0,
         high_watermark=log.end_offset,
         last_stable_offset=log.end_offset,
         log_start_offset=log.start_offset,
-        current_leader=leader,
+        current_leader=_Partition.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
         aborted_transactions=None,
         records=b"",
     )
     offset, snapshot = asked.fetch_offset, log.snapshot
-    diverges = offset > 0 and log.epoch_before(offset) not in (None, asked.last_fetched_epoch)
-    if offset > log.end_offset or (diverges and offset >= log.start_offset):
+    if offset > log.end_offset:
+        partition.error_code = ErrorCode.OFFSET_NOT_AVAILABLE
+    elif asked.current_leader_epoch > leader_epoch:
+        partition.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
+    elif diverges(log, asked):
         partition.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
     elif offset < log.start_offset:
         assert snapshot is not None
@@ -57,6 +75,20 @@ def answer(controller: Controller, asked: Any, max_bytes: int) -> Any:
     else:
         partition.records = log.read(offset, max_bytes)
     return partition
+
+
+def diverges(log: MetadataLog, asked: Any) -> bool:
+    """Whether the follower's last record is another one than this log's at that offset."""
+    offset = asked.fetch_offset
+    if not max(log.start_offset, 1) <= offset <= log.end_offset:
+        return False
+    return log.epoch_before(offset) not in (None, asked.last_fetched_epoch)
+
+
+def _endpoint(leader_id: int, _: int, address: str) -> Any:
+    """Where the active controller is, as endpoints in the image say it: a Unix socket's path has port 0."""
+    at = Address.parse(address) if address else Address("", 0)
+    return FetchResponse.NodeEndpoint(node_id=leader_id, host=at.host, port=max(at.port, 0), rack=None)
 
 
 def _only_partition(request: FetchRequest, version: int) -> Any:

@@ -1,0 +1,56 @@
+"""What this data directory's controllers know of the metadata log: proof, after a restart, that a database is older.
+
+It is a witness and no more: written beside the log without fsync, a lost one proves nothing.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tailrace_controller.acceptance import Seen
+
+DIRECTORY = "metadata-seen"
+NOTE_EVERY_MS = 1000.0
+
+
+class SeenFile:
+    """One controller's file; all files of the directory are read. token is what tells data directories apart."""
+
+    def __init__(self, data_dir: Path, node_id: int, new_token: str) -> None:
+        """new_token is for a directory that has none yet."""
+        self._directory = data_dir / DIRECTORY
+        self._path = self._directory / f"controller-{node_id}.json"
+        self._noted_ms = -NOTE_EVERY_MS
+        known = _read(self._path)
+        self.token = str(known.get("token") or new_token)
+        if not known:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._write({"token": self.token})
+
+    def read(self, cluster_id: str) -> Seen:
+        """Returns the highest that was seen of this cluster's log."""
+        seen = Seen()
+        for path in self._directory.glob("controller-*.json"):
+            known = _read(path)
+            if known.get("cluster_id") == cluster_id:
+                seen = seen.and_(Seen(int(known.get("offset", -1)), int(known.get("epoch", -1))))
+        return seen
+
+    def note(self, cluster_id: str, seen: Seen, now_ms: float, *, at_once: bool = False) -> None:
+        """Writes down how far the log was seen, once a second at most; an epoch is noted at once."""
+        if at_once or now_ms - self._noted_ms >= NOTE_EVERY_MS:
+            self._noted_ms = now_ms
+            self._write({"token": self.token, "cluster_id": cluster_id, "offset": seen.offset, "epoch": seen.epoch})
+
+    def _write(self, known: dict[str, Any]) -> None:
+        new = self._path.with_suffix(".new")
+        new.write_text(json.dumps(known))
+        new.replace(self._path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}

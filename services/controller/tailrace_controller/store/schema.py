@@ -1,0 +1,119 @@
+"""The tables of the metadata database and the views that people query; SCHEMA_VERSION counts their changes."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+SCHEMA_VERSION = 2
+
+SCHEMA = sa.MetaData()
+_TEXT = sa.Text()
+_BYTES = sa.LargeBinary()
+_LONG = sa.BigInteger()
+
+
+def _table(name: str, keys: dict[str, Any], columns: dict[str, Any]) -> sa.Table:
+    primary = [sa.Column(key, kind, primary_key=True, autoincrement=False) for key, kind in keys.items()]
+    return sa.Table(name, SCHEMA, *primary, *(sa.Column(key, kind) for key, kind in columns.items()))
+
+
+VERSION = _table("schema_version", {"version": sa.Integer}, {})
+LEASE = _table(
+    "lease",
+    {"id": sa.Integer},
+    {
+        "holder": sa.Integer,
+        "token": _TEXT,
+        "epoch": sa.Integer,
+        "renewals": _LONG,
+        "next_offset": _LONG,
+        "address": _TEXT,
+        "seen_offset": _LONG,
+        "seen_epoch": sa.Integer,
+        "accepted_offset": _LONG,
+    },
+)
+RECORDS = _table(
+    "records",
+    {"offset": _LONG},
+    {"base_offset": _LONG, "epoch": sa.Integer, "timestamp_ms": _LONG, "type": _TEXT, "record": _BYTES},
+)
+SNAPSHOTS = _table("snapshots", {"end_offset": _LONG}, {"epoch": sa.Integer, "timestamp_ms": _LONG, "payload": _BYTES})
+PROJECTIONS = {
+    table.name: table
+    for table in (
+        _table(
+            "topic_rows",
+            {"topic_id": _TEXT},
+            {"name": _TEXT, "partition_count": sa.Integer, "replication_factor": sa.Integer, "internal": sa.Boolean},
+        ),
+        _table(
+            "partition_rows",
+            {"topic_id": _TEXT, "partition_id": sa.Integer},
+            {
+                "topic": _TEXT,
+                "leader": sa.Integer,
+                "leader_epoch": sa.Integer,
+                "partition_epoch": sa.Integer,
+                "replicas": _TEXT,
+                "isr": _TEXT,
+                "elr": _TEXT,
+                "last_known_elr": _TEXT,
+                "adding_replicas": _TEXT,
+                "removing_replicas": _TEXT,
+                "min_isr": sa.Integer,
+                "offline": sa.Boolean,
+                "under_replicated": sa.Boolean,
+                "under_min_isr": sa.Boolean,
+            },
+        ),
+        _table(
+            "broker_rows",
+            {"broker_id": sa.Integer},
+            {"state": _TEXT, "rack": _TEXT, "broker_epoch": _LONG, "endpoints": _TEXT},
+        ),
+        _table(
+            "service_rows",
+            {"role": _TEXT, "service_id": sa.Integer},
+            {"service_epoch": _LONG, "endpoints": _TEXT},
+        ),
+        _table(
+            "shard_rows",
+            {"topic": _TEXT, "partition_id": sa.Integer},
+            {"owner": sa.Integer, "shard_epoch": sa.Integer},
+        ),
+        _table("config_rows", {"resource_type": _TEXT, "resource_name": _TEXT, "name": _TEXT}, {"value": _TEXT}),
+        _table("quota_rows", {"entity": _TEXT, "name": _TEXT}, {"value": sa.Float}),
+    )
+}
+GROUPS = _table(
+    "group_rows",
+    {"group_id": _TEXT},
+    {"coordinator_id": sa.Integer, "state": _TEXT, "type": _TEXT, "members": sa.Integer, "reported_ms": _LONG},
+)
+GROUP_OFFSETS = _table(
+    "group_offset_rows",
+    {"group_id": _TEXT, "topic": _TEXT, "partition_id": sa.Integer},
+    {
+        "coordinator_id": sa.Integer,
+        "committed_offset": _LONG,
+        "log_end_offset": _LONG,
+        "metadata": _TEXT,
+        "reported_ms": _LONG,
+    },
+)
+VIEWS = (
+    "CREATE VIEW topics AS SELECT name, topic_id, partition_count, replication_factor, internal FROM topic_rows",
+    "CREATE VIEW partitions AS SELECT topic, partition_id, leader, leader_epoch, partition_epoch, replicas, isr,"
+    " elr, last_known_elr, adding_replicas, removing_replicas, min_isr, offline, under_replicated, under_min_isr,"
+    " topic_id FROM partition_rows",
+    "CREATE VIEW brokers AS SELECT broker_id, state, rack, broker_epoch, endpoints FROM broker_rows",
+    "CREATE VIEW services AS SELECT role, service_id, service_epoch, endpoints FROM service_rows",
+    "CREATE VIEW shards AS SELECT topic, partition_id, owner, shard_epoch FROM shard_rows",
+    "CREATE VIEW configs AS SELECT resource_type, resource_name, name, value FROM config_rows",
+    "CREATE VIEW quotas AS SELECT entity, name, value FROM quota_rows",
+    # The last two lag: coordinators report them with their heartbeats (reported_ms says when).
+    "CREATE VIEW groups AS SELECT group_id, state, type, members, coordinator_id, reported_ms FROM group_rows",
+    "CREATE VIEW group_offsets AS SELECT group_id, topic, partition_id, committed_offset, log_end_offset,"
+    " log_end_offset - committed_offset AS lag, metadata, coordinator_id, reported_ms FROM group_offset_rows",
+)
