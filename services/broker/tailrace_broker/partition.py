@@ -281,13 +281,17 @@ class Partition:
             return None
         return leading.propose(self.high_watermark, self.log.log_end_offset, shrink=shrink)
 
-    def isr_answered(self, change: IsrChange, error_code: int, isr: tuple[int, ...], partition_epoch: int) -> None:
-        """The controller's answer; the high watermark may move with the ISR (call advance)."""
+    def isr_answered(self, change: IsrChange, error_code: int, isr: tuple[int, ...], partition_epoch: int) -> bool:
+        """The controller's answer; the high watermark may move with the ISR (call advance).
+
+        True if it was no verdict and the same change must be asked for again.
+        """
         leading = self.leading
         if leading is None or change.leader_epoch != leading.leader_epoch:
-            return
-        if leading.answered(change, error_code, isr, partition_epoch):
-            self.partition_epoch = max(self.partition_epoch, partition_epoch)
+            return False
+        again = leading.answered(change, error_code, isr, partition_epoch)
+        self.partition_epoch = max(self.partition_epoch, leading.partition_epoch)
+        return again
 
     # -- the follower's side -----------------------------------------------------------------------------------------
 

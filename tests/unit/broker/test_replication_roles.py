@@ -153,6 +153,24 @@ def test_a_refused_change_is_kept_until_the_image_comes() -> None:
     assert leader.leading.isr == (0, 1)
 
 
+def test_an_answer_that_is_no_verdict_is_asked_for_again_and_counts_as_taken_meanwhile() -> None:
+    """Found by the simulator: a zombie controller's NOT_CONTROLLER left the ISR as it was for ever."""
+    trio = Trio()
+    leader = trio.replicas[0]
+    trio.produce(b"a")
+    trio.publish(isr=(0, 1))
+    trio.now_ms = LAG_MS + 1
+    for follower in (1, 1, 2, 2):
+        trio.fetch(follower)
+    change = leader.propose_isr()
+    assert change is not None
+    assert leader.isr_answered(change, ErrorCode.NOT_CONTROLLER, (), -1)
+    assert leader.leading is not None
+    assert leader.leading.maximal_isr == {0, 1, 2}
+    assert not leader.isr_answered(change, 0, (0, 1, 2), trio.image.partition_epoch + 1)
+    assert leader.leading.isr == (0, 1, 2)
+
+
 @pytest.mark.parametrize("change", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 500}])
 def test_who_is_fenced_leaving_or_in_another_life_does_not_join(change: dict[str, Any]) -> None:
     trio = Trio()

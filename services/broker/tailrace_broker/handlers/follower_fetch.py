@@ -115,18 +115,30 @@ class FollowerWait:
         )
 
     def try_complete(self) -> None:
-        by_id = self._version >= 13
-        for key, want, partition in self.reads:
-            leading, code = self._broker.leading(key, want.partition, by_id=by_id)
-            if leading is not partition or partition.leading is None:
-                self._rows.append((key, _refused(want.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)))
-        if self._rows:
-            gone = {(key, row.partition) for key, row in self._rows}
-            self.reads = [read for read in self.reads if (read[0], read[1].partition) not in gone]
+        self._drop_moved()
         if self.ready():
-            self.expire()
+            self._finish()
 
     def expire(self) -> None:
+        self._drop_moved()
+        self._finish()
+
+    def _drop_moved(self) -> None:
+        """What was heard in another leadership than the present one is refused, not read."""
+        kept = []
+        for key, want, partition in self.reads:
+            leading, code = self._broker.leading(key, want.partition, by_id=self._version >= 13)
+            if leading is not partition or partition.leading is None:
+                self._rows.append((key, _refused(want.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+            elif want.current_leader_epoch not in (-1, partition.leader_epoch):
+                self._rows.append((key, _refused(want.partition, ErrorCode.FENCED_LEADER_EPOCH)))
+            else:
+                kept.append((key, want, partition))
+                continue
+            partition.tail.waiters.discard(self)
+        self.reads = kept
+
+    def _finish(self) -> None:
         self.done = True
         if self.future is not None and not self.future.done():
             self.future.set_result(self.encode())

@@ -46,33 +46,37 @@ class IsrUpdates:
             self._wake.clear()
             due, self._due = self._due, {}
             due = {p: change for p, change in due.items() if _stands(p, change)}
-            if due and not await self._send(due):
-                for partition, change in due.items():
+            again = await self._send(due) if due else {}
+            if again:
+                for partition, change in again.items():
                     self._due.setdefault(partition, change)
                 self._wake.set()
                 await self._backoff.wait()
+            else:
+                self._backoff.reset()
 
-    async def _send(self, due: dict[Partition, IsrChange]) -> bool:
-        """False if the request must be sent again."""
+    async def _send(self, due: dict[Partition, IsrChange]) -> dict[Partition, IsrChange]:
+        """Returns what must be asked for again."""
         try:
             answer = await self._broker.follower.ask_controller(self._request(due), timeout_ms=_ASK_TIMEOUT_MS)
         except (Disconnected, TimeoutError, ApiError, Malformed) as failed:
             self._log.warning("the controller did not take a change of ISRs", why=str(failed) or "timed out")
-            return False
+            return due
         if answer.error_code:
             self._log.warning("AlterPartition was refused", error=ErrorCode(answer.error_code).name)
-            return False
-        self._backoff.reset()
+            return due
         rows = {(topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions}
+        again = {}
         for partition, change in due.items():
             row = rows.get((partition.topic_id, partition.index))
-            if row is not None:
-                self._answered(partition, change, row)
-        return True
+            if row is None or self._answered(partition, change, row):
+                again[partition] = change
+        return again
 
-    def _answered(self, partition: Partition, change: IsrChange, row: Any) -> None:
+    def _answered(self, partition: Partition, change: IsrChange, row: Any) -> bool:
+        """Whether the change must be asked for again."""
         before = partition.leading.isr if partition.leading is not None else ()
-        partition.isr_answered(change, row.error_code, tuple(row.isr), row.partition_epoch)
+        again = partition.isr_answered(change, row.error_code, tuple(row.isr), row.partition_epoch)
         metrics = self._broker.metrics
         if row.error_code:
             metrics.failed_isr_updates += 1
@@ -82,11 +86,12 @@ class IsrUpdates:
                 partition=partition.index,
                 error=ErrorCode(row.error_code).name,
             )
-            return
+            return again
         metrics.isr_shrinks += bool(set(before) - set(row.isr))
         metrics.isr_expands += bool(set(row.isr) - set(before))
         if partition.advance():
             self._broker.committed(partition)
+        return False
 
     def _request(self, due: dict[Partition, IsrChange]) -> AlterPartitionRequest:
         topics: dict[Any, list[Any]] = {}

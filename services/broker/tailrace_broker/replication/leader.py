@@ -14,9 +14,17 @@ from tailrace.metadata.image import PartitionImage
 from tailrace_broker.replication.node import NO_EPOCH, Node
 
 UNKNOWN_OFFSET = -1
-# The controller did not take the change and will not: what is due may be proposed anew. Other refusals say that our
-# view is old; until the image comes the proposal stays in the maximal ISR, because it may have been taken.
-_TRY_AGAIN = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+# The controller did not take the change and will not: what is due may be proposed anew.
+_TRY_ANEW = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+# Our view is old: until the image comes the proposal stays in the maximal ISR, because it may have been taken.
+_AWAIT_IMAGE = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.NEW_LEADER_ELECTED,
+)
 
 
 class Replica:
@@ -202,17 +210,18 @@ class LeaderState:
         return staying if len(staying) < len(self.isr) else None
 
     def answered(self, change: IsrChange, error_code: int, isr: tuple[int, ...], partition_epoch: int) -> bool:
-        """The controller's answer to a change; whether the ISR is known anew (a refusal waits for the image).
+        """The controller's answer to a change; whether the same change must be asked for again.
 
-        An answer that is older than what the image said meanwhile changes nothing.
+        An answer that is older than what the image said meanwhile changes nothing. After an error that is no verdict (a
+        controller that is none any more, say) the change may have been taken: it stays in the maximal ISR.
         """
         if self.proposed is None or change.partition_epoch != self.partition_epoch:
             return False
         if error_code == ErrorCode.NONE:
             if partition_epoch > self.partition_epoch:
                 self._take(isr, partition_epoch)
-                return True
             return False
-        if error_code in _TRY_AGAIN:
+        if error_code in _TRY_ANEW:
             self._take(self.isr, self.partition_epoch)
-        return False
+            return False
+        return error_code not in _AWAIT_IMAGE
