@@ -21,6 +21,7 @@ TOPIC, BROKER = 2, 4
 OWN = {
     "advertised.listeners",
     "broker.id",
+    "default.replication.factor",
     "controller.listener.names",
     "controller.quorum.voters",
     "controller.quorum.bootstrap.servers",

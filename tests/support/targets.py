@@ -22,6 +22,8 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "6",
 }
+# One Kafka broker keeps one copy; three brokers of ours would keep three (`up --brokers`).
+LIKE_ONE_BROKER = {"default.replication.factor": "1", "min.insync.replicas": "1"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ class Targets:
         if name == "kafka":
             cluster = KafkaPeer(folder, SETTINGS)
         else:
-            cluster = Cluster(brokers=BROKERS[name], data_dir=folder, settings=SETTINGS)
+            settings = SETTINGS if BROKERS[name] == 1 else SETTINGS | LIKE_ONE_BROKER
+            cluster = Cluster(brokers=BROKERS[name], data_dir=folder, settings=settings)
         self._stack.callback(cluster.stop)
         cluster.start()
         host, _, port = cluster.bootstrap.rpartition(":")

@@ -70,6 +70,21 @@ def test_several_controllers_are_fine_on_postgresql() -> None:
     assert given.settings["metadata.url"] == "postgresql://localhost/tailrace"
 
 
+@pytest.mark.parametrize(
+    ("brokers", "factor", "min_isr"), [(1, None, None), (2, "2", None), (3, "3", "2"), (5, "3", "2")]
+)
+def test_several_brokers_keep_several_copies(brokers: int, factor: str | None, min_isr: str | None) -> None:
+    chosen = parsed("--brokers", str(brokers)).settings
+    assert (chosen.get("default.replication.factor"), chosen.get("min.insync.replicas")) == (factor, min_isr)
+
+
+def test_what_the_user_says_of_copies_stands() -> None:
+    told = parsed("--brokers", "3", "--set", "min.insync.replicas=1").settings
+    assert (told["default.replication.factor"], told["min.insync.replicas"]) == ("3", "1")
+    environ = {"KAFKA_DEFAULT_REPLICATION_FACTOR": "1", "XDG_DATA_HOME": "/x"}
+    assert "default.replication.factor" not in options.parse(("--brokers", "3"), environ).settings
+
+
 def test_controllers_start_first_and_gateways_last() -> None:
     started = plan.instances(parsed("--brokers", "2", "--gateways", "2"))
     assert started[0] == Instance("controller", 0)

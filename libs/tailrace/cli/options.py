@@ -11,11 +11,12 @@ from tailrace.runtime import logs
 
 _PORT_MAX = 65_535
 _INSTANCES_MAX = 100
+_COPIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What was asked for; `settings` are the --set pairs, later ones win."""
+    """What was asked for; `settings` are the defaults of so many brokers under the --set pairs, later ones win."""
 
     data_dir: Path
     counts: Mapping[str, int]
@@ -37,7 +38,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     """Exits with 2 and a usage line where an option makes no sense."""
     parser = _parser(environ)
     given = parser.parse_args(arguments)
-    settings = dict(_pair(parser, item) for item in given.set)
+    settings = replication(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
     if given.metadata_url:
         settings["metadata.url"] = given.metadata_url
     if given.quota_url:
@@ -73,6 +74,19 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     )
 
 
+def replication(brokers: int, environ: Mapping[str, str]) -> dict[str, str]:
+    """Several brokers are there to keep several copies: three where there are three, two of them acknowledged.
+
+    Kafka's own defaults are 1 and 1. What the environment says stays.
+    """
+    chosen = {}
+    if brokers > 1:
+        chosen["default.replication.factor"] = str(min(_COPIES, brokers))
+    if brokers >= _COPIES:
+        chosen["min.insync.replicas"] = "2"
+    return {key: value for key, value in chosen.items() if f"KAFKA_{key.replace('.', '_').upper()}" not in environ}
+
+
 def default_data_dir(environ: Mapping[str, str]) -> Path:
     """TAILRACE_DATA_DIR, else the user's data directory: `up` finds its cluster again from every working directory."""
     if chosen := environ.get("TAILRACE_DATA_DIR"):
@@ -87,7 +101,8 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     for role in ("brokers", "gateways", "controllers", "coordinators", "quotas"):
-        parser.add_argument(f"--{role}", type=_instances, default=1, metavar="N", help="default 1")
+        copies = "; new topics get 3 replicas where there are 3, and min.insync.replicas 2" if role == "brokers" else ""
+        parser.add_argument(f"--{role}", type=_instances, default=1, metavar="N", help=f"default 1{copies}")
     add = parser.add_argument
     add("--data", metavar="DIR", default=str(default_data_dir(environ)), help="default %(default)s")
     add("--listen", metavar="HOST", default="127.0.0.1,::1", help="comma separated; default %(default)s")
