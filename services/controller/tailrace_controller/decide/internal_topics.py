@@ -1,8 +1,13 @@
 """Internal topics: how many replicas each should have. They are made with what the cluster has and grow with it."""
 
+from collections.abc import Iterator
+
 from tailrace.config import Config
-from tailrace.metadata.image import MetadataImage
-from tailrace_controller.decide import elections
+from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage
+from tailrace.metadata.records import PartitionChangeRecord
+from tailrace_controller.decide import placement, reassignments
+from tailrace_controller.decide.elections import Elections, may_lead
+from tailrace_controller.decide.topic_rules import INTERNAL_TOPICS
 
 OFFSETS, TRANSACTIONS, SHARE_STATE = "__consumer_offsets", "__transaction_state", "__share_group_state"
 
@@ -14,5 +19,38 @@ def wanted_replication_factor(image: MetadataImage, name: str, config: Config) -
         TRANSACTIONS: config.transaction_state_log_replication_factor,
         SHARE_STATE: config.share_coordinator_state_topic_replication_factor,
     }[name]
-    live = sum(elections.may_lead(image, broker_id) for broker_id in image.brokers)
+    live = sum(may_lead(image, broker_id) for broker_id in image.brokers)
     return max(1, min(wanted, live))
+
+
+def grow(image: MetadataImage, config: Config) -> Iterator[PartitionChangeRecord]:
+    """Yields reassignments of internal partitions that have fewer replicas than the live brokers allow.
+
+    No replica is taken away, and a reassignment under way is left alone: it is looked at again when it is done. The
+    preferred leaders are spread anew, so that a topic that one broker led alone comes to be led by all.
+    """
+    elections = Elections(image, config)
+    live = placement.by_rack(image.brokers[broker_id] for broker_id in sorted(elections.may_lead))
+    for name in sorted(INTERNAL_TOPICS & image.topics.keys()):
+        topic = image.topics[name]
+        wanted = wanted_replication_factor(image, name, config)
+        for index, partition in enumerate(topic.partitions):
+            if len(partition.replicas) >= wanted or reassignments.is_reassigning(partition):
+                continue
+            target = _grown(live, index, partition, wanted)
+            record = reassignments.begin(elections, topic, index, partition, target)
+            if record is not None:
+                yield record
+
+
+def _grown(live: list[BrokerImage], index: int, partition: PartitionImage, wanted: int) -> tuple[int, ...]:
+    at = index % len(live)
+    ring = [*live[at:], *live[:at]]
+    racks = {broker.broker_id: broker.rack or "" for broker in ring}
+    chosen = list(partition.replicas)
+    while len(chosen) < wanted:
+        taken = {racks.get(replica) for replica in chosen}
+        free = [broker_id for broker_id in racks if broker_id not in chosen]
+        chosen.append(next((one for one in free if racks[one] not in taken), free[0]))
+    order = {broker_id: position for position, broker_id in enumerate(racks)}
+    return tuple(sorted(chosen, key=lambda replica: order.get(replica, len(order))))
