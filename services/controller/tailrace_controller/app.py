@@ -24,6 +24,7 @@ from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.role import ControllerRole
 from tailrace_controller.seen_file import SeenFile
 from tailrace_controller.stored import StoreError
+from tailrace_controller.upkeep import Upkeep
 from tailrace_controller.watch import Watch
 
 
@@ -41,11 +42,11 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         tools = (environment.clock, environment.random, environment.log)
         candidacy = Candidacy(candidate, database, *tools, lease_ms)
         controller = Controller(config, candidacy, database, *tools, seen_file)
-        ControllerMetrics(environment.registry, controller)
         watch = Watch(controller, config.broker_session_timeout_ms, environment.boot_id)
-        controller.activated = watch.on_activated
+        role = ControllerRole(controller, watch, Upkeep(controller))
+        ControllerMetrics(environment.registry, controller)
+        controller.activated = role.on_activated
         controller.resigned = watch.on_resigned
-        role = ControllerRole(controller, watch)
         service = Service(
             role,
             {key: stamped(handler) for key, handler in HANDLERS.items()},

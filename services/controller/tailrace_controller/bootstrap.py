@@ -12,13 +12,18 @@ from tailrace.net.metadata_batches import Batch, Snapshot, decode_snapshot, enco
 from tailrace_controller.log import MetadataLog
 from tailrace_controller.stored import Loaded, StoredRecord
 
+ELR_FEATURE, ELR_LEVEL = "eligible.leader.replicas.version", 1  # KIP-966
 METADATA_VERSION = 25  # 4.0-IV3: brokers of this level use nothing that the image does not hold
 
 
 def first_records(cluster_uuid: UUID) -> tuple[MetadataRecord, ...]:
     """Returns the records an empty log begins with; the cluster id is written as Kafka writes its own."""
     cluster_id = base64.urlsafe_b64encode(cluster_uuid.bytes).decode().rstrip("=")
-    return (ClusterRecord(cluster_id), FeatureLevelRecord("metadata.version", METADATA_VERSION))
+    return (
+        ClusterRecord(cluster_id),
+        FeatureLevelRecord("metadata.version", METADATA_VERSION),
+        FeatureLevelRecord(ELR_FEATURE, ELR_LEVEL),
+    )
 
 
 def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:

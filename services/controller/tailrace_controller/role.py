@@ -5,15 +5,17 @@ from dataclasses import dataclass, field
 
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide.reports import Report
+from tailrace_controller.upkeep import Upkeep
 from tailrace_controller.watch import Watch
 
 
 @dataclass
 class ControllerRole:
-    """The controller, who watches its sessions, and the reports on their way to the SQL views."""
+    """The controller, who watches its sessions, its upkeep, and the reports on their way to the SQL views."""
 
     controller: Controller
     watch: Watch
+    upkeep: Upkeep
     addresses: dict[str, str] = field(default_factory=dict)
     _reporting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -26,6 +28,11 @@ class ControllerRole:
         """Says whether decisions can be taken."""
         return {"active": self.controller.active}
 
+    def on_activated(self) -> None:
+        """Begins what the active controller does by itself."""
+        self.watch.on_activated()
+        self.upkeep.on_activated()
+
     def report(self, coordinator_id: int, report: Report) -> None:
         """Stores a report unless the last one of this coordinator is still on its way; the next one will do as well."""
         running = self._reporting.get(coordinator_id)
@@ -36,5 +43,6 @@ class ControllerRole:
     def close(self) -> None:
         """Stops what runs in the background."""
         self.watch.close()
+        self.upkeep.close()
         for task in self._reporting.values():
             task.cancel()

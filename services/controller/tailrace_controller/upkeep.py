@@ -10,12 +10,12 @@ from tailrace.clock import Cancellable
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord, MetadataRecord
+from tailrace_controller.bootstrap import ELR_FEATURE, ELR_LEVEL
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import elections, internal_topics, preferred_leaders
 from tailrace_controller.effects import Effects
 
 LOOK_EVERY_MS = 1000
-ELR_FEATURE, ELR_LEVEL = "eligible.leader.replicas.version", 1  # KIP-966
 
 
 class Upkeep:
@@ -87,5 +87,6 @@ class Upkeep:
 
 
 def _missing_feature(image: MetadataImage) -> Iterable[MetadataRecord]:
+    """A log that began before replication has none."""
     if image.features.get(ELR_FEATURE) != ELR_LEVEL:
         yield FeatureLevelRecord(ELR_FEATURE, ELR_LEVEL)

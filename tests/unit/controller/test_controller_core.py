@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
+from uuid import UUID
 
 import pytest
 import structlog
@@ -16,6 +17,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 from tailrace.net.metadata_batches import decode_snapshot, replay
+from tailrace_controller import bootstrap
 from tailrace_controller.candidacy import Candidacy
 from tailrace_controller.controller import Controller
 from tailrace_controller.database import Database
@@ -24,6 +26,7 @@ from tailrace_controller.lease import Candidate
 from tailrace_controller.stored import OutcomeUnknown
 
 LEASE_MS = 1000.0
+FIRST = len(bootstrap.first_records(UUID(int=1)))  # what every log begins with
 
 
 def controller_on(database: MemoryDatabase, node_id: int = 0) -> Controller:
@@ -64,7 +67,8 @@ async def turns(count: int = 5) -> None:
 async def test_an_empty_log_begins_with_the_cluster_id() -> None:
     async with running() as (controller, database):
         assert len(controller.committed.cluster_id) == 22
-        assert [record.type for record in database.store.records] == ["ClusterRecord", "FeatureLevelRecord"]
+        types = ["ClusterRecord", "FeatureLevelRecord", "FeatureLevelRecord"]
+        assert [record.type for record in database.store.records] == types
 
 
 async def test_a_reply_leaves_only_when_its_records_are_committed() -> None:
@@ -73,10 +77,10 @@ async def test_a_reply_leaves_only_when_its_records_are_committed() -> None:
         asking = asyncio.create_task(controller.run(setting("1")))
         await turns()
         assert not asking.done()
-        assert controller.followed.end_offset == 2
+        assert controller.followed.end_offset == FIRST
         database.open.set()
         assert await asking == "set 1"
-        assert controller.followed.end_offset == 3
+        assert controller.followed.end_offset == FIRST + 1
 
 
 async def test_a_read_waits_behind_what_it_saw_unless_it_may_not() -> None:
@@ -100,9 +104,9 @@ async def test_decisions_taken_during_an_append_share_the_next_one() -> None:
         await turns()
         database.open.set()
         assert await asyncio.gather(*asking) == [f"set {n}" for n in range(6)]
-        assert database.store.server.appends == [2, 6]
+        assert database.store.server.appends == [FIRST, 6]
         # each decision is a batch of its own, so that no follower sees half of one
-        assert [record.base_offset for record in database.store.records[2:]] == [2, 3, 4, 5, 6, 7]
+        assert [record.base_offset for record in database.store.records[FIRST:]] == list(range(FIRST, FIRST + 6))
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -134,11 +138,11 @@ async def test_snapshots_truncate_the_log_but_keep_the_part_since_the_last_one()
         await turns(10)
         snapshot = controller.followed.snapshot
         assert snapshot is not None
-        assert (snapshot.end_offset, controller.followed.start_offset) == (42, 22)
+        assert (snapshot.end_offset, controller.followed.start_offset) == (FIRST + 40, FIRST + 20)
         assert decode_snapshot(snapshot) == controller.committed
     async with running(database) as (again, _):
         assert again.committed == controller.committed
-        assert again.followed.start_offset == 22
+        assert again.followed.start_offset == FIRST + 20
 
 
 async def test_followers_read_whole_batches_from_any_offset_they_may_have() -> None:
@@ -152,18 +156,18 @@ async def test_followers_read_whole_batches_from_any_offset_they_may_have() -> N
             image = replay(image, log.read(image.offset + 1, 1))
         assert image == controller.committed
         assert log.read(log.end_offset, 1 << 20) == b""
-        assert replay(image, log.read(3, 1 << 20)) is image  # batches it already holds
-        assert [log.epoch_before(offset) for offset in (0, 1, 8, 9)] == [None, 1, 1, None]
+        assert replay(image, log.read(FIRST + 1, 1 << 20)) is image  # batches it already holds
+        assert [log.epoch_before(offset) for offset in (0, 1, FIRST + 6, FIRST + 7)] == [None, 1, 1, None]
 
 
 async def test_a_long_poll_ends_with_news_or_with_its_time() -> None:
     async with running() as (controller, _):
-        poll = asyncio.create_task(controller.wait_for(2, timeout_ms=500))
+        poll = asyncio.create_task(controller.wait_for(FIRST, timeout_ms=500))
         await turns()
         assert not poll.done()
         await controller.run(setting("1"))
         await poll
-        late = asyncio.create_task(controller.wait_for(3, timeout_ms=500))
+        late = asyncio.create_task(controller.wait_for(FIRST + 1, timeout_ms=500))
         await turns()
         assert isinstance(controller.clock, ManualClock)
         controller.clock.advance(499)
@@ -171,7 +175,7 @@ async def test_a_long_poll_ends_with_news_or_with_its_time() -> None:
         assert not late.done()
         controller.clock.advance(1)
         await late
-        await controller.wait_for(2, timeout_ms=500)  # behind the log already: at once
+        await controller.wait_for(FIRST, timeout_ms=500)  # behind the log already: at once
 
 
 async def test_more_than_the_database_can_take_is_refused_before_it_is_decided() -> None:

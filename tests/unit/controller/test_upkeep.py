@@ -39,8 +39,10 @@ def test_not_all_leaders_move_at_once() -> None:
 
 
 def test_a_first_replica_that_is_fenced_or_shuts_down_does_not_lead_again() -> None:
-    for change in ({"fenced": 1}, {"in_controlled_shutdown": 1}):
-        image = after(AWAY, r.BrokerRegistrationChangeRecord(0, 10, **change))
+    fenced = r.BrokerRegistrationChangeRecord(0, 10, fenced=1)
+    leaving = r.BrokerRegistrationChangeRecord(0, 10, in_controlled_shutdown=1)
+    for change in (fenced, leaving):
+        image = after(AWAY, change)
         assert preferred_leaders.restore(image, CONFIG).records == ()
 
 
