@@ -149,6 +149,12 @@ class Client:
             wire.transport.write(frame)
             return await future
 
+    def abort(self) -> None:
+        """Breaks the connection off; requests without an answer fail with Disconnected soon."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.transport.abort()
+
     async def close(self) -> None:
         """Closes the connection; requests without an answer fail with Disconnected."""
         wire, self._wire = self._wire, None

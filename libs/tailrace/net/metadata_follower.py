@@ -1,7 +1,8 @@
-"""Keeps a metadata image up to date by fetching `__cluster_metadata` from any controller (KIP-595, KIP-630).
+"""Keeps a metadata image up to date by fetching `__cluster_metadata` from the controllers (KIP-595, KIP-630).
 
-The last image is cached on disk, so a service goes on with it, marked stale, while no controller answers, also after
-its own restart. A controller with a lower epoch than one seen before is refused (a zombie or a restored backup).
+It polls every controller, since each serves the log; requests go to the one that is active. The last image is cached on
+disk, so a service goes on with it, marked stale, while no controller is active, also after its own restart. A
+controller with a lower epoch than one seen before is refused (a zombie or a restored backup), in polls and in answers.
 """
 
 from __future__ import annotations
@@ -15,37 +16,26 @@ from typing import Any, Protocol, TypeAlias
 
 from tailrace.clock import Cancellable, Clock
 from tailrace.config import Config
-from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata.codec import MalformedRecord
+from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net import metadata_cache
 from tailrace.net.address import Address
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.metadata_batches import TOPIC, TOPIC_ID, Snapshot, decode_snapshot, replay
+from tailrace.net.metadata_link import Answer, Behind, MetadataLink
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.codec import Malformed
-from tailrace.wire.messages import ApiMessage, FetchRequest, FetchSnapshotRequest
+from tailrace.wire.messages import ApiMessage
 
-MAX_WAIT_MS = 5_000
-ANSWER_TIMEOUT_MS = 10_000
-MAX_BYTES = 8 << 20
 CACHE_DELAY_MS = 1_000
 FAILURES_WHILE_STARTING = 10  # some two seconds
-RETRY_MS = (
-    10,
-    250,
-)  # first and longest wait: to knock at a socket is cheap, and a controller comes back within a second
+# First and longest wait: to knock at a socket is cheap, and a controller comes back within a second.
+RETRY_MS = (10, 250)
 # Requests that hold up nothing else: a heartbeat must not wait behind a decision that waits for the database.
 _LIVENESS = frozenset(
     {ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT, ApiKey.REGISTER_SERVICE, ApiKey.SERVICE_HEARTBEAT}
 )
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], None]
-
-
-class Refused(Exception):
-    """This controller's answer cannot be used; another one, or the same one later, may do."""
 
 
 class Surroundings(Protocol):
@@ -64,7 +54,7 @@ class Surroundings(Protocol):
 
 
 class MetadataFollower:
-    """One service's view of the cluster. `image` is replaced, never changed; `stale` until a controller answers."""
+    """One service's view of the cluster. `image` is replaced, never changed; `stale` while no controller is active."""
 
     def __init__(
         self, addresses: Sequence[Address], client_id: str, clock: Clock, random: Random, log: Any, cache: Path | None
@@ -81,7 +71,9 @@ class MetadataFollower:
         self._log = log
         self._cache = cache
         self._at = 0
-        self._clients = {True: self._client(), False: self._client()}
+        self._active: Address | None = None
+        self._moved = asyncio.Event()
+        self._clients: dict[tuple[Address, bool], Client] = {}
         self._subscribers: list[Subscriber] = []
         self._waiting: set[tuple[Callable[[MetadataImage], bool], asyncio.Future[MetadataImage]]] = set()
         self._caching: asyncio.Task[None] | None = None
@@ -90,11 +82,19 @@ class MetadataFollower:
         self._last_complaint = ""
         if cache is not None and (cached := metadata_cache.read(cache)) is not None:
             self.image, self.controller_epoch = cached
+        self._links = [
+            MetadataLink(address, client_id, self, clock, Backoff(clock, random, *RETRY_MS)) for address in addresses
+        ]
 
     @property
     def controller(self) -> Address | None:
-        """Where the active controller is believed to be; None before any answered."""
-        return None if self.controller_id < 0 else self._addresses[self._at]
+        """Where the active controller was last; None before any said that it is."""
+        return self._active
+
+    @property
+    def cache_name(self) -> str:
+        """Where the image is kept on disk."""
+        return str(self._cache)
 
     def subscribe(self, callback: Subscriber) -> None:
         """Calls back with the old and the new image after every change, in order."""
@@ -121,45 +121,71 @@ class MetadataFollower:
         """
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         backoff = Backoff(self._clock, self._random, *RETRY_MS)
+        address = self._active or self._addresses[self._at]
         while True:
-            at, client = self._at, self._clients[message.API_KEY in _LIVENESS]
             left_ms = deadline_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 raise TimeoutError(f"no active controller answered within {timeout_ms:.0f} ms")
+            active = self._active
             try:
-                answer = await client.ask(message, timeout_ms=left_ms)
-                if not _is_not_controller(answer):
+                answer = await self._client(address, message).ask(message, timeout_ms=left_ms)
+                if self._is_current(answer, address):
                     return answer
             except Disconnected:
                 pass
-            if at == self._at:
-                await self._next_controller()
             wait_ms = backoff.next_ms()
             if self._clock.monotonic_ms() + wait_ms >= deadline_ms:
                 raise Disconnected(f"no active controller answered within {timeout_ms:.0f} ms")
-            await self._clock.sleep(wait_ms)
+            if self._active in (active, None):
+                await self._pause(wait_ms)
+            address = self._next(address)
+
+    def _next(self, address: Address) -> Address:
+        """Whom to ask after this one: the active one, or where that did not answer, each in turn."""
+        if self._active is not None and self._active != address:
+            return self._active
+        self._at = (self._at + 1) % len(self._addresses)
+        return self._addresses[self._at]
+
+    async def _pause(self, wait_ms: float) -> None:
+        """Ends early when another controller becomes active."""
+        timer = self._clock.call_later(wait_ms, self._moved.set)
+        self._moved.clear()
+        try:
+            await self._moved.wait()
+        finally:
+            timer.cancel()
+
+    def _client(self, address: Address, message: ApiMessage) -> Client:
+        key = (address, message.API_KEY in _LIVENESS)
+        if key not in self._clients:
+            self._clients[key] = Client(address, self._client_id)
+        return self._clients[key]
+
+    def _is_current(self, answer: Any, address: Address) -> bool:
+        """Whether an active controller gave this answer, and no successor of it has answered before."""
+        if is_not_controller(answer):
+            return False
+        epoch = answer.controller_epoch if "controller_epoch" in answer.fields else -1
+        if 0 <= epoch < self.controller_epoch:
+            self._log.warning(
+                "STALE_CONTROLLER_EPOCH", controller=str(address), epoch=epoch, seen=self.controller_epoch
+            )
+            return False
+        self.controller_epoch = max(epoch, self.controller_epoch)
+        return True
 
     async def run(self) -> None:
         """Follows the log until cancelled."""
-        backoff = Backoff(self._clock, self._random, *RETRY_MS)
-        client = self._client()
-        fetching_from = self._at
+        tasks = [asyncio.get_running_loop().create_task(link.run()) for link in self._links]
         try:
-            while True:
-                try:
-                    await self._fetch(client)
-                    backoff.reset()
-                    continue
-                except (Disconnected, TimeoutError, Malformed, MalformedRecord, ApiError, Refused) as failure:
-                    self._complain(failure, backoff.failures)
-                await client.close()
-                if fetching_from == self._at:
-                    await self._next_controller()
-                fetching_from = self._at
-                client = self._client()
-                await backoff.wait()
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # links do not end: this raises a subscriber's bug
         finally:
-            await client.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
         """Ends connections and writes the cache a last time if it is behind."""
@@ -173,84 +199,59 @@ class MetadataFollower:
         if self._caching is not None:
             await self._caching
 
-    def _client(self) -> Client:
-        return Client(self._addresses[self._at], self._client_id)
+    # -- what the links hear --------------------------------------------------------------------------------------
 
-    async def _next_controller(self) -> None:
-        self._at = (self._at + 1) % len(self._addresses)
-        old, self._clients = self._clients, {True: self._client(), False: self._client()}
-        for client in old.values():
-            await client.close()
-
-    async def _fetch(self, client: Client) -> None:
-        """One long poll. min_bytes 0 while stale: the first answer of a controller must not wait for news."""
-        partition = FetchRequest.FetchTopic.FetchPartition(
-            partition=0,
-            fetch_offset=self.image.offset + 1,
-            last_fetched_epoch=self.image.epoch,
-            partition_max_bytes=MAX_BYTES,
-        )
-        request = FetchRequest(
-            cluster_id=self.image.cluster_id or None,
-            max_wait_ms=0 if self.stale else MAX_WAIT_MS,
-            min_bytes=1,
-            max_bytes=MAX_BYTES,
-            topics=[FetchRequest.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
-        )
-        answer = await client.ask(request, timeout_ms=ANSWER_TIMEOUT_MS)
-        if answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            raise Refused(
-                f"{client.address} belongs to another cluster than this image, whose id is {self.image.cluster_id}; "
-                f"if that is meant, remove {self._cache}"
-            )
-        if answer.error_code:
-            raise Refused(f"{client.address} answered {ErrorCode(answer.error_code).name}")
-        partition = answer.responses[0].partitions[0]
-        self._check_epoch(client, partition.current_leader)
-        if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise Refused(
-                f"{client.address} has metadata up to offset {partition.high_watermark - 1} only, another history than "
-                f"this image of offset {self.image.offset}, epoch {self.image.epoch}: its database may be an old one"
-            )
-        if partition.error_code:
-            raise Refused(f"{client.address} answered {ErrorCode(partition.error_code).name}")
-        if partition.snapshot_id is not None and partition.snapshot_id.end_offset >= 0:
-            image = await self._fetch_snapshot(client, partition.snapshot_id)
-        else:
-            image = replay(self.image, bytes(partition.records or b""))
-        self._on_answer(image, up_to_date=image.offset + 1 >= partition.high_watermark)
-
-    async def _fetch_snapshot(self, client: Client, snapshot_id: Any) -> MetadataImage:
-        asked = FetchSnapshotRequest.TopicSnapshot.PartitionSnapshot
-        data = bytearray()
-        while True:
-            wanted = asked.SnapshotId(end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch)
-            partition = asked(partition=0, current_leader_epoch=-1, snapshot_id=wanted, position=len(data))
-            topic = FetchSnapshotRequest.TopicSnapshot(name=TOPIC, partitions=[partition])
-            answer = await client.ask(FetchSnapshotRequest(topics=[topic]), timeout_ms=ANSWER_TIMEOUT_MS)
-            got = answer.topics[0].partitions[0] if not answer.error_code else answer
-            if got.error_code:
-                raise Refused(f"{client.address} answered {ErrorCode(got.error_code).name} to FetchSnapshot")
-            data += got.unaligned_records or b""
-            if len(data) >= got.size:
-                return decode_snapshot(Snapshot(snapshot_id.end_offset, snapshot_id.epoch, bytes(data)))
-
-    def _check_epoch(self, client: Client, leader: Any) -> None:
-        if leader is None:
-            return
-        if leader.leader_epoch < self.controller_epoch:
-            raise Refused(
-                f"{client.address} has controller epoch {leader.leader_epoch}, {self.controller_epoch} was seen"
-            )
-        self.controller_id, self.controller_epoch = leader.leader_id, leader.leader_epoch
-
-    def _on_answer(self, image: MetadataImage, *, up_to_date: bool) -> None:
-        if self.stale and up_to_date:
+    def on_answer(self, link: MetadataLink, answer: Answer) -> None:
+        """A controller answered a poll."""
+        link.fresh = answer.leader_id >= 0
+        link.said = ""
+        if link.fresh or answer.leader_epoch > self.controller_epoch:
+            self.controller_id, self.controller_epoch = answer.leader_id, answer.leader_epoch
+        if answer.is_active and self._active != link.address:
+            self._move(link.address)
+        if self.stale and link.fresh and answer.up_to_date:
             self.stale = False
             self._last_complaint = ""
-            self._log.info("metadata is up to date", offset=image.offset, controller_epoch=self.controller_epoch)
-        if image is self.image:
-            return
+            self._log.info("metadata is up to date", offset=answer.image.offset, controller_epoch=answer.leader_epoch)
+        elif not link.fresh and not self.stale and not any(other.fresh for other in self._links):
+            self._turn_stale("no controller is active")
+        if answer.image is not self.image:
+            self._replace(answer.image)
+
+    def on_failure(self, link: MetadataLink, failure: Exception) -> None:
+        """A poll failed. One line when no controller is left, and one for each other reason; not one for every attempt.
+
+        While everything starts, the first failures say nothing.
+        """
+        link.fresh = False
+        away = isinstance(failure, Disconnected | TimeoutError | Behind)
+        sentence = str(failure) or type(failure).__name__
+        complaint = "away" if away else sentence
+        stale = not any(other.fresh for other in self._links)
+        if away and self._active is None and link.backoff.failures < FAILURES_WHILE_STARTING:
+            self.stale = stale
+        elif stale:
+            self._turn_stale(sentence, complaint)
+        elif complaint != link.said and not isinstance(failure, Behind):
+            link.said = complaint
+            self._log.warning("a controller cannot be followed", why=sentence)
+
+    def _turn_stale(self, sentence: str, complaint: str = "away") -> None:
+        self.stale = True
+        if complaint != self._last_complaint:
+            self._last_complaint = complaint
+            self._log.warning("metadata is stale", why=sentence, offset=self.image.offset)
+
+    def _move(self, address: Address) -> None:
+        """Another controller is active: what others were asked will not be answered, or not be true."""
+        self._active = address
+        self._moved.set()
+        old = {key: client for key, client in self._clients.items() if key[0] != address}
+        for key, client in old.items():
+            del self._clients[key]
+            client.abort()
+
+    def _replace(self, image: MetadataImage) -> None:
         old, self.image = self.image, image
         for callback in self._subscribers:
             callback(old, image)
@@ -259,6 +260,8 @@ class MetadataFollower:
                 future.set_result(image)
         if self._cache is not None and self._cache_timer is None:
             self._cache_timer = self._clock.call_later(self._cache_delay_ms, self._write_cache)
+
+    # -- the cache ------------------------------------------------------------------------------------------------
 
     def _write_cache(self) -> None:
         """Encodes and writes beside the loop; changes that come meanwhile are in the next one."""
@@ -280,22 +283,8 @@ class MetadataFollower:
         except OSError as failure:  # a full disk; the cache stays an older one
             self._log.warning("the metadata cache was not written", path=str(path), error=str(failure))
 
-    def _complain(self, failure: Exception, failures: int) -> None:
-        """One line when no controller answers, and one for each other reason; not one for every attempt.
 
-        While everything starts, the first failures say nothing.
-        """
-        self.stale = True
-        away = isinstance(failure, Disconnected | TimeoutError)
-        sentence = str(failure) or type(failure).__name__
-        complaint = "away" if away else sentence
-        starting = away and self.controller_id < 0 and failures < FAILURES_WHILE_STARTING
-        if complaint != self._last_complaint and not starting:
-            self._last_complaint = complaint
-            self._log.warning("metadata is stale", why=sentence, offset=self.image.offset)
-
-
-def _is_not_controller(answer: Any) -> bool:
+def is_not_controller(answer: Any) -> bool:
     """Says whether the answer as a whole, or its first row, is NOT_CONTROLLER."""
     if "error_code" in answer.fields:
         return bool(answer.error_code == ErrorCode.NOT_CONTROLLER)

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from tailrace_controller.stored import StoreError
 from tailrace_controller.upkeep import Upkeep
 from tailrace_controller.watch import Watch
 
+LEASE_MS_MIN = 100.0
+
 
 @asynccontextmanager
 async def open_controller(config: Config, environment: Environment) -> AsyncIterator[ControllerRole]:
@@ -34,7 +37,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
     url = config.metadata_url or f"sqlite:///{environment.data_dir / 'metadata.db'}"
     with only_controller(environment.data_dir, config.node_id, url):
         address = internal_address(config, environment.run_dir, f"controller-{config.node_id}")
-        lease_ms = float(config.controller_quorum_election_timeout_ms)
+        lease_ms = max(float(config.controller_quorum_election_timeout_ms), LEASE_MS_MIN)
         database = Database(url, environment.clock, environment.log, lease_ms)
         new_token = f"{environment.random.getrandbits(64):016x}"
         seen_file = SeenFile(environment.data_dir, config.node_id, new_token)
@@ -57,6 +60,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         )
         server = await serve([address], service)
         role.addresses["internal"] = str(server.addresses[0])
+        candidacy.candidate = replace(candidate, address=str(server.addresses[0]))
         try:
             async with beside(controller.serve()):
                 yield role

@@ -106,6 +106,7 @@ class Controller:
         self._wake = asyncio.Event()
         self._renew = asyncio.Event()
         self._unheard = ""
+        self._gave_away = False
         self._asked = 0  # renewals that were sent, and the newest that was confirmed
         self._answered = 0
         self._turns = Turns(clock)  # active, resigned, another lease row
@@ -156,6 +157,14 @@ class Controller:
                 )
             await self._turns.next(left_ms)
 
+    async def until_ready(self) -> None:
+        """Waits a moment for a log that is being loaded and has its first record; NOT_CONTROLLER if it takes longer."""
+        try:
+            async with asyncio.timeout(LOAD_WAIT_MS / 1000):
+                await self.ready.wait()
+        except TimeoutError:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} has no log yet") from None
+
     async def check(self, seen: Seen) -> None:
         """Somebody knows the log up to here. NOT_CONTROLLER unless this is so, or may be by the time we have read it.
 
@@ -172,11 +181,21 @@ class Controller:
         if not self.holding or self.epoch != epoch:
             raise ApiError(ErrorCode.NOT_CONTROLLER, self.refusal or f"controller {self.node_id} resigned")
 
-    def unheard(self, why: str) -> None:
-        """Nobody was heard for a session: if another controller can have the lease, it may be better placed."""
-        if self._database.shared and self.holding:
-            self._unheard = why
-            self._renew.set()
+    def unheard(self, why: str) -> bool:
+        """Nobody was heard for a session: another controller, if there is one, may be better placed; says if we try.
+
+        It is tried once; if the lease comes back to us unwanted, the silent ones are gone, and not we.
+        """
+        if not self._database.shared or not self.active or self._gave_away:
+            return False
+        self._gave_away = True
+        self._unheard = why
+        self._renew.set()
+        return True
+
+    def heard(self) -> None:
+        """Somebody speaks to this controller."""
+        self._gave_away = False
 
     # -- decisions --------------------------------------------------------------------------------------------------
 

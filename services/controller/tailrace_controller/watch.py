@@ -51,6 +51,7 @@ class Watch:
         """A registration or heartbeat of this epoch was accepted."""
         key = (role, service_id, epoch)
         self.sessions.touch(key, connection, self._now_ms())
+        self._controller.heard()
         self._plan()
 
     def left(self, role: str, service_id: int, epoch: int) -> None:
@@ -97,6 +98,11 @@ class Watch:
         self._check = None
         if self._now_ms() - self._check_at_ms > STALL_MS:
             # This process was stopped (SIGSTOP, a suspended machine): the heartbeats wait in its sockets.
+            self.sessions.prolong(self._now_ms())
+        elif not self._controller.active:
+            # It hears nobody while the database keeps it waiting, and could not fence anybody anyway.
+            self.sessions.prolong(self._now_ms())
+        elif self.sessions.all_silent(self._now_ms()) and self._controller.unheard("nobody was heard for a session"):
             self.sessions.prolong(self._now_ms())
         for key in self.sessions.overdue(self._now_ms()):
             self.sessions.end(key)

@@ -33,7 +33,19 @@ class Fake:
         self.image = replace(image, brokers={n: replace(known, endpoints=()) for n, known in image.brokers.items()})
         self.clock = LateClock()
         self.log = structlog.get_logger()
+        self.active = True
+        self.shared = False
+        self.given_away: list[str] = []
         self.config = Config.load("controller")
+
+    def heard(self) -> None:
+        self.given_away.clear()
+
+    def unheard(self, why: str) -> bool:
+        if not self.shared or self.given_away:
+            return False
+        self.given_away.append(why)
+        return True
 
     async def run(self, decide: Any) -> Any:
         effects: Effects[Any] = decide(self.image)
@@ -95,3 +107,31 @@ async def test_a_closed_watch_hears_no_connection_break() -> None:
     watch.on_connection_lost(connection)
     await turns()
     assert watch.sessions.is_connected("broker", 0, besides=None)
+
+
+async def test_a_controller_that_hears_nobody_at_all_gives_the_lease_away_once_before_it_fences_everybody() -> None:
+    fake = Fake()
+    fake.shared = True
+    watching(fake)
+    fake.clock.advance(9000)
+    await turns()
+    assert fake.given_away == ["nobody was heard for a session"]
+    assert fenced(fake.image) == []
+    fake.clock.advance(9000)
+    await turns()
+    assert fenced(fake.image) == [0, 1]
+
+
+async def test_nobody_is_fenced_for_silence_while_the_controller_waits_for_its_database() -> None:
+    fake = Fake()
+    watching(fake)
+    fake.active = False
+    fake.clock.advance(30_000)
+    await turns()
+    fake.active = True
+    fake.clock.advance(5000)  # the last prolonging was at 27 s
+    await turns()
+    assert fenced(fake.image) == []
+    fake.clock.advance(9000)
+    await turns()
+    assert fenced(fake.image) == [0, 1]

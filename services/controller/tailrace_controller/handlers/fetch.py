@@ -16,7 +16,6 @@ from tailrace.net.metadata_batches import TOPIC, TOPIC_ID
 from tailrace.wire.messages import FetchRequest, FetchResponse
 from tailrace_controller.acceptance import Seen
 from tailrace_controller.controller import Controller
-from tailrace_controller.effects import Effects
 from tailrace_controller.log import MetadataLog
 from tailrace_controller.role import ControllerRole
 
@@ -29,7 +28,7 @@ async def handle(request: FetchRequest, context: Context, role: ControllerRole) 
     controller = role.controller
     asked = _only_partition(request, context.api_version)
     if not controller.ready.is_set():
-        await controller.run(lambda image: Effects(None))  # until the log is loaded and has its first record
+        await controller.until_ready()
     cluster_id = controller.committed.cluster_id
     if request.cluster_id and request.cluster_id != cluster_id:
         raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"this is cluster {cluster_id}, not {request.cluster_id}")
