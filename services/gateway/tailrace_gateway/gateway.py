@@ -27,6 +27,7 @@ from tailrace_gateway.meter import MeterOf
 from tailrace_gateway.relay import API_KEYS, Frame
 from tailrace_gateway.routes import Route, Versions, table
 from tailrace_gateway.shards import GROUP_METADATA_TOPIC
+from tailrace_gateway.suspects import Suspects
 from tailrace_gateway.upstream import NodeLink, connect, preamble
 
 
@@ -103,6 +104,7 @@ class Gateway:
         self.pool = Pool()
         self.table = table()
         self.connections: set[ClientLink] = set()
+        self.suspects = Suspects(self)
         self.away_since_ms: dict[int, float] = {}
         self.creating: set[str] = set()
         self.background: set[asyncio.Task[None]] = set()
@@ -152,11 +154,12 @@ class Gateway:
             self.creating.update(wanted)
             self.run_beside(self._ask_to_create(wanted))
 
-    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs something that no request waits for; ended with the gateway."""
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs something beside the requests; ended with the gateway."""
         task = asyncio.get_running_loop().create_task(work)
         self.background.add(task)
         task.add_done_callback(self.background.discard)
+        return task
 
     async def _ask_to_create(self, names: list[str]) -> None:
         topic = CreateTopicsRequest.CreatableTopic
@@ -213,6 +216,7 @@ class Gateway:
         try:
             sock = await connect(address, self.limits.connect_ms)
         except OSError:
+            self.suspects.refused(connection.node_id)
             self.away_since_ms.setdefault(connection.node_id, self.clock.monotonic_ms())
             return None
         self.away_since_ms.pop(connection.node_id, None)

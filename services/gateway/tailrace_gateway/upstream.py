@@ -103,6 +103,7 @@ class NodeLink(Link):
         if self._finishing:
             self.client.close()
         else:
+            self.client.gateway.suspects.broke(self.client.node_id)
             self.client.node_lost(why)
 
     def drained(self) -> None:

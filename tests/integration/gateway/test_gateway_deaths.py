@@ -4,14 +4,17 @@ import asyncio
 import struct
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from support.gateway import Peer, World, turns_until
+from support.gateway import Client, Peer, World, turns_until
 from tailrace.errors import ErrorCode
+from tailrace.metadata.image import PartitionImage, TopicImage
 from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire import messages as m
+from tailrace_gateway import suspects
 from tailrace_gateway.gateway import Limits
 
 
@@ -201,6 +204,68 @@ async def test_a_transactional_id_is_refused_for_good(quick: World) -> None:
     client = await quick.client()
     answer = await client.ask(m.InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1), 4)
     assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+METADATA = m.MetadataRequest(topics=None)
+
+
+async def leader_of(client: Client) -> int:
+    answer = await client.ask(METADATA, 12)
+    leader: int = answer.topics[0].partitions[0].leader_id
+    return leader
+
+
+async def led_by_node_0(world: World) -> tuple[Peer, Client, Client]:
+    """Nodes 0 and 1, a topic that node 0 leads, a client of node 0 that waits for an answer, and a client of node 1."""
+    peer = await world.peer("broker-0")
+    peer.script = peer.silent
+    world.put_broker(0, peer)
+    world.put_broker(1, await world.peer("broker-1"))
+    world.put_topic("t", [0])
+    client, other = await world.client(0), await world.client(1)
+    client.send(frame(produce(), 9))
+    await peer.received.get()
+    return peer, client, other
+
+
+async def test_metadata_waits_for_the_new_leader_when_the_old_ones_connections_broke(
+    open_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "JUDGEMENT_MS", 60_000.0)
+    world = open_world()
+    peer, client, other = await led_by_node_0(world)
+    await peer.stop()
+    assert await client.closed()
+    asking = asyncio.create_task(leader_of(other))
+    await turns_until(lambda: any(c.busy for c in world.gateway.connections))
+    world.put_topic("t", [0, 0])  # another change is not the judgement
+    partitions = (PartitionImage((0, 1), (1,), 1, 1, 1),)
+    topics = {"t": TopicImage("t", UUID(int=7), partitions)}
+    world.put(brokers={1: world.follower.image.brokers[1]}, topics=topics)
+    assert await asking == 1
+
+
+async def test_metadata_does_not_wait_when_only_a_connection_broke(
+    open_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "JUDGEMENT_MS", 60_000.0)
+    world = open_world()
+    peer, client, other = await led_by_node_0(world)
+    peer.hang_up()
+    assert await client.closed()
+    assert await leader_of(other) == 0
+
+
+async def test_metadata_waits_no_longer_than_a_fence_takes(
+    open_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "JUDGEMENT_MS", 50.0)
+    world = open_world()
+    peer, client, other = await led_by_node_0(world)
+    await peer.stop()
+    assert await client.closed()
+    assert await leader_of(other) == 0
+    assert await leader_of(other) == 0
 
 
 async def test_a_control_request_reaches_the_controller_as_it_was_and_its_answer_comes_back(quick: World) -> None:

@@ -25,6 +25,7 @@ from tailrace_gateway.handlers import (
 )
 from tailrace_gateway.handlers.topics import legal
 from tailrace_gateway.routes import table
+from tailrace_gateway.suspects import Suspects
 from tailrace_gateway.versions import narrowed
 
 ID_A, ID_B = UUID(int=1), UUID(int=2)
@@ -40,6 +41,7 @@ class Stub(Gateway):
         self.table = table()
         self.clock = ManualClock()
         self.wanted: list[str] = []
+        self.suspects = Suspects(self)
         self._image = image
 
     @property

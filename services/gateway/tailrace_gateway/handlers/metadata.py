@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
-from tailrace.metadata.image import PartitionImage, TopicImage
+from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context, Identity
 from tailrace.wire.messages import MetadataResponse
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
@@ -26,6 +26,7 @@ _Partition = _Topic.MetadataResponsePartition
 
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> MetadataResponse:
+    await gateway.suspects.settled(lambda: _known(request, gateway.image))
     image, identity = gateway.image, context.connection.identity
     brokers = []
     for broker in image.live_brokers():
@@ -54,6 +55,14 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> MetadataRe
     if 8 <= context.api_version <= 10 and request.include_cluster_authorized_operations:
         response.authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
+    """The topics asked for that there are; all of them if none is named."""
+    if not request.topics:
+        return list(image.topics.values())
+    found = (image.topic(topic.name) or image.topic_by_id(topic.topic_id) for topic in request.topics)
+    return [topic for topic in found if topic is not None]
 
 
 def _asked(request: Any, context: Context, gateway: Gateway) -> list[Any]:

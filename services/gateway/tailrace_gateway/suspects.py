@@ -1,0 +1,103 @@
+"""Brokers that seem to have died: for a moment the gateway knows more than the image does.
+
+When a broker dies, its connections break at once and clients ask for metadata within a millisecond; the controller
+needs some 20 ms to fence it and to elect new leaders. An answer from the old image would send the client back to the
+dead broker and into its backoffs (librdkafka: two of 100 ms). So Metadata that would name a suspect as leader waits for
+the controller's word, and no longer than the time in which a dead broker is fenced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.endpoints import address_of
+from tailrace_gateway.upstream import connect
+
+if TYPE_CHECKING:
+    from tailrace_gateway.gateway import Gateway
+
+JUDGEMENT_MS = 150.0
+
+
+@dataclass(slots=True)
+class _Suspicion:
+    """Of one life of a broker; nobody waits for its end beyond until_ms."""
+
+    broker_epoch: int
+    until_ms: float
+    knocking: asyncio.Task[None] | None = None
+
+
+class Suspects:
+    """By node id. A suspicion ends by an image that gives the broker up, or by a knock that somebody answers."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._suspected: dict[int, _Suspicion] = {}
+
+    def broke(self, node_id: int) -> None:
+        """A connection to the node broke: that may be the node's end, and a knock shows it."""
+        if suspicion := self._suspect(node_id):
+            suspicion.knocking = self._gateway.run_beside(self._knock(node_id))
+
+    def refused(self, node_id: int) -> None:
+        """Nobody listens where the image says that the node does."""
+        self._suspect(node_id)
+
+    async def settled(self, topics: Callable[[], Iterable[TopicImage]]) -> None:
+        """Returns when no suspect leads any of these topics, or when the time for a judgement is over."""
+        open_cases = self._open()
+        if not open_cases:
+            return
+        led = {partition.leader for topic in topics() for partition in topic.partitions}
+        if led.isdisjoint(open_cases):
+            return
+        if knocks := [case.knocking for case in open_cases.values() if case.knocking is not None]:
+            await asyncio.wait(knocks, timeout=JUDGEMENT_MS / 1000)
+        if cases := {node: case for node, case in self._open().items() if node in led}:
+            left_ms = max(case.until_ms for case in cases.values()) - self._gateway.clock.monotonic_ms()
+            try:
+                await self._gateway.follower.wait_for(
+                    lambda image: all(_judged(image, node, case.broker_epoch) for node, case in cases.items()), left_ms
+                )
+            except TimeoutError:
+                return
+
+    def _open(self) -> dict[int, _Suspicion]:
+        """Whom the image still takes for alive and whose time is not over; forgets those it knows to be gone."""
+        image, now_ms = self._gateway.image, self._gateway.clock.monotonic_ms()
+        for node in [n for n, case in self._suspected.items() if _judged(image, n, case.broker_epoch)]:
+            del self._suspected[node]
+        return {node: case for node, case in self._suspected.items() if case.until_ms > now_ms}
+
+    def _suspect(self, node_id: int) -> _Suspicion | None:
+        """A new case; None where there is nothing to suspect or the case is known."""
+        broker = self._gateway.image.brokers.get(node_id)
+        known = self._suspected.get(node_id)
+        if broker is None or broker.fenced or (known is not None and known.broker_epoch == broker.broker_epoch):
+            return None
+        until_ms = self._gateway.clock.monotonic_ms() + JUDGEMENT_MS
+        suspicion = self._suspected[node_id] = _Suspicion(broker.broker_epoch, until_ms)
+        return suspicion
+
+    async def _knock(self, node_id: int) -> None:
+        """Somebody who listens is no suspect: only a connection broke."""
+        broker = self._gateway.image.brokers.get(node_id)
+        address = None if broker is None else address_of(broker.endpoints, self._gateway.boot_id)
+        if address is None:
+            return
+        try:
+            (await connect(address, self._gateway.limits.connect_ms)).close()
+        except OSError:
+            return
+        self._suspected.pop(node_id, None)
+
+
+def _judged(image: MetadataImage, node_id: int, broker_epoch: int) -> bool:
+    """Whether the image knows better: the life that was suspected is over."""
+    broker = image.brokers.get(node_id)
+    return broker is None or broker.fenced or broker.broker_epoch != broker_epoch
