@@ -21,10 +21,12 @@ from tailrace_broker.producer_ids import ProducerIds
 from tailrace_broker.purgatory import Purgatory
 from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
+from tailrace_broker.replication.throttle import Throttle
 from tailrace_broker.storage import BROKER, Storage
 from tailrace_broker.topics import Changes, Topics
 
 CLIENT_ENDPOINT = "CLIENT"
+UNLIMITED = 2**63 - 1
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -47,6 +49,12 @@ class Broker:
         self.storage = storage
         self.follower = follower
         self.metrics = metrics
+        self.leader_throttle = Throttle(
+            lambda: self.dynamic_rate("leader.replication.throttled.rate"), clock.monotonic_ms
+        )
+        self.follower_throttle = Throttle(
+            lambda: self.dynamic_rate("follower.replication.throttled.rate"), clock.monotonic_ms
+        )
         self.node = Node(self.node_id, clock.monotonic_ms, config.replica_lag_time_max_ms)
         self.topics = Topics(self.node, storage.open, storage.checkpointed)
         # Replication's part, put in by app.py: who fetches from whom, and who asks the controller.
@@ -100,6 +108,14 @@ class Broker:
         """Whether the image knows this life of the broker, and so has decided what it leads."""
         broker = image.brokers.get(self.node_id)
         return broker is not None and broker.broker_epoch == self.node.broker_epoch >= 0
+
+    def dynamic_rate(self, name: str) -> int:
+        """A rate that exists as a dynamic config only (KIP-73): this broker's, else the default one, else no limit."""
+        for key in (str(self.node_id), ""):
+            text = self.image.config(BROKER, key).get(name)
+            if text is not None:
+                return int(text)
+        return UNLIMITED
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
         """KIP-226: this broker's dynamic configs lie above what it was started with."""

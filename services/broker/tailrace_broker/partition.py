@@ -19,6 +19,7 @@ from tailrace.metadata.image import PartitionImage
 from tailrace_broker.replication.follower import diverges, truncation_offset
 from tailrace_broker.replication.leader import IsrChange, LeaderState
 from tailrace_broker.replication.node import Node
+from tailrace_broker.replication.throttle import throttled
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -71,6 +72,7 @@ class Partition:
         "high_watermark",
         "index",
         "internal",
+        "isr",
         "leader",
         "leader_epoch",
         "leading",
@@ -103,6 +105,7 @@ class Partition:
         self.leader_epoch = -1
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()  # as the image has it
         self.leading: LeaderState | None = None  # while this broker leads and there are other replicas
         self.high_watermark = -1
         # The highest shard epoch seen in requests, in the image or in the log's barriers (internal topics only).
@@ -143,7 +146,7 @@ class Partition:
     def apply(self, image: PartitionImage) -> bool:
         """Follows the image; whether leader or leader epoch changed. Raises OSError if the log cannot be opened."""
         moved = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
-        self.replicas = image.replicas
+        self.replicas, self.isr = image.replicas, image.isr
         self.partition_epoch = max(self.partition_epoch, image.partition_epoch)
         self.leader, self.leader_epoch = image.leader, image.leader_epoch
         if moved:
@@ -270,6 +273,14 @@ class Partition:
         leading.fetched(broker_id, broker_epoch, position.offset, position.log_start_offset, log.log_end_offset)
         return None
 
+    def throttled_for(self, broker_id: int) -> bool:
+        """KIP-73: whether leader.replication.throttled.rate applies to what this follower reads."""
+        leading = self.leading
+        names = getattr(self.log.config, "leader_replication_throttled_replicas", ())
+        if not names or leading is None or broker_id in leading.isr:
+            return False
+        return throttled(names, self.index, self.node.node_id)
+
     def read_for_follower(self, offset: int, max_bytes: int, *, min_one: bool) -> Slice:
         """Whole batches up to the log end."""
         return self.log.read(offset, max_bytes, None, min_one)
@@ -294,6 +305,14 @@ class Partition:
         return again
 
     # -- the follower's side -----------------------------------------------------------------------------------------
+
+    @property
+    def throttled(self) -> bool:
+        """KIP-73: whether follower.replication.throttled.rate applies to what this follower fetches."""
+        names = getattr(self.log.config, "follower_replication_throttled_replicas", ())
+        if not names or self.node.node_id in self.isr:
+            return False
+        return throttled(names, self.index, self.node.node_id)
 
     def position(self) -> Position:
         """What the next fetch says."""

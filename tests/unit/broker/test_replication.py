@@ -15,6 +15,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.wire.messages import AlterPartitionResponse, DeleteRecordsRequest, ListOffsetsRequest
+from tailrace_broker.topics import Changes
 
 
 class Three:
@@ -197,3 +198,28 @@ async def test_a_replica_that_is_reassigned_away_goes_from_the_disk(tmp_path: Pa
         cluster.publish(replicas=(0, 1), isr=(0, 1))
         assert not cluster.nodes[2].broker.storage.holds_data("t", 0)
         assert (await cluster.nodes[0].produce(0, batch(b"b"), acks=-1)).error_code == 0
+
+
+async def test_a_throttle_holds_back_who_catches_up_and_not_the_isr(tmp_path: Path) -> None:
+    """KIP-73, on the leader's side."""
+    async with three(tmp_path) as cluster:
+        first, last = cluster.nodes[0], cluster.nodes[2]
+        configs = {
+            (2, "t"): {"leader.replication.throttled.replicas": "*"},
+            (4, "0"): {"leader.replication.throttled.rate": "1000"},
+        }
+        first.follower.move(configs=configs)
+        await first.produce(0, batch(b"x" * 5000), acks=-1)
+        assert first.broker.leader_throttle.wait_ms() == 0, "members of the ISR are not counted"
+        following = last.broker.topics.by_name[b"t"].partitions[0]
+        last.broker.on_changes(Changes([], [], [following]))
+        cluster.publish(isr=(0, 1))
+        first.follower.move(configs=configs)
+        partition = first.broker.topics.by_name[b"t"].partitions[0]
+        assert partition.leading is not None
+        partition.leading.replicas[2].caught_up_ms = float("-inf")
+        await first.produce(0, batch(b"x" * 5000), acks=-1)
+        assert (partition.throttled_for(1), partition.throttled_for(2)) == (False, True)
+        last.broker.on_changes(Changes([following], [], []))
+        await until(lambda: log(cluster, 2).log_end_offset == 2)
+        assert first.broker.leader_throttle.wait_ms() > 3000

@@ -219,6 +219,7 @@ DYNAMIC_ROWS = (
         MEDIUM,
         PER_BROKER,
         "Most bytes per second that followers with throttled replicas read from this broker.",
+        honoured=True,
     ),
     broker(
         "follower.replication.throttled.rate",
@@ -228,6 +229,7 @@ DYNAMIC_ROWS = (
         MEDIUM,
         PER_BROKER,
         "Most bytes per second that this broker fetches for throttled replicas.",
+        honoured=True,
     ),
     broker(
         "replica.alter.log.dirs.io.max.bytes.per.second",

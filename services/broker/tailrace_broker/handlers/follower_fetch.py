@@ -110,9 +110,15 @@ class FollowerWait:
         if self._rows or not self.reads:
             return True
         return any(
-            partition.log.log_end_offset > want.fetch_offset or partition.log.log_start_offset > want.log_start_offset
+            (partition.log.log_end_offset > want.fetch_offset and not self._held_back(partition))
+            or partition.log.log_start_offset > want.log_start_offset
             for _, want, partition in self.reads
         )
+
+    def _held_back(self, partition: Partition) -> bool:
+        """KIP-73: throttled, and the rate is used up."""
+        throttled = partition.throttled_for(self._request.replica_id)
+        return throttled and self._broker.leader_throttle.wait_ms() > 0
 
     def try_complete(self) -> None:
         self._drop_moved()
@@ -174,7 +180,8 @@ class FollowerWait:
     def _read(self, want: FetchPartition, partition: Partition, budget: int, *, first: bool) -> PartitionData:
         log, records = partition.log, _NOTHING
         try:
-            if log.log_end_offset > want.fetch_offset and (budget > 0 or first):
+            behind = log.log_end_offset > want.fetch_offset and not self._held_back(partition)
+            if behind and (budget > 0 or first):
                 limit = min(want.max_bytes, max(0, budget))
                 records = partition.read_for_follower(want.fetch_offset, limit, min_one=first).read()
         except ApiError as refused:
@@ -182,6 +189,8 @@ class FollowerWait:
         except OSError:
             return _refused(want.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         self._broker.metrics.replication_bytes_out += len(records)
+        if records and partition.throttled_for(self._request.replica_id):
+            self._broker.leader_throttle.charge(len(records))
         mark = partition.high_watermark
         return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, records)
 

@@ -217,6 +217,9 @@ class ReplicaFetcher:
         partition = follow.partition
         try:
             offset, last_epoch, start = partition.position()
+            if partition.throttled and (wait_ms := self._broker.follower_throttle.wait_ms()) > 0:
+                follow.until_ms = self._broker.monotonic_ms() + wait_ms
+                return None
         except OSError as failed:
             self._delay(follow, f"its log cannot be opened: {failed}")
             return None
@@ -285,6 +288,8 @@ class ReplicaFetcher:
             )
         follow.delay_ms = 0.0
         broker.metrics.replication_bytes_in += len(row.records)
+        if row.records and partition.throttled:
+            broker.follower_throttle.charge(len(row.records))
         if moved:
             broker.committed(partition)
 
