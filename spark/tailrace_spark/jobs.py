@@ -10,7 +10,10 @@ from tailrace_spark.refusal import Refusal
 if TYPE_CHECKING:
     from tailrace_spark.job import Job
 
-JOBS: dict[str, tuple[str, str]] = {}
+JOBS: dict[str, tuple[str, str]] = {
+    "archive": ("tailrace_spark.archive.job", "topics to Parquet, every record as it is"),
+    "restore": ("tailrace_spark.archive.restore_job", "an archive back into topics, in order"),
+}
 
 
 def find(words: list[str]) -> tuple[str, list[str]]:

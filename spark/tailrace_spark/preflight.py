@@ -9,11 +9,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tailrace_spark.admin import admin
+from tailrace_spark.files import Files
 from tailrace_spark.refusal import Refusal
 
 MARKER = "tailrace-spark.json"  # in the checkpoint's folder; Spark leaves files alone that it does not know
 _CONNECT_SECONDS = 3.0
-_ANSWER_MS = "10000"
 
 
 def addresses(bootstrap: str) -> list[tuple[str, int]]:
@@ -42,18 +43,10 @@ def require_listener(bootstrap: str) -> None:
 
 def require_topics(spark: SparkSession, connection: dict[str, str], topics: Iterable[str]) -> None:
     """Raises Refusal where the cluster does not answer as Kafka does or lacks one of the topics."""
-    jvm: Any = spark._jvm
-    properties = jvm.java.util.Properties()
-    limits = {"kafka.default.api.timeout.ms": _ANSWER_MS, "kafka.request.timeout.ms": _ANSWER_MS}
-    for key, value in {**limits, **connection}.items():
-        properties.setProperty(key.removeprefix("kafka."), value)
     bootstrap = connection["kafka.bootstrap.servers"]
     try:
-        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
-        try:
-            present = set(admin.listTopics().names().get())
-        finally:
-            admin.close(jvm.java.time.Duration.ofSeconds(1))
+        with admin(spark, connection) as client:
+            present = client.names()
     except Exception as error:  # py4j's, whatever the client threw
         raise Refusal(f"The cluster at {bootstrap} does not answer as Kafka does: {first_cause(error)}.") from error
     missing = sorted(set(topics) - present)
@@ -75,44 +68,15 @@ def first_cause(error: Exception) -> str:
 
 def claim_checkpoint(spark: SparkSession, folder: str, job: str) -> None:
     """Writes the job's name into a fresh checkpoint. Raises Refusal where it is another job's, or not a checkpoint."""
-    jvm: Any = spark._jvm
-    context: Any = spark.sparkContext
-    path = jvm.org.apache.hadoop.fs.Path(folder)
     try:
-        files = path.getFileSystem(context._jsc.hadoopConfiguration())
-        marker = jvm.org.apache.hadoop.fs.Path(path, MARKER)
-        if files.exists(marker):
-            owner = json.loads(read_text(jvm, files, marker))["job"]
-        else:
-            owner = job if is_empty(files, path) else None
-            if owner == job:
-                write_text(files, marker, json.dumps({"job": job}))
+        files = Files(spark, folder)
+        marker = files.read(MARKER)
+        owner = json.loads(marker)["job"] if marker else None
+        if marker is None and files.is_empty():
+            files.write(MARKER, json.dumps({"job": job}))
+            owner = job
     except Exception as error:
         raise Refusal(f"--checkpoint {folder} cannot be used: {first_cause(error)}.") from error
     if owner != job:
         whose = f"the checkpoint of the job {owner}" if owner else "not empty and no checkpoint of tailrace-spark"
         raise Refusal(f"{folder} is {whose}; give {job} a --checkpoint of its own.")
-
-
-def is_empty(files: Any, path: Any) -> bool:
-    """True where there is no such folder, or nothing in it."""
-    return not files.exists(path) or len(files.listStatus(path)) == 0
-
-
-def read_text(jvm: Any, files: Any, path: Any) -> str:
-    """The text of a small file."""
-    stream = files.open(path)
-    try:
-        text: str = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        return text
-    finally:
-        stream.close()
-
-
-def write_text(files: Any, path: Any, text: str) -> None:
-    """Writes a small file at once."""
-    stream = files.create(path, True)
-    try:
-        stream.write(bytearray(text.encode()))
-    finally:
-        stream.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -60,6 +61,13 @@ class Progress(StreamingQueryListener):
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
         self.totals: Counter[str] = Counter()
+        self._ended = 0
+        self._changed = threading.Condition()
+
+    def wait_for_ends(self, queries: int, timeout_seconds: float = 10.0) -> None:
+        """Returns when so many queries' last events are in: Spark sends them behind the queries' backs."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended >= queries, timeout_seconds)
 
     def onQueryStarted(self, event: Any) -> None:
         """Nothing to say yet."""
@@ -76,4 +84,7 @@ class Progress(StreamingQueryListener):
         """Nothing to say."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """The job says how it ended."""
+        """The last event of a query."""
+        with self._changed:
+            self._ended += 1
+            self._changed.notify_all()

@@ -26,6 +26,7 @@ def run_to_end(spark: SparkSession, say: Callable[[str], None], *start: Callable
     finally:
         for query in queries:
             query.stop()
+        listener.wait_for_ends(len(queries))
         spark.streams.removeListener(listener)
         say("total: " + ", ".join(f"{count:,} {name}" for name, count in sorted(listener.totals.items())))
 

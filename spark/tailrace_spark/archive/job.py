@@ -1,0 +1,64 @@
+"""`tailrace-spark archive`: topics to Parquet, exactly once, continuously or up to now.
+
+--output gets topic=NAME/partition=N/*.parquet and _topics.json. Retention that deletes records before they are
+archived fails the job (--fail-on-data-loss false goes on without them).
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from pyspark.sql.streaming import StreamingQuery
+
+from tailrace_spark.admin import admin
+from tailrace_spark.archive.frames import FOLDERS, archived
+from tailrace_spark.archive.topics import FILE, from_json, merged, to_json
+from tailrace_spark.files import Files
+from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, Option, Run
+from tailrace_spark.kafka import connection, read_stream, trigger
+from tailrace_spark.query import run_to_end
+
+
+def names(options: Namespace) -> tuple[str, ...]:
+    """The topics asked for."""
+    return tuple(word.strip() for word in options.topics.split(",") if word.strip())
+
+
+def remember_topics(run: Run) -> None:
+    """Brings _topics.json up to date."""
+    files = Files(run.spark, run.options.output)
+    with admin(run.spark, connection(run.options)) as client:
+        seen = client.describe(list(names(run.options)))
+    files.write(FILE, to_json(merged(from_json(files.read(FILE) or "{}"), seen).values()))
+
+
+def archive(run: Run) -> None:
+    """Runs until it is stopped, or until the end of now with --trigger now."""
+    options = run.options
+    remember_topics(run)
+
+    def start() -> StreamingQuery:
+        records = read_stream(run.spark, options, names(options), failOnDataLoss=options.fail_on_data_loss)
+        writer = archived(records).writeStream.format("parquet").partitionBy(*FOLDERS)
+        writer = writer.option("path", options.output).option("checkpointLocation", options.checkpoint)
+        return writer.queryName("archive").trigger(**trigger(options.trigger)).start()
+
+    run_to_end(run.spark, run.say, start)
+    remember_topics(run)  # partitions may have been added meanwhile
+
+
+JOB = Job(
+    "archive",
+    "Keeps topics as Parquet: keys, values, headers, timestamps, partitions, offsets.",
+    (
+        BOOTSTRAP,
+        Option("--topics", "topics, separated by commas", required=True),
+        OUTPUT,
+        CHECKPOINT,
+        Option("--fail-on-data-loss", "false: go on where retention was faster than this job", "true"),
+        KAFKA_OPTION,
+        *STREAMING,
+    ),
+    archive,
+    topics=names,
+)
