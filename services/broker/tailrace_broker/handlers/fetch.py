@@ -1,5 +1,7 @@
 """Fetch v4-18. v7: sessions (KIP-227). v9: leader epochs (KIP-320). v12: flexible. v13: topic ids. v16: leader hints.
 
+v12: the epoch of the last record read; where our history differs, diverging_epoch says from where (KIP-595).
+
 Whole batches, from the one that holds the offset; at least one even above max_bytes; an empty success at the timeout.
 read_committed reads to the last stable offset, which equals the high watermark until transactions exist. Any replica
 serves consumers (KIP-392); a leader with a rack-aware selector sends them to one in their rack. A new leader has no
@@ -23,6 +25,7 @@ from tailrace.wire.fetch import (
 )
 from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
 from tailrace_broker.handlers.follower_fetch import FollowerFetch
+from tailrace_broker.replication.follower import diverges
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -69,9 +72,9 @@ class FetchPath:
         key, wants = request.topics[0]
         if len(wants) != 1:
             return None
-        index, leader_epoch, offset, _, _, limit = wants[0]
+        index, leader_epoch, offset, last_epoch, _, limit = wants[0]
         partition, _ = self.broker.leading(key, index, by_id=version >= 13)
-        if partition is None or (leader_epoch >= 0 and leader_epoch != partition.leader_epoch):
+        if partition is None or last_epoch >= 0 or (leader_epoch >= 0 and leader_epoch != partition.leader_epoch):
             return None
         if partition.leading is not None and (request.rack_id or not partition.settled):
             return None
@@ -135,7 +138,7 @@ class FetchWait:
         self.partitions = []
         for key, want in self._wants:
             row = self._one(key, want, max(0, budget), total == 0)
-            if row.error_code or row.preferred >= 0:
+            if row.error_code or row.preferred >= 0 or row.diverging is not None:
                 failed = True
             elif row.records is not None:
                 size = row.records.length
@@ -155,6 +158,10 @@ class FetchWait:
         try:
             partition.check_epoch(want.current_leader_epoch)
             log = partition.log
+            diverging = diverges(log, want.last_fetched_epoch, want.fetch_offset)
+            if diverging is not None:
+                mark, start = partition.high_watermark, log.log_start_offset
+                return PartitionData(want.partition, 0, mark, mark, start, None, None, True, diverging=diverging)
             preferred = broker.preferred_replica(partition, self._request.rack_id, want.fetch_offset)
             if preferred >= 0:
                 mark = partition.high_watermark
