@@ -10,8 +10,6 @@ from support.load import Load, Reader, check, check_order, check_seen, read_all
 from support.nodes import Nodes
 from support.replicated import Replicated
 
-# kafka-python leaves the sockets of refused connects to the garbage collector, which warns.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 ONE_BY_ONE = {"enable_idempotence": False, "max_in_flight_requests_per_connection": 1}
 
 
