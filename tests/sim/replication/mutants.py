@@ -1,0 +1,189 @@
+"""The code broken on purpose, one rule at a time: the simulator must find each within a few seeds.
+
+A mutant replaces attributes of the real code while a world runs. `profile` is a world whose faults meet the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sim.replication.brokers import Broker
+from tailrace.errors import ErrorCode
+from tailrace.log import recovery
+from tailrace.metadata import replay
+from tailrace.metadata.records import PartitionChangeRecord
+from tailrace.records.batch import HEADER_SIZE, BatchHeader, corrupt, read_header
+from tailrace_broker import partition as broker_partition
+from tailrace_broker.partition import Fetched, Partition
+from tailrace_broker.replication.leader import LeaderState
+from tailrace_broker.replication.node import Node
+from tailrace_controller.decide import alter_partition, elections, partition_change
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule that is broken, and what is put in its place: (owner, attribute, replacement)."""
+
+    rule: str
+    profile: str
+    patches: tuple[tuple[Any, str, Any], ...]
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The code is broken inside."""
+        kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
+        try:
+            for owner, name, replacement in self.patches:
+                setattr(owner, name, replacement)
+            yield
+        finally:
+            for owner, name, original in kept:
+                setattr(owner, name, original)
+
+
+def _watermark_of_one(self: LeaderState, present: int, end_offset: int, configured: int) -> int:
+    """The high watermark follows the fastest follower."""
+    if len(self.isr) < self.min_isr(configured):
+        return present
+    ends = [r.log_end_offset for broker_id, r in self.replicas.items() if broker_id in self.maximal_isr]
+    return max(present, min(end_offset, max(ends, default=end_offset)))
+
+
+def _watermark_of_isr(self: LeaderState, present: int, end_offset: int, configured: int) -> int:
+    """The high watermark knows the ISR only, not who is about to be in it."""
+    if len(self.isr) < self.min_isr(configured):
+        return present
+    ends = [r.log_end_offset for broker_id, r in self.replicas.items() if broker_id in self.isr]
+    return max(present, min((end_offset, *ends)))
+
+
+def _watermark_below_min_isr(self: LeaderState, present: int, end_offset: int, _configured: int) -> int:
+    ends = [r.log_end_offset for broker_id, r in self.replicas.items() if broker_id in self.maximal_isr]
+    return max(present, min((end_offset, *ends)))
+
+
+def _joins_at_once(self: LeaderState, _high_watermark: int) -> tuple[int, ...] | None:
+    joining = tuple(
+        broker_id
+        for broker_id, replica in self.replicas.items()
+        if broker_id not in self.isr and self.node.may_join(broker_id, replica.broker_epoch)
+    )
+    return self.isr + joining if joining else None
+
+
+def _anybody_leads(
+    partition: Any, replicas: Any, _isr: Any, _elr: Any, may_lead: Any, _election: Any
+) -> tuple[int, bool]:
+    if partition.leader in may_lead:
+        return partition.leader, False
+    return next((replica for replica in reversed(replicas) if replica in may_lead), -1), False
+
+
+def _beyond_the_end(self: Partition, answer: Fetched, now_ms: int) -> bool:
+    moved: bool = _FETCHED(self, answer, now_ms)
+    if answer.error_code == ErrorCode.NONE and answer.diverging is None:
+        self.high_watermark = max(self.high_watermark, answer.high_watermark)
+    return moved
+
+
+def _same_epoch(draft: Any, record: Any) -> None:
+    """A new leader goes on in the epoch of the old one."""
+    partitions = draft.partitions_of(record.topic_id)
+    before = partitions[record.partition_id].leader_epoch
+    _CHANGE_PARTITION(draft, record)
+    partitions[record.partition_id] = replace(partitions[record.partition_id], leader_epoch=before)
+
+
+def _settled_at_once(self: Broker) -> None:
+    self.settled = True
+    _SETTLE(self)
+
+
+def _without_crc(data: memoryview) -> BatchHeader:
+    if len(data) < HEADER_SIZE:
+        raise corrupt("no header")
+    return read_header(data)
+
+
+_FETCHED: Callable[..., bool] = Partition.fetched
+_CHANGE_PARTITION: Callable[..., None] = replay._change_partition
+_SETTLE: Callable[..., None] = Broker._settle
+
+MUTANTS = (
+    Mutant(
+        "a follower is told where its log diverges (KIP-101, 279, 595)",
+        "clean",
+        ((broker_partition, "diverges", lambda _log, _epoch, _offset: None),),
+    ),
+    Mutant(
+        "the high watermark waits for every member of the ISR",
+        "power",
+        ((LeaderState, "high_watermark", _watermark_of_one),),
+    ),
+    Mutant(
+        "the high watermark counts the maximal ISR, not only the acknowledged one (KIP-497)",
+        "network",
+        ((LeaderState, "high_watermark", _watermark_of_isr),),
+    ),
+    Mutant(
+        "the high watermark stands still under min.insync.replicas (KIP-966)",
+        "power",
+        ((LeaderState, "high_watermark", _watermark_below_min_isr),),
+    ),
+    Mutant(
+        "acks=all waits for min.insync.replicas",
+        "network",
+        ((LeaderState, "min_isr", lambda _self, _configured: 1),),
+    ),
+    Mutant(
+        "a replica joins the ISR when it has caught up",
+        "clean",
+        ((LeaderState, "_joined", _joins_at_once),),
+    ),
+    Mutant(
+        "leaders come from the ISR, then from the eligible leader replicas",
+        "clean",
+        ((partition_change, "_elect", _anybody_leads),),
+    ),
+    Mutant(
+        "an ISR names the broker epochs it was made of (KIP-903)",
+        "power",
+        (
+            (alter_partition, "_eligible", lambda _image, _broker_id, _epoch: True),
+            (Node, "may_join", lambda _self, _broker_id, _epoch: True),
+        ),
+    ),
+    Mutant(
+        "a follower's high watermark stays within its log",
+        "network",
+        ((Partition, "fetched", _beyond_the_end),),
+    ),
+    Mutant(
+        "a broker that ended uncleanly leaves ISR and ELR",
+        "power",
+        ((elections, "on_unclean_shutdown", lambda _image, _broker_id, _config: iter(())),),
+    ),
+    Mutant(
+        "an election raises the leader epoch",
+        "network",
+        ((replay, "_RULES", {**replay._RULES, PartitionChangeRecord: _same_epoch}),),
+    ),
+    Mutant(
+        "end offsets wait for the epoch's start (KIP-207)",
+        "network",
+        ((Partition, "settled", property(lambda _self: True)),),
+    ),
+    Mutant(
+        "after an unclean start nobody leads what a cached image says",
+        "power",
+        ((Broker, "_settle", _settled_at_once),),
+    ),
+    Mutant(
+        "recovery checks the CRC of what may be torn",
+        "power",
+        ((recovery, "validate", _without_crc),),
+    ),
+)
