@@ -47,7 +47,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         controller = Controller(config, candidacy, database, *tools, seen_file)
         watch = Watch(controller, config.broker_session_timeout_ms, environment.boot_id)
         role = ControllerRole(controller, watch, Upkeep(controller))
-        ControllerMetrics(environment.registry, controller)
+        ControllerMetrics(environment.registry, role)
         controller.activated = role.on_activated
         controller.resigned = watch.on_resigned
         service = Service(

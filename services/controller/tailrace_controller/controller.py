@@ -26,6 +26,7 @@ from tailrace.net.metadata_batches import Batch, encode_batch, encode_snapshot
 from tailrace_controller import acceptance, bootstrap, projection
 from tailrace_controller.acceptance import Seen
 from tailrace_controller.candidacy import Candidacy
+from tailrace_controller.counts import Counts
 from tailrace_controller.database import Database
 from tailrace_controller.decide import resources
 from tailrace_controller.effects import Effects
@@ -87,6 +88,7 @@ class Controller:
         self.lease: Lease | None = None
         self.refusal = ""
         self.activated: Callable[[], None] = lambda: None
+        self.counts = Counts()
         self.resigned: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
         self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
@@ -225,6 +227,7 @@ class Controller:
         before = self.image
         self.image = before.replay(records, before.offset + len(records), self.epoch)
         self._pending.append(Decided(records, before, self.image))
+        self.counts.add(records)
         self.pending_records += len(records)
         self._wake.set()
 

@@ -4,28 +4,39 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace_controller.controller import Controller
+from tailrace_controller.decide.reassignments import is_reassigning
+from tailrace_controller.role import ControllerRole
+from tailrace_controller.watch import REFUSED, SILENT
 
 
 class ControllerMetrics(Collector):
     """Reads the committed image at every scrape; nothing is counted while requests run but plain ints."""
 
-    def __init__(self, registry: CollectorRegistry, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, registry: CollectorRegistry, role: ControllerRole) -> None:
+        self._role = role
         registry.register(self)
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
-        controller, image = self._controller, self._controller.committed
+        controller, watch = self._role.controller, self._role.watch
+        image = controller.committed
         partitions = [partition for topic in image.topics.values() for partition in topic.partitions]
         fenced = sum(broker.fenced for broker in image.brokers.values())
         offline = sum(partition.leader < 0 for partition in partitions)
         away = sum(partition.leader != partition.replicas[0] for partition in partitions)
+        leaving = sum(broker.in_controlled_shutdown and not broker.fenced for broker in image.brokers.values())
+        moving = sum(is_reassigning(partition) for partition in partitions)
+        fences = CounterMetricFamily("tailrace_broker_fences", "Brokers fenced, by what was found", labels=["why"])
+        fences.add_metric(["refused"], watch.fenced[REFUSED])
+        fences.add_metric(["silent"], watch.fenced[SILENT])
         return [
+            fences,
             _gauge("active_controller_count", "1 where this controller is active", float(controller.active)),
             _gauge("controller_epoch", "Epoch of this controller's lease", controller.epoch),
             _gauge("active_broker_count", "Brokers that are not fenced", len(image.brokers) - fenced),
             _gauge("fenced_broker_count", "Brokers that are fenced", fenced),
+            _gauge("controlled_shutdown_broker_count", "Brokers that are shutting down", leaving),
+            _gauge("reassigning_partitions", "Partitions that move to other replicas", moving),
             _gauge("global_topic_count", "Topics", len(image.topics)),
             _gauge("global_partition_count", "Partitions", len(partitions)),
             _gauge("offline_partitions_count", "Partitions without a leader", offline),
@@ -34,6 +45,19 @@ class ControllerMetrics(Collector):
             _gauge("event_queue_size", "Metadata records that wait for the database", controller.pending_records),
             _counter("metadata_appends", "Transactions that appended to the metadata log", controller.appends),
             _counter("resignations", "Times that an append was in doubt", controller.resignations),
+            _counter("leader_elections", "Partitions that got a leader", controller.counts.leader_elections),
+            _counter(
+                "unclean_leader_elections",
+                "Partitions that got a leader that may lack records",
+                controller.counts.unclean_leader_elections,
+            ),
+            _counter(
+                "preferred_leader_elections",
+                "Leaderships that went back to the first replica by themselves",
+                self._role.upkeep.preferred_elections,
+            ),
+            _counter("heartbeat_connection_breaks", "Heartbeat connections that broke", watch.connection_breaks),
+            _counter("false_fences", "Brokers that went on after they had been fenced", watch.false_fences),
         ]
 
     def describe(self) -> list[Metric]:

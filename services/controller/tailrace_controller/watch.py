@@ -5,7 +5,7 @@ service's own listener proves that its process is gone, and it is fenced at once
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from tailrace.clock import Cancellable
@@ -19,21 +19,36 @@ BROKER = "broker"
 KNOCK_TIMEOUT_MS = 1000
 # After a controller starts, what lives comes back within this time; what has not is knocked at.
 SETTLE_MS = 1000
+# A process that dies closes its connections one after the other: its listener may still answer for a moment.
+KNOCK_AGAIN_MS = (10, 20, 50, 100, 200, 500)
+REFUSED, SILENT = "its connection broke and its listener refuses", "silent for the session timeout"
 STALL_MS = 500  # a timer this late says that nobody was heard because nobody listened
 
 
 class Watch:
     """Ties the sessions to the controller's clock, its connections and its decisions."""
 
-    def __init__(self, controller: Controller, timeout_ms: float, boot_id: str) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        timeout_ms: float,
+        boot_id: str,
+        refuses: Callable[[Endpoint], Awaitable[bool]] | None = None,
+    ) -> None:
+        """refuses says whether nobody listens at an endpoint; without it, by knocking there."""
         self.sessions = Sessions(timeout_ms)
         self._controller = controller
         self._boot_id = boot_id
+        self._refuses = refuses or knock
         self._timers: list[Cancellable] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._check: Cancellable | None = None
         self._closed = False
         self._check_at_ms = 0.0
+        self._expired: set[SessionKey] = set()
+        self.connection_breaks = 0
+        self.fenced = {REFUSED: 0, SILENT: 0}
+        self.false_fences = 0
 
     def on_activated(self) -> None:
         """Gives everything in the image a whole session to be heard again (grace after a controller's start)."""
@@ -51,6 +66,9 @@ class Watch:
         """A registration or heartbeat of this epoch was accepted."""
         key = (role, service_id, epoch)
         self.sessions.touch(key, connection, self._now_ms())
+        if key in self._expired:
+            self._expired.discard(key)
+            self.false_fences += 1
         self._controller.heard()
         self._plan()
 
@@ -63,6 +81,7 @@ class Watch:
         if self._closed:  # we hang up, not they
             return
         for key in self.sessions.on_connection_lost(connection):
+            self.connection_breaks += 1
             self._spawn(self._knock(key))
 
     def close(self) -> None:
@@ -106,15 +125,22 @@ class Watch:
             self.sessions.prolong(self._now_ms())
         for key in self.sessions.overdue(self._now_ms()):
             self.sessions.end(key)
-            self._spawn(self._expire(key, "silent for the session timeout"))
+            self._spawn(self._expire(key, SILENT))
         self._plan()
 
     async def _knock(self, key: SessionKey) -> None:
+        """Knocks until somebody heartbeats again, the listener refuses, or it has answered for a second."""
         endpoint = self._endpoint(key)
-        if endpoint is None or not await refuses(endpoint):
-            return
+        for delay_ms in (*KNOCK_AGAIN_MS, None):
+            if endpoint is None or key not in self.sessions.unconnected():
+                return
+            if await self._refuses(endpoint):
+                break
+            if delay_ms is None:
+                return  # it lives, or its host does not say: the session timeout decides
+            await self._controller.clock.sleep(delay_ms)
         if key in self.sessions.unconnected():
-            await self._expire(key, "its connection broke and its listener refuses")
+            await self._expire(key, REFUSED)
 
     async def _expire(self, key: SessionKey, why: str) -> None:
         role, service_id, epoch = key
@@ -129,7 +155,10 @@ class Watch:
                 gone = await self._controller.run(lambda image: services.expire(image, role, service_id, epoch))
         except ApiError:
             return  # not active any more: the next activation begins all sessions anew
+        if gone and role == BROKER:
+            self._expired = {other for other in self._expired if other[1] != service_id} | {key}
         if gone and not expected:
+            self.fenced[why] += role == BROKER
             self._controller.log.warning("fenced" if role == BROKER else "expired", who=f"{role} {service_id}", why=why)
 
     def _endpoint(self, key: SessionKey) -> Endpoint | None:
@@ -153,7 +182,7 @@ class Watch:
         return self._controller.clock.monotonic_ms()
 
 
-async def refuses(endpoint: Endpoint) -> bool:
+async def knock(endpoint: Endpoint) -> bool:
     """Says whether nobody listens at the endpoint; a timeout or an unreachable host proves nothing."""
     try:
         async with asyncio.timeout(KNOCK_TIMEOUT_MS / 1000):

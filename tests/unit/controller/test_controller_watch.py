@@ -11,9 +11,10 @@ from support.metadata import cluster
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import Endpoint
 from tailrace_controller.controller import Controller
 from tailrace_controller.effects import Effects
-from tailrace_controller.watch import STALL_MS, Watch
+from tailrace_controller.watch import REFUSED, SILENT, STALL_MS, Watch
 
 
 class LateClock(ManualClock):
@@ -95,6 +96,87 @@ async def test_a_controller_that_was_stopped_fences_nobody_for_its_own_silence()
     fake.clock.advance(9000 + STALL_MS)  # and still nobody is heard
     await turns()
     assert fenced(fake.image) == [0, 1]
+    watch.close()
+
+
+class Listeners:
+    """Says of every knock whether it is refused, as a test has it."""
+
+    def __init__(self, *answers: bool) -> None:
+        self.answers = list(answers)
+        self.knocks = 0
+
+    async def __call__(self, _endpoint: Endpoint) -> bool:
+        self.knocks += 1
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def knocking(listeners: Listeners) -> tuple[Fake, Watch]:
+    fake = Fake()
+    fake.image = cluster(2)
+    watch = Watch(cast(Controller, fake), timeout_ms=9000, boot_id="boot", refuses=listeners)
+    watch.on_activated()
+    return fake, watch
+
+
+async def pass_by(fake: Fake, ms: float) -> None:
+    for _ in range(int(ms) // 10):
+        fake.clock.advance(10)
+        await turns()
+
+
+async def test_a_broken_connection_and_a_refused_knock_fence_at_once() -> None:
+    fake, watch = knocking(Listeners(True))
+    connection = SimpleNamespace()
+    watch.heard("broker", 0, 10, connection)
+    watch.heard("broker", 1, 11, SimpleNamespace())
+    watch.on_connection_lost(connection)
+    await turns()
+    assert (fenced(fake.image), watch.fenced[REFUSED], watch.connection_breaks) == ([0], 1, 1)
+    watch.close()
+
+
+async def test_a_dying_process_whose_listener_closes_last_is_fenced_by_a_later_knock() -> None:
+    fake, watch = knocking(Listeners(False, False, True))
+    connection = SimpleNamespace()
+    watch.heard("broker", 0, 10, connection)
+    watch.on_connection_lost(connection)
+    await turns()
+    assert fenced(fake.image) == []
+    await pass_by(fake, 50)
+    assert fenced(fake.image) == [0]
+    watch.close()
+
+
+async def test_connections_that_are_reset_again_and_again_fence_nobody() -> None:
+    listeners = Listeners(False)
+    fake, watch = knocking(listeners)
+    for _ in range(50):
+        connection = SimpleNamespace()
+        watch.heard("broker", 0, 10, connection)
+        watch.on_connection_lost(connection)
+        await pass_by(fake, 20)
+    watch.heard("broker", 0, 10, SimpleNamespace())
+    await pass_by(fake, 3000)
+    assert (fenced(fake.image), watch.connection_breaks, watch.false_fences) == ([], 50, 0)
+    assert listeners.knocks >= 50
+    watch.close()
+
+
+async def test_whoever_answers_but_is_silent_is_knocked_at_for_a_second_and_fenced_after_the_timeout() -> None:
+    listeners = Listeners(False)
+    fake, watch = knocking(listeners)
+    connection = SimpleNamespace()
+    watch.heard("broker", 0, 10, connection)
+    watch.heard("broker", 1, 11, SimpleNamespace())
+    watch.on_connection_lost(connection)
+    await pass_by(fake, 5000)
+    knocks = listeners.knocks
+    watch.heard("broker", 1, 11, SimpleNamespace())
+    await pass_by(fake, 5000)
+    assert (fenced(fake.image), watch.fenced[SILENT], listeners.knocks) == ([0], 1, knocks)
+    watch.heard("broker", 0, 10, SimpleNamespace())  # it had been stopped, and goes on
+    assert watch.false_fences == 1
     watch.close()
 
 

@@ -206,6 +206,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "Whether preferred leaders are restored automatically.",
+        honoured=True,
     ),
     broker(
         "leader.imbalance.check.interval.seconds",
@@ -215,6 +216,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "How often leadership is checked for imbalance.",
+        honoured=True,
     ),
     broker(
         "unclean.leader.election.interval.ms",
@@ -225,6 +227,7 @@ ROWS = (
         READ_ONLY,
         "How often partitions that wait for an unclean election are checked.",
         internal=True,
+        honoured=True,
     ),
     broker(
         "controller.quorum.voters",

@@ -82,6 +82,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "Replicas of __consumer_offsets.",
+        honoured=True,
     ),
     broker(
         "offsets.topic.num.partitions",
