@@ -1,0 +1,65 @@
+"""A broker whose disk takes long to sync, under a topic that asks for every batch to be synced."""
+
+from __future__ import annotations
+
+import select
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fault.conftest import ASSIGNMENT
+from support import slow_sync
+from support.load import Load, check, read_all
+from support.replicated import create
+from support.slow_sync import SlowSync
+from support.tailrace_nodes import TailraceNodes
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[TailraceNodes, SlowSync]]:
+    """Three brokers; broker 0's disk can be slow."""
+    if absent := slow_sync.missing():
+        pytest.skip(absent)
+    with tempfile.TemporaryDirectory(prefix="slow-", ignore_cleanup_errors=True) as name:
+        slow = SlowSync(Path(name))
+        nodes = TailraceNodes(Path(name) / "data")
+        nodes.environ["broker-0"] = slow.environ
+        with nodes:
+            nodes.wait_for_all()
+            yield nodes, slow
+            slow.set(0)
+
+
+@pytest.mark.xfail(strict=False, reason="flush.messages syncs in the event loop, which stops the whole broker")
+def test_a_slow_disk_holds_up_its_own_topic_and_no_other(cluster: tuple[TailraceNodes, SlowSync]) -> None:
+    nodes, slow = cluster
+    synced = create(nodes, [0, 1, 2], min_insync_replicas="2", flush_messages="1")
+    other = create(nodes, [0, 1, 2], min_insync_replicas="2")
+    slow.set(1500)
+    with synced.producing(b"slow", node=0) as pending:
+        for n in range(20):
+            assert other.append(b"quick") == n
+        assert select.select([pending.connection.socket], [], [], 0)[0] == []  # not answered yet
+        assert pending.answer().error_code == 0
+    slow.set(0)
+
+
+@pytest.mark.parametrize("leaders", ["all", "none"])
+def test_a_slow_disk_of_a_leader_or_a_follower_loses_nothing(
+    cluster: tuple[TailraceNodes, SlowSync], leaders: str
+) -> None:
+    nodes, slow = cluster
+    assignment = ASSIGNMENT if leaders == "all" else ([1, 0, 2], [2, 0, 1])
+    topic = create(nodes, *assignment, min_insync_replicas="2", flush_messages="1")
+    with Load(nodes.bootstrap, topic.name) as load:
+        load.wait_for(200)
+        slow.set(200)
+        load.wait_for(200)
+        slow.set(0)
+        load.wait_for(200)
+    for partition in range(len(assignment)):
+        topic.wait_for_isr(0, 1, 2, partition=partition)
+    assert load.promised.failed == []
+    check(load.promised, read_all(nodes.bootstrap, topic.name))

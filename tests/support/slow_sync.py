@@ -1,0 +1,31 @@
+"""A disk that takes long to sync: a library preloaded into one service, steered by a file."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).parent / "faults" / "slow_sync.c"
+
+
+def missing() -> str | None:
+    """What is absent for building it, as the line that would install it."""
+    return None if shutil.which("gcc") else "a C compiler: apt-get install -y gcc libc6-dev"
+
+
+class SlowSync:
+    """`environ` belongs into the service's environment; by default nothing is slow."""
+
+    def __init__(self, folder: Path) -> None:
+        library = folder / "slow_sync.so"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+        self._delay = folder / "delay"
+        self.set(0)
+        self.environ = {"LD_PRELOAD": str(library), "SYNC_DELAY_FILE": str(self._delay)}
+
+    def set(self, delay_ms: int) -> None:
+        """How much longer each sync takes from now on."""
+        fresh = self._delay.with_suffix(".new")
+        fresh.write_text(str(delay_ms))
+        fresh.replace(self._delay)
