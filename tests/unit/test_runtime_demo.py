@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from tailrace.cli.demo import lines
+from tailrace.cli.demo.failure import Victim, victim_of
+from tailrace.cli.demo.silence import Silence
 from tailrace.cli.demo.tally import Tally
+from tailrace.runtime.run_files import RunFile, start_ticks
 
 
 def machine(root: Path) -> Path:
@@ -58,3 +64,40 @@ def test_a_tally_shows_a_lost_a_doubled_and_a_changed_line() -> None:
     assert sent != tally(b"a", b"b")
     assert sent != tally(b"a", b"b", b"b")
     assert sent.checksum != tally(b"a", b"b", b"d").checksum
+
+
+def test_the_silence_of_a_partition_begins_with_its_last_acknowledgement_before_the_kill() -> None:
+    silence = Silence({1, 2})
+    for partition, now_ms in ((1, 0.0), (1, 500.0), (2, 900.0)):
+        silence.heard(partition, now_ms)
+    silence.began(1000.0)
+    silence.heard(0, 9000.0)  # led by somebody else
+    silence.heard(1, 1200.0)
+    silence.heard(2, 1100.0)
+    assert silence.longest_ms == 700.0
+    silence.heard(1, 1250.0)
+    assert silence.longest_ms == 700.0
+
+
+def test_the_silence_of_a_partition_that_was_never_heard_begins_with_the_kill() -> None:
+    silence = Silence({1})
+    silence.began(1000.0)
+    silence.heard(1, 1300.0)
+    assert silence.longest_ms == 300.0
+
+
+def row(leader: int, *isr: int) -> Any:
+    return SimpleNamespace(leader_id=leader, isr_nodes=isr)
+
+
+def test_the_broker_that_leads_most_and_runs_here_is_killed_if_another_can_take_over(tmp_path: Path) -> None:
+    rows = {("t", 0): row(0, 0, 1), ("t", 1): row(1, 1, 0), ("t", 2): row(1, 1, 2), ("t", 3): row(2, 2)}
+    assert victim_of(rows, tmp_path) is None
+    (tmp_path / "run").mkdir()
+    parent = os.getppid()
+    for number in (0, 1):
+        RunFile("broker", number, parent, start_ticks(parent), 0).write(tmp_path / "run")
+    found = victim_of(rows, tmp_path)
+    assert found == Victim(1, parent, frozenset({1, 2}))
+    alone = {("t", 0): row(0, 0), ("t", 1): row(-1, 0, 1)}
+    assert victim_of(alone, tmp_path) is None

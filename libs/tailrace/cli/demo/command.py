@@ -8,7 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tailrace.cli.demo.job import GROUP, TOPIC, JobFailed, run_job
+from tailrace.cli.daily.nodes import RefusedError
+from tailrace.cli.demo.failure import COPIES, prepared
+from tailrace.cli.demo.job import GROUP, TOPIC, JobFailed, create_topic, run_job
 from tailrace.cli.demo.lines import take
 from tailrace.cli.options import default_data_dir
 from tailrace.runtime.run_files import RunFile
@@ -40,9 +42,9 @@ def main(arguments: Sequence[str], environ: dict[str, str]) -> int:
     try:
         if running and running.is_running() and running.ready:
             say(f"A cluster already runs on {data_dir} (pid {running.pid}); using it.")
-            return _job(running.addresses["bootstrap"], running.addresses["admin"], options.lines)
+            return _job(running.addresses["bootstrap"], running.addresses["admin"], data_dir, options)
         return _own_cluster(data_dir, options, more)
-    except (JobFailed, ClusterDied, TimeoutError) as error:
+    except (JobFailed, ClusterDied, RefusedError, TimeoutError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:
@@ -50,11 +52,13 @@ def main(arguments: Sequence[str], environ: dict[str, str]) -> int:
 
 
 def _own_cluster(data_dir: Path, options: argparse.Namespace, more: Sequence[str]) -> int:
-    say(f"Starting a cluster on {data_dir} (its log: {data_dir / 'up.log'}) …")
-    cluster = Cluster(data_dir=data_dir, port=options.port, admin_port=options.admin_port, arguments=more)
+    say(f"Starting a cluster with {options.brokers} brokers on {data_dir} (its log: {data_dir / 'up.log'}) …")
+    cluster = Cluster(
+        brokers=options.brokers, data_dir=data_dir, port=options.port, admin_port=options.admin_port, arguments=more
+    )
     with cluster:
         say(f"Ready: bootstrap {cluster.bootstrap}, admin {cluster.admin}")
-        status = _job(cluster.bootstrap, cluster.admin, options.lines)
+        status = _job(cluster.bootstrap, cluster.admin, data_dir, options)
         if status or options.once:
             return status
         say("The cluster stays up; Ctrl-C stops it.")
@@ -65,14 +69,18 @@ def _own_cluster(data_dir: Path, options: argparse.Namespace, more: Sequence[str
             return cluster.stop()
 
 
-def _job(bootstrap: str, admin: str, count: int) -> int:
-    lines, distinct = take(count)
+def _job(bootstrap: str, admin: str, data_dir: Path, options: argparse.Namespace) -> int:
+    lines, distinct = take(options.lines)
     if not lines:
         sys.stderr.write("No log of this machine can be read, so there is nothing to stream.\n")
         return 1
+    create_topic(bootstrap)
+    failure = None if options.no_kill else prepared(bootstrap, data_dir, TOPIC, say)
     again = "" if distinct == len(lines) else f" ({distinct:,} different ones, repeated)"
-    say(f"Streaming {len(lines):,} log lines of this machine{again} into {TOPIC}, reading them back in {GROUP}:")
-    say(run_job(bootstrap, lines))
+    say(f"Streaming {len(lines):,} log lines of this machine{again} into {TOPIC}, reading them back in {GROUP}.")
+    if failure is not None:
+        say(f"Each line is kept {COPIES} times; half-way, a broker that leads is killed with lines on their way.")
+    say(run_job(bootstrap, lines, failure))
     say(CONNECT.format(bootstrap=bootstrap, admin=admin, topic=TOPIC, group=GROUP))
     return 0
 
@@ -89,5 +97,7 @@ def _parser(environ: dict[str, str]) -> argparse.ArgumentParser:
     add("--port", type=int, default=9092, help="default %(default)s")
     add("--admin-port", type=int, default=8080, metavar="PORT", help="default %(default)s")
     add("--lines", type=int, default=100_000, metavar="N", help="default %(default)s")
+    add("--brokers", type=int, default=COPIES, metavar="N", help="default %(default)s")
+    add("--no-kill", action="store_true", help="kill no broker in the middle of the job (nor with fewer than 3)")
     add("--once", action="store_true", help="stop the cluster after the job")
     return parser

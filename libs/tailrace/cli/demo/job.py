@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tailrace.cli.demo.failure import Failure
 from tailrace.cli.demo.group import MEMBERS, Group
 from tailrace.cli.demo.tally import Tally
 from tailrace.runtime.clock import SystemClock
@@ -18,6 +19,7 @@ PARTITIONS = 6
 _JOIN_SECONDS = 60.0
 _READ_SECONDS = 120.0
 _STEP_PERCENT = 20
+NOTHING_LOST = " A leader was killed in the middle: no line that was acknowledged is lost, and none is there twice."
 Show = Callable[[int, int], None]
 
 
@@ -25,17 +27,16 @@ class JobFailed(Exception):
     """The job did not end as it must; the text says how."""
 
 
-def run_job(bootstrap: str, lines: Sequence[bytes]) -> str:
-    """Returns the report. Raises JobFailed where counts or checksums differ."""
+def run_job(bootstrap: str, lines: Sequence[bytes], failure: Failure | None = None) -> str:
+    """Returns the report. Raises JobFailed where counts or checksums differ. The failure strikes in the middle."""
     run = f"{os.getpid()}-{SystemClock().wall_ms()}"
-    create_topic(bootstrap)
     with Group(bootstrap, TOPIC, GROUP, run) as group:
         if not group.wait_for(lambda: all(group.assigned), _JOIN_SECONDS, lambda: None):
             raise JobFailed(f"the group of {MEMBERS} did not form within {_JOIN_SECONDS:g} s")
         clock = SystemClock()
         with progress(len(lines)) as show:
             began_ms = clock.monotonic_ms()
-            sent = produce(bootstrap, lines, run, lambda count: show(count, group.total.records))
+            sent = produce(bootstrap, lines, run, lambda count: show(count, group.total.records), failure)
             produced_ms = clock.monotonic_ms() - began_ms
             group.wait_for(
                 lambda: group.total.records >= sent.records,
@@ -52,9 +53,12 @@ def run_job(bootstrap: str, lines: Sequence[bytes]) -> str:
             f"  by member  {' + '.join(f'{records:,}' for records in members)}, {PARTITIONS} partitions",
         )
     )
+    if failure is not None:
+        report = f"{report}\n{failure.aftermath()}"
     if sent != received:
         raise JobFailed(f"what was read is not what was written:\n{report}")
-    return f"{report}\n  Counts and checksums match."
+    killed = "" if failure is None else NOTHING_LOST
+    return f"{report}\n  Counts and checksums match.{killed}"
 
 
 def rates(tally: Tally, elapsed_ms: float) -> str:
@@ -68,14 +72,16 @@ def create_topic(bootstrap: str) -> None:
 
     admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="demo-admin")
     try:
-        admin.create_topics({TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 1}})
+        admin.create_topics({TOPIC: {"num_partitions": PARTITIONS, "replication_factor": -1}})
     except TopicAlreadyExistsError:
         pass
     finally:
         admin.close()
 
 
-def produce(bootstrap: str, lines: Sequence[bytes], run: str, show: Callable[[int], None]) -> Tally:
+def produce(
+    bootstrap: str, lines: Sequence[bytes], run: str, show: Callable[[int], None], failure: Failure | None = None
+) -> Tally:
     """Sends every line with acks=all and returns what was acknowledged. Raises the first error of a send."""
     from kafka import KafkaProducer
 
@@ -85,11 +91,20 @@ def produce(bootstrap: str, lines: Sequence[bytes], run: str, show: Callable[[in
     tally = Tally()
     failures: list[BaseException] = []
     headers = [("run", run.encode())]
+    acknowledged = [0]
+
+    def on_acknowledged(where: Any) -> None:
+        acknowledged[0] += 1  # the sender thread alone
+        if failure is not None:
+            failure.acknowledged(where.partition)
+
     for number, line in enumerate(lines, 1):
-        producer.send(TOPIC, value=line, headers=headers).add_errback(failures.append)
+        producer.send(TOPIC, value=line, headers=headers).add_callback(on_acknowledged).add_errback(failures.append)
         tally = tally.plus(line)
         if number % 1000 == 0:
             show(number)
+        if failure is not None and number == len(lines) // 2:
+            failure.strike(in_flight=number - acknowledged[0])
     producer.flush()
     producer.close()
     if failures:
