@@ -74,6 +74,67 @@ class Load:
         self._room.release()
 
 
+class Reader:
+    """Reads every partition of a topic from its start, live, and keeps what it saw: nothing seen may ever be gone."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, **settings: Any) -> None:
+        self.seen: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.failed: list[str] = []
+        self._news = threading.Condition()
+        self._stop = threading.Event()
+        options = {"group_id": None, "auto_offset_reset": "earliest", "retry_backoff_ms": 50, **settings}
+        self._consumer = KafkaConsumer(bootstrap_servers=bootstrap, **options)
+        self._consumer.assign([TopicPartition(topic, p) for p in range(partitions)])
+        self._thread = threading.Thread(target=self._run, name="reader")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def wait_for(self, more: int, timeout_seconds: float = 60) -> None:
+        """Returns when `more` further records were read from now on."""
+        with self._news:
+            want = self.count + more
+            if not self._news.wait_for(lambda: self.count >= want or bool(self.failed), timeout_seconds):
+                raise TimeoutError(f"{want - self.count} of {more} records were not read")
+
+    @property
+    def count(self) -> int:
+        """How many records it read."""
+        return sum(map(len, self.seen.values()))
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                batches = self._consumer.poll(timeout_ms=100)
+            except Exception as error:  # noqa: BLE001 - what a consumer raises is what the test is about
+                self.failed.append(repr(error))
+                return
+            with self._news:
+                for place, records in batches.items():
+                    self.seen[place.partition] += [(r.offset, int(r.value)) for r in records]
+                self._news.notify_all()
+
+
+def check_seen(reader: Reader, found: dict[int, list[tuple[int, int]]]) -> None:
+    """What a reader saw is what the log holds, from its start, without a gap or a change."""
+    assert reader.failed == []
+    for partition, rows in reader.seen.items():
+        assert rows == found[partition][: len(rows)], f"partition {partition} is not what was read before"
+
+
+def check_order(found: dict[int, list[tuple[int, int]]]) -> None:
+    """Records may be there twice, but their first places are in the order of sending."""
+    for partition, rows in found.items():
+        first = list(dict.fromkeys(value for _, value in rows))
+        assert first == sorted(first), f"partition {partition} is out of order"
+
+
 def read_all(bootstrap: str, topic: str) -> dict[int, list[tuple[int, int]]]:
     """Every record of a topic: partition -> [(offset, value)], from the start to the present end."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=_READ_TIMEOUT_MS, group_id=None)

@@ -181,7 +181,8 @@ class LogDir:
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogSettings) -> Log:
         """The partition's log, made if there is none; what is there of another topic id must be deleted first."""
-        self.set_config(topic, config)
+        if self._configs.get(topic) != config:
+            self.set_config(topic, config)
         log = self.log(topic, partition)
         if log is None:
             key = (topic, partition)

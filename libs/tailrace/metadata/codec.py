@@ -35,6 +35,9 @@ class _Reader:
         return chunk
 
     def uvarint(self) -> int:
+        if self.position < len(self.data) and (value := self.data[self.position]) < 0x80:
+            self.position += 1
+            return value
         value = shift = 0
         while True:
             byte = self.take(1)[0]
@@ -105,6 +108,19 @@ _NULLABLE_STRING = _Type(_write_string, _read_nullable_string)
 _UUID = _Type(_write_uuid, lambda reader: UUID(bytes=reader.take(16)))
 
 
+def _write_int32s(out: bytearray, values: tuple[int, ...] | None) -> None:
+    if values is None:
+        out.append(0)
+        return
+    _write_uvarint(out, len(values) + 1)
+    out += struct.pack(f">{len(values)}i", *values)
+
+
+def _read_int32s(reader: _Reader) -> tuple[int, ...] | None:
+    count = reader.uvarint() - 1
+    return None if count < 0 else struct.unpack(f">{count}i", reader.take(4 * count))
+
+
 def _array(of: _Type) -> _Type:
     """A compact array as a tuple; None is written as null and read back as None."""
 
@@ -122,7 +138,7 @@ def _array(of: _Type) -> _Type:
     return _Type(write, read)
 
 
-_INT32S, _UUIDS = _array(_INT32), _array(_UUID)
+_INT32S, _UUIDS = _Type(_write_int32s, _read_int32s), _array(_UUID)
 _Field: TypeAlias = tuple[str, _Type]
 _Tagged: TypeAlias = tuple[int, str, _Type]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from tailrace.metadata.image import (
@@ -38,15 +38,7 @@ from tailrace.metadata.records import (
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-_CHANGEABLE = (
-    "isr",
-    "replicas",
-    "removing_replicas",
-    "adding_replicas",
-    "directories",
-    "eligible_leader_replicas",
-    "last_known_elr",
-)
+T = TypeVar("T")
 
 
 class _Draft:
@@ -93,12 +85,25 @@ def replay(image: MetadataImage, records: Iterable[MetadataRecord]) -> MetadataI
 
 def changed(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
     """Returns a partition after a change of it."""
-    changes = {name: value for name in _CHANGEABLE if (value := getattr(record, name)) is not None}
-    if record.leader != NO_LEADER_CHANGE:
-        changes |= {"leader": record.leader, "leader_epoch": partition.leader_epoch + 1}
-    if record.leader_recovery_state >= 0:
-        changes["leader_recovery_state"] = record.leader_recovery_state
-    return replace(partition, partition_epoch=partition.partition_epoch + 1, **changes)
+    elected = record.leader != NO_LEADER_CHANGE
+    state, elr, last = record.leader_recovery_state, record.eligible_leader_replicas, record.last_known_elr
+    return PartitionImage(  # not by replace(), which takes four times as long: a fenced broker changes thousands
+        replicas=_given(record.replicas, partition.replicas),
+        isr=_given(record.isr, partition.isr),
+        leader=record.leader if elected else partition.leader,
+        leader_epoch=partition.leader_epoch + elected,
+        partition_epoch=partition.partition_epoch + 1,
+        directories=_given(record.directories, partition.directories),
+        removing_replicas=_given(record.removing_replicas, partition.removing_replicas),
+        adding_replicas=_given(record.adding_replicas, partition.adding_replicas),
+        leader_recovery_state=partition.leader_recovery_state if state < 0 else state,
+        eligible_leader_replicas=_given(elr, partition.eligible_leader_replicas),
+        last_known_elr=_given(last, partition.last_known_elr),
+    )
+
+
+def _given(new: tuple[T, ...] | None, old: tuple[T, ...]) -> tuple[T, ...]:
+    return old if new is None else new
 
 
 def quota_key(entity: Iterable[QuotaEntity]) -> QuotaKey:

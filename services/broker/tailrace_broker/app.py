@@ -215,6 +215,7 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
                 lambda: sum(p.leader == broker.node_id for p in topics.partitions()),
             ),
             "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
+            "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
             "connection_count": ("Open connections", lambda: len(server.connections)),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
             "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),

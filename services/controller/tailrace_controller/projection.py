@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -63,6 +64,12 @@ def changes(
             yield from _RENDER[kind](key, before, after)
 
 
+@lru_cache(maxsize=4096)  # a broker that is fenced changes thousands of partitions, with few different lists
+def _broker_ids(members: tuple[int, ...]) -> str:
+    return json.dumps(members)
+
+
+@lru_cache(maxsize=4096)
 def uuid_text(value: UUID) -> str:
     """Returns a UUID the way Kafka writes it: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
@@ -129,12 +136,12 @@ def _partition(key: tuple[UUID, int], after: MetadataImage, min_isrs: topic_rule
         "leader": partition.leader,
         "leader_epoch": partition.leader_epoch,
         "partition_epoch": partition.partition_epoch,
-        "replicas": json.dumps(partition.replicas),
-        "isr": json.dumps(partition.isr),
-        "elr": json.dumps(partition.eligible_leader_replicas),
-        "last_known_elr": json.dumps(partition.last_known_elr),
-        "adding_replicas": json.dumps(partition.adding_replicas),
-        "removing_replicas": json.dumps(partition.removing_replicas),
+        "replicas": _broker_ids(partition.replicas),
+        "isr": _broker_ids(partition.isr),
+        "elr": _broker_ids(partition.eligible_leader_replicas),
+        "last_known_elr": _broker_ids(partition.last_known_elr),
+        "adding_replicas": _broker_ids(partition.adding_replicas),
+        "removing_replicas": _broker_ids(partition.removing_replicas),
         "min_isr": min_isr,
         "offline": partition.leader < 0,
         "under_replicated": topic_rules.is_under_replicated(partition),

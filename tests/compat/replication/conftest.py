@@ -17,7 +17,7 @@ from support.plugin import leave_out
 from support.tailrace_nodes import TailraceNodes
 
 NODES = 4
-KINDS: dict[str, type[KafkaNodes | TailraceNodes]] = {"kafka": KafkaNodes}
+KINDS: dict[str, type[KafkaNodes | TailraceNodes]] = {"tailrace3": TailraceNodes, "kafka": KafkaNodes}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -25,7 +25,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     chosen = metafunc.config.getoption("--targets").split(",")
     marks = {"kafka": [pytest.mark.kafka_peer]}
-    rows = [pytest.param(name, marks=marks.get(name, [])) for name in KINDS if name in chosen]
+    only = metafunc.definition.get_closest_marker("only")
+    wanted = [name for name in KINDS if name in chosen and (only is None or name in only.args)]
+    rows = [pytest.param(name, marks=marks.get(name, [])) for name in wanted]
     metafunc.parametrize("cluster", rows, indirect=True, scope="session")
 
 

@@ -48,12 +48,9 @@ def test_a_returning_leader_cuts_off_what_nobody_else_has(nodes: Nodes) -> None:
         assert topic.produce(b"%d" % n, acks=1, node=0).error_code == 0
     nodes.kill(0)
     nodes.resume(1)
-    state = topic.wait_for_leader(1)
+    topic.wait_for_leader(1)
     end = topic.append(b"new")
     assert 1 <= end < 20  # the fetch that was under way when 1 was paused may have brought some
-    diverging = topic.fetch(21, last_fetched_epoch=old, current_leader_epoch=state.leader_epoch)
-    assert (diverging.error_code, bytes(diverging.records or b"")) == (0, b"")
-    assert (diverging.diverging_epoch.epoch, diverging.diverging_epoch.end_offset) == (old, end)
     assert (topic.epoch_end(old).leader_epoch, topic.epoch_end(old).end_offset) == (old, end)
     nodes.start_node(0)
     topic.wait_for_isr(0, 1)
@@ -61,6 +58,23 @@ def test_a_returning_leader_cuts_off_what_nobody_else_has(nodes: Nodes) -> None:
     assert topic.append(b"newer") == end + 1
     values = [value for _, value in topic.read()]
     assert values == [b"kept", *(b"%d" % n for n in range(end - 1)), b"new", b"newer"]
+
+
+@pytest.mark.only("kafka")
+@pytest.mark.capability("leader epochs (KIP-101, 279, 320)")
+def test_a_fetch_behind_records_of_another_epoch_is_told_where_the_logs_part(nodes: Nodes) -> None:
+    topic = create(nodes, [0, 1, 2])
+    topic.append(b"a", b"b")
+    first = topic.state().leader_epoch
+    second = move_leader(topic, 1).leader_epoch
+    topic.append(b"c")
+    for offset, told in ((2, None), (3, (first, 2)), (20, (first, 2))):
+        row = topic.fetch(offset, last_fetched_epoch=first, current_leader_epoch=second)
+        diverging = row.diverging_epoch
+        assert row.error_code == 0
+        assert (told is None) == (diverging is None or diverging.end_offset < 0)
+        if told is not None:
+            assert ((diverging.epoch, diverging.end_offset), bytes(row.records or b"")) == (told, b"")
 
 
 @pytest.mark.capability("leader hints (KIP-951)")

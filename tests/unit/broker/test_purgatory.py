@@ -85,3 +85,23 @@ def test_a_finished_waiter_is_neither_woken_nor_expired_again() -> None:
     clock.advance(1000)
     assert parked.story == []
     assert key.waiters == set()
+
+
+def test_who_stands_in_line_expires_at_its_own_deadline_and_the_done_leave_with_the_next() -> None:
+    place, clock, _ = purgatory()
+    waits = [Parked() for _ in range(4)]
+    place.line_up(waits[0], 1000)
+    clock.advance(400)
+    place.line_up(waits[1], 1000)
+    place.line_up(waits[2], 500)
+    waits[0].done = True
+    place.line_up(waits[3], 1000)
+    assert place.in_line == 3
+    clock.advance(500)
+    assert waits[2].story == ["expired"]
+    clock.advance(500)
+    assert [wait.story for wait in waits] == [[], ["expired"], ["expired"], ["expired"]]
+    assert place.in_line == 0
+    place.line_up(waits[0], 1000)
+    clock.advance(1000)
+    assert waits[0].story == [], "done before"

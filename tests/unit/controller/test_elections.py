@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.metadata import CLUSTER_ID, after, broker, cluster, replicated, topic_id
@@ -246,6 +246,7 @@ class Replicas:
 EVENTS = ["produce", "replicate", "shrink", "expand", "fence", "back", "stop", "kill", "configure"]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3), st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 2)), max_size=60))
 def test_a_leader_that_is_elected_cleanly_has_all_that_was_committed(
     min_isr: int, events: list[tuple[str, int]]

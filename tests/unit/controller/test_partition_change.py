@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.metadata import topic_id
@@ -136,6 +136,7 @@ def test_a_recovered_leader_says_so() -> None:
 SUBSETS = st.permutations([0, 1, 2, 3]).flatmap(lambda order: st.integers(0, 4).map(lambda n: tuple(order[:n])))
 
 
+@settings(deadline=None)
 @given(
     isr=SUBSETS,
     others=SUBSETS,

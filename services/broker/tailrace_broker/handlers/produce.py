@@ -167,7 +167,7 @@ class ProducePath:
                 elif type(slot) is Promised:
                     wait = AcksWait(self, slot, connection, version, correlation_id, topics)
                     if not wait.begin():
-                        self._broker.purgatory.park(wait, (), max(0, request.timeout_ms))
+                        self._broker.purgatory.line_up(wait, max(0, request.timeout_ms))
                 else:
                     slot.append(self.encode(connection, version, correlation_id, topics))
 

@@ -82,7 +82,7 @@ def change(
     elif elected and unclean:
         isr, elr, recovery = (leader,), (), RECOVERING
     named = leader if elected else NO_LEADER_CHANGE
-    if not elected and not set(partition.replicas) <= set(target.replicas):
+    if not elected and target.replicas != partition.replicas and not set(partition.replicas) <= set(target.replicas):
         named = partition.leader  # naming the same leader raises its epoch: who left may not fetch any more
     record = PartitionChangeRecord(
         index,
@@ -96,7 +96,15 @@ def change(
         eligible_leader_replicas=_changed(elr, partition.eligible_leader_replicas),
         last_known_elr=_changed(_last_known(partition, named), partition.last_known_elr),
     )
-    return None if record == PartitionChangeRecord(index, topic_id) else record
+    return None if _is_no_op(record) else record
+
+
+def _is_no_op(record: PartitionChangeRecord) -> bool:
+    return (
+        record.isr is None
+        and record.leader == NO_LEADER_CHANGE
+        and record == PartitionChangeRecord(record.partition_id, record.topic_id)
+    )
 
 
 def without(members: Sequence[int], gone: Collection[int]) -> tuple[int, ...]:

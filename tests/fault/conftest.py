@@ -1,0 +1,55 @@
+"""Three brokers, each a process that a test can hurt. `--targets kafka` shows a script on Apache Kafka instead."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.kafka_nodes import KafkaNodes
+from support.nodes import Nodes
+from support.replicated import Replicated, create
+from support.tailrace_nodes import TailraceNodes
+
+ASSIGNMENT = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """kafka-python leaves the sockets of refused connects to the garbage collector, which warns in some later test."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+def on_kafka(config: pytest.Config) -> bool:
+    """Whether Kafka alone was asked for."""
+    return bool(config.getoption("--targets") == "kafka")
+
+
+@pytest.fixture(scope="session")
+def trio(request: pytest.FixtureRequest) -> Iterator[Nodes]:
+    """Three brokers behind two gateways."""
+    with tempfile.TemporaryDirectory(prefix="trio-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        made = KafkaNodes(folder) if on_kafka(request.config) else TailraceNodes(folder, gateways=2, coordinators=2)
+        with made as running:
+            running.wait_for_all()
+            yield running
+
+
+@pytest.fixture
+def nodes(trio: Nodes) -> Iterator[Nodes]:
+    """They live before and after."""
+    yield trio
+    trio.heal()
+
+
+@pytest.fixture
+def topic(nodes: Nodes) -> Iterator[Replicated]:
+    """Three partitions, each led by another broker; two of three replicas must be in sync."""
+    made = create(nodes, *ASSIGNMENT, word="faults", min_insync_replicas="2")
+    yield made
+    nodes.heal()
+    made.delete()
