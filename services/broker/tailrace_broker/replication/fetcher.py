@@ -73,7 +73,8 @@ class ReplicaFetcher:
         self._client: Client | None = None
         self._client_id = f"broker-{broker.node_id}-fetcher".encode()
         self._news = asyncio.Event()
-        self._asking: asyncio.Task[Any] | None = None
+        self._asking = False
+        self._interrupted = False
         self.failures = 0
 
     def __len__(self) -> int:
@@ -102,8 +103,9 @@ class ReplicaFetcher:
 
     def _interrupt(self) -> None:
         self._news.set()
-        if self._asking is not None:
-            self._asking.cancel()
+        if self._asking and self._client is not None:
+            self._interrupted = True
+            self._client.abort()
 
     async def run(self) -> None:
         """Fetches until cancelled."""
@@ -146,16 +148,16 @@ class ReplicaFetcher:
         frame = self._request()
         config = self._broker.config
         timeout_ms = config.replica_fetch_wait_max_ms + _GRACE_MS
-        self._asking = asyncio.get_running_loop().create_task(client.ask_raw(frame, timeout_ms=timeout_ms))
+        self._asking = True
         try:
-            data = await self._asking
-        except asyncio.CancelledError:
-            if not self._news.is_set() or not self._asking.cancelled():
-                raise  # we are cancelled ourselves
+            data = await client.ask_raw(frame, timeout_ms=timeout_ms)
+        except Disconnected:
+            if not self._interrupted:
+                raise
             await self._forget_connection()
             return
         finally:
-            self._asking = None
+            self._asking = self._interrupted = False
         answer = decode_replica_answer(data)
         if answer.error_code:
             await self._refused(answer)
