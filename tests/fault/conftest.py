@@ -10,10 +10,8 @@ import pytest
 
 from support.kafka_nodes import KafkaNodes
 from support.nodes import Nodes
-from support.replicated import Replicated, create
+from support.replicated import ROUND, Replicated, create
 from support.tailrace_nodes import TailraceNodes
-
-ASSIGNMENT = ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,7 +47,7 @@ def nodes(trio: Nodes) -> Iterator[Nodes]:
 @pytest.fixture
 def topic(nodes: Nodes) -> Iterator[Replicated]:
     """Three partitions, each led by another broker; two of three replicas must be in sync."""
-    made = create(nodes, *ASSIGNMENT, word="faults", min_insync_replicas="2")
+    made = create(nodes, *ROUND, word="faults", min_insync_replicas="2")
     yield made
     nodes.heal()
     made.delete()

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fault.conftest import ASSIGNMENT
 from support import hosts
 from support.hosts import Disk, Network
 from support.load import Load, check, read_all
 from support.moves import move_leader
 from support.ports import free_ports
-from support.replicated import Replicated, create
+from support.replicated import ROUND, Replicated, create
 from support.tailrace_nodes import TailraceNodes
 
 # A request to a host that has fallen silent is given up by the client after this time, not after its 30 s.
@@ -67,7 +66,7 @@ def cluster() -> Iterator[Hosts]:
 @pytest.fixture
 def topic(cluster: Hosts) -> Iterator[Replicated]:
     """Three partitions, each led by another broker; two of three replicas must be in sync."""
-    made = create(cluster.nodes, *ASSIGNMENT, word="hosts", min_insync_replicas="2")
+    made = create(cluster.nodes, *ROUND, word="hosts", min_insync_replicas="2")
     yield made
     cluster.network.heal()
     cluster.nodes.heal()

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fault.conftest import ASSIGNMENT
 from support import slow_sync
 from support.load import Load, check, read_all
-from support.replicated import create
+from support.replicated import ROUND, create
 from support.slow_sync import SlowSync
 from support.tailrace_nodes import TailraceNodes
 
@@ -51,7 +50,7 @@ def test_a_slow_disk_of_a_leader_or_a_follower_loses_nothing(
     cluster: tuple[TailraceNodes, SlowSync], leaders: str
 ) -> None:
     nodes, slow = cluster
-    assignment = ASSIGNMENT if leaders == "all" else ([1, 0, 2], [2, 0, 1])
+    assignment = ROUND if leaders == "all" else ([1, 0, 2], [2, 0, 1])
     topic = create(nodes, *assignment, min_insync_replicas="2", flush_messages="1")
     with Load(nodes.bootstrap, topic.name) as load:
         load.wait_for(200)

@@ -21,6 +21,7 @@ ELECT_LEADERS, REASSIGN, LIST_REASSIGNMENTS, DESCRIBE_TOPICS = 43, 45, 46, 75
 EARLIEST, LATEST = -2, -1
 TOPIC, BROKER = 2, 4
 PREFERRED, UNCLEAN = 0, 1
+ROUND = ([0, 1, 2], [1, 2, 0], [2, 0, 1])  # three partitions on three nodes, each led by another
 BASE_OFFSET, BATCH_LENGTH = struct.Struct(">q"), struct.Struct(">i")
 
 
