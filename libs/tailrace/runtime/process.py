@@ -62,7 +62,10 @@ class FileReporter:
 
 def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     """Runs the role until SIGTERM or SIGINT; exits with 0, or 2 and one sentence where the settings are wrong."""
-    options = _parser(role).parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in role.commands:
+        raise SystemExit(role.commands[given[0]](given[1:]))
+    options = _parser(role).parse_args(given)
     logs.configure(options.log_format or logs.default_format(), options.log_level)
     config = load_config(role.name, options.config, options.set)
     run_dir = Path(config.run_dir or Path(config.data_dir) / "run").absolute()

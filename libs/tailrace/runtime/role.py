@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -54,7 +54,12 @@ class Opened(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A service's entry: `tailrace.roles` entry points name one of these."""
+    """A service's entry: `tailrace.roles` entry points name one of these.
+
+    `commands` are what an operator may do to it besides running it: `tailrace <role> <command> ...`; each takes the
+    arguments after its name and returns the exit status.
+    """
 
     name: str
     open: Callable[[Config, Environment], AbstractAsyncContextManager[Opened]]
+    commands: Mapping[str, Callable[[Sequence[str]], int]] = field(default_factory=dict)

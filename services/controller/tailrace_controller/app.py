@@ -16,6 +16,7 @@ from tailrace.net.internal import internal_address
 from tailrace.net.server import serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
+from tailrace_controller import accept_restored
 from tailrace_controller.candidacy import Candidacy
 from tailrace_controller.controller import Controller
 from tailrace_controller.database import Database
@@ -34,7 +35,7 @@ LEASE_MS_MIN = 100.0
 @asynccontextmanager
 async def open_controller(config: Config, environment: Environment) -> AsyncIterator[ControllerRole]:
     """Holds the node's lock, serves the internal listener and follows the log; ready once it is replayed."""
-    url = config.metadata_url or f"sqlite:///{environment.data_dir / 'metadata.db'}"
+    url = accept_restored.database_url(config, environment.data_dir)
     with only_controller(environment.data_dir, config.node_id, url):
         address = internal_address(config, environment.run_dir, f"controller-{config.node_id}")
         lease_ms = max(float(config.controller_quorum_election_timeout_ms), LEASE_MS_MIN)
@@ -103,4 +104,4 @@ def only_controller(data_dir: Path, node_id: int, url: str) -> Iterator[None]:
         yield
 
 
-role = Role("controller", open_controller)
+role = Role("controller", open_controller, {"accept-restored": accept_restored.main})

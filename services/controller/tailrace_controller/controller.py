@@ -331,15 +331,15 @@ class Controller:
     async def _until_accepted(self, lease: Lease) -> None:
         """Keeps the lease and decides nothing until an operator has given up what this database lacks."""
         while True:
+            lease, _ = await self._candidacy.renew(self.epoch, *self._unwritten(lease))
+            self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
+            if acceptance.is_accepted(lease, self._seen):
+                break
             said, self.refusal = self.refusal, acceptance.refusal(lease, self._seen)
             if said != self.refusal:
                 self.log.error(self.refusal)
             self.ready.set()
             self._turns.wake()
-            lease, _ = await self._candidacy.renew(self.epoch, *self._unwritten(lease))
-            self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
-            if acceptance.is_accepted(lease, self._seen):
-                break
             await self._database.news(self._candidacy.lease_ms / 2)
         await self._accept(lease)
 

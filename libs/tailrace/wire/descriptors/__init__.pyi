@@ -145,6 +145,7 @@ class AllocateProducerIdsResponse(ApiMessage):
     error_code: int
     producer_id_start: int
     producer_id_len: int
+    controller_epoch: int
     def __init__(
         self,
         *args: Any,
@@ -152,6 +153,7 @@ class AllocateProducerIdsResponse(ApiMessage):
         error_code: int = ...,
         producer_id_start: int = ...,
         producer_id_len: int = ...,
+        controller_epoch: int = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...
@@ -301,12 +303,14 @@ class AlterPartitionResponse(ApiMessage):
     throttle_time_ms: int
     error_code: int
     topics: list[TopicData]
+    controller_epoch: int
     def __init__(
         self,
         *args: Any,
         throttle_time_ms: int = ...,
         error_code: int = ...,
         topics: list[TopicData] = ...,
+        controller_epoch: int = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...
@@ -373,6 +377,7 @@ class BrokerHeartbeatResponse(ApiMessage):
     is_caught_up: bool
     is_fenced: bool
     should_shut_down: bool
+    controller_epoch: int
     def __init__(
         self,
         *args: Any,
@@ -381,6 +386,7 @@ class BrokerHeartbeatResponse(ApiMessage):
         is_caught_up: bool = ...,
         is_fenced: bool = ...,
         should_shut_down: bool = ...,
+        controller_epoch: int = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...
@@ -485,12 +491,14 @@ class BrokerRegistrationResponse(ApiMessage):
     throttle_time_ms: int
     error_code: int
     broker_epoch: int
+    controller_epoch: int
     def __init__(
         self,
         *args: Any,
         throttle_time_ms: int = ...,
         error_code: int = ...,
         broker_epoch: int = ...,
+        controller_epoch: int = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...
@@ -1047,12 +1055,14 @@ class UnregisterBrokerResponse(ApiMessage):
     throttle_time_ms: int
     error_code: int
     error_message: str | None
+    controller_epoch: int
     def __init__(
         self,
         *args: Any,
         throttle_time_ms: int = ...,
         error_code: int = ...,
         error_message: str | None = ...,
+        controller_epoch: int = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...
