@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.admin._partitions import ElectionType
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from support.ports import free_ports
 from support.waiting import until
 from tailrace.testing import Cluster
 
 PARTITIONS, RECORDS = 3, 300
+PREFERRED = 0  # the type of election on the wire
 # kafka-python leaves the sockets of refused connects to the garbage collector, which warns.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 OFFSETS = "__consumer_offsets"
@@ -54,7 +53,7 @@ def read(bootstrap: str, topic: str, group: str | None) -> int:
 def test_a_directory_of_one_broker_reopened_with_three_has_its_offsets_on_all(tmp_path: Path) -> None:
     with Cluster(brokers=1, data_dir=tmp_path) as one:
         admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
-        admin.create_topics([NewTopic("t", PARTITIONS, 1)])
+        admin.create_topics({"t": {"num_partitions": PARTITIONS, "replication_factor": 1}})
         produce(one.bootstrap, "t")
         assert read(one.bootstrap, "t", "g") == RECORDS
         assert all_in_sync(admin, OFFSETS, 1)
@@ -77,7 +76,7 @@ def cluster() -> Iterator[Cluster]:
 
 def test_partitions_move_with_their_records_and_leaders_are_elected(cluster: Cluster) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    admin.create_topics([NewTopic("moving", PARTITIONS, 1)])
+    admin.create_topics({"moving": {"num_partitions": PARTITIONS, "replication_factor": 1}})
     produce(cluster.bootstrap, "moving")
     wanted = {TopicPartition("moving", index): [(index + 2) % 3, (index + 1) % 3] for index in range(PARTITIONS)}
     admin.alter_partition_reassignments(wanted)
@@ -88,7 +87,7 @@ def test_partitions_move_with_their_records_and_leaders_are_elected(cluster: Clu
 
     until(moved, "every partition on its new replicas", 60)
     until(lambda: all_in_sync(admin, "moving", 2), "both replicas in sync", 60)
-    admin.elect_leaders(ElectionType.PREFERRED, {"moving": list(range(PARTITIONS))})
+    admin.elect_leaders(PREFERRED, {"moving": list(range(PARTITIONS))})
     until(lambda: [row["leader_id"] for row in partitions_of(admin, "moving")] == [2, 0, 1], "preferred leaders", 30)
     assert read(cluster.bootstrap, "moving", None) == RECORDS
     admin.close()
