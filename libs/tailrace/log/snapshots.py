@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tailrace.errors import ApiError
 from tailrace.log.filesystem import Filesystem, join, read_file
-from tailrace.log.producer_state import ProducerState, decode_snapshot, encode_snapshot
+from tailrace.log.producer_state import BatchMetadata, ProducerState, decode_snapshot, encode_snapshot
 from tailrace.log.segment import Segment, file_name
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
+# How far before a snapshot batches are looked at again: a producer has five in flight, a batch is 16 KiB by default.
+_LOOK_BACK_BYTES: Final = 1024 * 1024
 
 
 def snapshot_offsets(filesystem: Filesystem, directory: str) -> list[int]:
@@ -40,12 +42,45 @@ def load_producers(
             continue
         try:
             state, start = decode_snapshot(read_file(filesystem, path)), offset
+            recall(state, segments, offset)
             break
         except ApiError:
             filesystem.remove(path)
     if start < log_end_offset:
         replay(state, segments, start)
     return state
+
+
+def recall(state: ProducerState, segments: list[Segment], offset: int) -> None:
+    """Gives producers back the batches before their last one, which a snapshot leaves out.
+
+    With the last alone, the retry of an earlier batch that was in flight when this log was closed would be refused.
+    """
+    earlier = ProducerState()
+    for segment, start, end in reversed(list(_before(segments, offset) if state.entries else ())):
+        for position, header in segment.headers(start):
+            if position >= end:
+                break
+            earlier.apply(header)
+    for producer_id, found in earlier.entries.items():
+        entry = state.entries.get(producer_id)
+        if entry is not None and entry.batches and _same(entry.batches[-1], found.batches[-1]):
+            state.entries[producer_id] = entry._replace(batches=(*found.batches[:-1], entry.batches[-1]))
+
+
+def _before(segments: list[Segment], offset: int) -> Iterator[tuple[Segment, int, int]]:
+    """The last bytes before offset as (segment, start, end), newest first; starts are batches' beginnings."""
+    left = _LOOK_BACK_BYTES
+    for segment in reversed(segments):
+        if segment.base_offset < offset and left > 0:
+            end = segment.position_of(offset)
+            start = segment.offset_index.floor_position(max(0, end - left))
+            left -= end - start
+            yield segment, start, end
+
+
+def _same(one: BatchMetadata, other: BatchMetadata) -> bool:
+    return (one.last_offset, one.last_sequence) == (other.last_offset, other.last_sequence)
 
 
 def replay(state: ProducerState, segments: list[Segment], start: int) -> None:

@@ -142,6 +142,20 @@ def test_producers_come_back_from_the_snapshot_and_the_batches_after_it() -> Non
     assert {producer: entry.batches[-1] for producer, entry in again.producers.entries.items()} == expected
 
 
+def test_retries_of_all_that_was_in_flight_are_known_again_after_a_clean_start() -> None:
+    """A snapshot has a producer's last batch only; the four before it come from the log, also over segments."""
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    for sequence in range(12):
+        append(log, b"v" * 200, producer_id=8, producer_epoch=0, base_sequence=sequence)
+    assert len(log.segment_base_offsets) > 2
+    log.close()
+    again = reopen(filesystem, clean=True, recovery_point=12)
+    assert again.producers.entries[8].batches == log.producers.entries[8].batches
+    repeated = again.log_end_offset - 5
+    assert append(again, b"v" * 200, producer_id=8, producer_epoch=0, base_sequence=7).base_offset == repeated
+
+
 def test_a_damaged_snapshot_is_passed_over() -> None:
     filesystem = MemoryFilesystem()
     log = open_log(filesystem)
