@@ -135,7 +135,7 @@ class Cluster:
         random = self.world.random
         for index in range(self.partitions):
             for number, (acks, idempotent, window) in enumerate(
-                ((-1, True, 1), (-1, False, random.choice((1, 1, 3))), (1, False, 1))
+                ((-1, True, random.choice((1, 3, 5))), (-1, False, random.choice((1, 1, 3))), (1, False, 1))
             ):
                 name = f"p{index}{number}"
                 producer = Producer(self.world, name, self.network, self.brokers, index, self.checker)
