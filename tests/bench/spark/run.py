@@ -10,7 +10,8 @@ import tempfile
 import time
 import uuid
 from argparse import ArgumentParser, Namespace
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,22 +103,21 @@ def delete(bootstrap: str, topic: str) -> None:
         client.delete_topics([topic])
 
 
-def admin(bootstrap: str) -> ExitStack[Any]:
+@contextmanager
+def admin(bootstrap: str) -> Iterator[Any]:
     """kafka-python's admin client, closed at the end."""
     from kafka import KafkaAdminClient
 
-    class Closing(ExitStack[Any]):
-        def __enter__(self) -> Any:
-            client = KafkaAdminClient(bootstrap_servers=bootstrap)
-            self.callback(client.close)
-            return client
-
-    return Closing()
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 def table(bench: Bench) -> str:
     """The report's rows: medians, the multiple of Kafka, the spread."""
-    lines = ["| | Kafka, records/s | Tailrace, records/s | × Kafka | aim | spread |", "|---|--:|--:|--:|--:|--:|"]
+    lines = ["| | Kafka, records/s | Tailrace, records/s | x Kafka | aim | spread |", "|---|--:|--:|--:|--:|--:|"]
     for job, size in JOBS:
         found = {server: bench.rates.get((job, size, server), []) for server in ("kafka", "tailrace")}
         if not all(found.values()):
@@ -125,8 +125,8 @@ def table(bench: Bench) -> str:
         medians = {server: statistics.median(rates) for server, rates in found.items()}
         spread = " / ".join(f"{(max(r) - min(r)) / statistics.median(r):.0%}" for r in found.values())
         times = medians["tailrace"] / medians["kafka"]
-        row = f"| {job}, {size} B | {medians['kafka']:,.0f} | {medians['tailrace']:,.0f} | {times:.2f} | {AIM} | {spread} |"
-        lines.append(row)
+        rates = f"{medians['kafka']:,.0f} | {medians['tailrace']:,.0f}"
+        lines.append(f"| {job}, {size} B | {rates} | {times:.2f} | {AIM} | {spread} |")
     return "\n".join(lines)
 
 
@@ -158,8 +158,8 @@ def main(arguments: list[str]) -> None:
             bench.run(job, size)
     command = " ".join(["PYTHONPATH=tests python -m bench.spark", *arguments])
     about = (
-        f"Command: `{command}`: the connector {spark_jars.VERSION} in PySpark local[2], {PARTITIONS} partitions, one broker, "
-        f"{options.megabytes:g} MB a measurement, medians of {options.rounds} in turns; servers and Spark share the two CPUs. "
-        "Tailrace is addressed at its gateway."
+        f"Command: `{command}`: connector {spark_jars.VERSION}, PySpark local[2], {PARTITIONS} partitions, one broker, "
+        f"{options.megabytes:g} MB a measurement, medians of {options.rounds} in turns; servers and Spark share the "
+        "CPUs. Tailrace is addressed at its gateway."
     )
     report.write_section("spark", "\n".join([*machine.describe(), about, "", table(bench)]), options.output)
