@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
@@ -29,6 +29,8 @@ from tailrace_gateway.routes import Route, Versions, table
 from tailrace_gateway.shards import GROUP_METADATA_TOPIC
 from tailrace_gateway.suspects import Suspects
 from tailrace_gateway.upstream import NodeLink, connect, preamble
+
+_NAMED_AFTER_DEATH_MS = 10_000.0
 
 
 class Follower(Protocol):
@@ -105,6 +107,7 @@ class Gateway:
         self.table = table()
         self.connections: set[ClientLink] = set()
         self.suspects = Suspects(self)
+        self.fenced_at_ms: dict[int, float] = {}
         self.away_since_ms: dict[int, float] = {}
         self.creating: set[str] = set()
         self.background: set[asyncio.Task[None]] = set()
@@ -131,6 +134,19 @@ class Gateway:
             return identity.advertised_host, identity.base_port + broker.broker_id
         endpoint = broker.endpoint("CLIENT")
         return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    def nodes(self) -> Iterator[BrokerImage]:
+        """The brokers that Metadata names: those that live and, while their ports here are open, those that just died.
+
+        librdkafka 2.10 and later drops a node that is no longer named at once, races its own move of the partitions to
+        their new leaders, and where it loses looks for them only a second later.
+        """
+        now_ms = self.clock.monotonic_ms()
+        for _, broker in sorted(self.image.brokers.items()):
+            fenced_at_ms = self.fenced_at_ms.get(broker.broker_id)
+            just_now = fenced_at_ms is not None and now_ms - fenced_at_ms < _NAMED_AFTER_DEATH_MS
+            if not broker.fenced or (just_now and not self.advertised.brokers):
+                yield broker
 
     def controller_id(self, identity: Identity) -> int:
         """A live broker, since clients send what is the controller's to it: this connection's node if it lives."""
@@ -198,6 +214,9 @@ class Gateway:
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Ends what waits for a broker that was given up, or for a shard's owner that is none any more."""
         if old.brokers is not new.brokers:
+            for node_id, broker in old.brokers.items():
+                if fenced_now(broker, new.brokers.get(node_id)):
+                    self.fenced_at_ms[node_id] = self.clock.monotonic_ms()
             for connection in list(self.connections):
                 if fenced_now(old.brokers.get(connection.node_id), new.brokers.get(connection.node_id)):
                     connection.node_lost(f"broker {connection.node_id} was fenced")

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.context import Identity
 from tailrace.net.endpoints import address_of
-from tailrace_gateway.upstream import connect
+from tailrace_gateway.upstream import Exchange
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
@@ -85,15 +86,20 @@ class Suspects:
         return suspicion
 
     async def _knock(self, node_id: int) -> None:
-        """Somebody who listens is no suspect: only a connection broke."""
-        broker = self._gateway.image.brokers.get(node_id)
-        address = None if broker is None else address_of(broker.endpoints, self._gateway.boot_id)
+        """A broker that answers is no suspect: only a connection broke.
+
+        To be let in proves nothing: a killed process's connections are closed some ms before its listener is.
+        """
+        gateway = self._gateway
+        broker = gateway.image.brokers.get(node_id)
+        address = None if broker is None else address_of(broker.endpoints, gateway.boot_id)
         if address is None:
             return
         try:
-            (await connect(address, self._gateway.limits.connect_ms)).close()
+            exchange = await Exchange.open(address, Identity(node_id=node_id), JUDGEMENT_MS)
         except OSError:
             return
+        exchange.close()
         self._suspected.pop(node_id, None)
 
 

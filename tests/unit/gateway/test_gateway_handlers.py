@@ -42,6 +42,7 @@ class Stub(Gateway):
         self.clock = ManualClock()
         self.wanted: list[str] = []
         self.suspects = Suspects(self)
+        self.fenced_at_ms: dict[int, float] = {}
         self._image = image
 
     @property
@@ -185,6 +186,17 @@ async def test_a_leader_without_an_address_for_this_client_has_no_listener(versi
     gateway.advertised = Advertised(brokers=True)
     row = await metadata_row(gateway, version)
     assert (row.error_code, row.leader_id, row.offline_replicas) == (code, -1, [0, 2])
+
+
+@pytest.mark.parametrize(("age_ms", "named"), [(0, [0, 1, 2]), (9_999, [0, 1, 2]), (10_000, [0, 1])])
+async def test_a_node_that_just_died_is_still_named_where_its_port_is_open(age_ms: float, named: list[int]) -> None:
+    gateway = Stub(image())
+    gateway.fenced_at_ms[2] = gateway.clock.monotonic_ms() - age_ms
+    answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 12), gateway)
+    assert [broker.node_id for broker in answer.brokers] == named
+    gateway.advertised = Advertised(brokers=True)
+    answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 12), gateway)
+    assert [broker.node_id for broker in answer.brokers] == [0, 1]
 
 
 @pytest.mark.parametrize("leader", [0, -1])

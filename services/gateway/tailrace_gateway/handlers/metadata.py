@@ -29,7 +29,7 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> MetadataRe
     await gateway.suspects.settled(lambda: _known(request, gateway.image))
     image, identity = gateway.image, context.connection.identity
     brokers = []
-    for broker in image.live_brokers():
+    for broker in gateway.nodes():
         endpoint = gateway.endpoint_of(broker, identity)
         if endpoint is not None:
             host, port = endpoint
