@@ -28,10 +28,10 @@ DIFFERENCES = (
         "the code is the protocol, the sentence is for people; where Kafka has one, Tailrace has one",
     ),
     Difference(
-        "replication factor above 1",
-        "creates the replicas",
-        "INVALID_REPLICATION_FACTOR",
-        "replication comes later; a promise that is not kept would be worse",
+        "Metadata after a broker's death",
+        "names it no more once it is fenced",
+        "names it for ten more seconds; partitions, DescribeCluster and DescribeTopicPartitions tell at once",
+        "its port at the gateway is open and answers; librdkafka loses up to a second over a node that vanishes",
     ),
     Difference(
         "a transactional id",
@@ -40,7 +40,7 @@ DIFFERENCES = (
         "transactions come later; a retriable error would keep clients waiting for a minute",
     ),
     Difference(
-        "KIP-848 groups, share groups, streams groups, SCRAM, ACLs, delegation tokens, telemetry, reassignments",
+        "KIP-848 groups, share groups, streams groups, SCRAM, ACLs, delegation tokens, telemetry",
         "served",
         "not in ApiVersions",
         "an API that is not built is not advertised",

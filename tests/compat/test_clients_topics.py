@@ -3,7 +3,7 @@
 import pytest
 
 from support.clients import Client, Record, Refused
-from support.stage import wait_for_topic
+from support.stage import metadata_request, wait_for_topic
 from support.targets import Target
 from support.waiting import until
 
@@ -48,12 +48,14 @@ def test_a_bad_topic_is_refused(client: Client, topic_name: str, what: dict[str,
     assert refused.value.code == code
 
 
-@pytest.mark.capability("replication factor above 1 is refused until replicas exist")
-@pytest.mark.only("tailrace1", "tailrace3")
-def test_a_replication_factor_of_2_is_refused(client: Client, topic_name: str) -> None:
-    with pytest.raises(Refused) as refused:
-        client.create_topic(topic_name, replication_factor=2)
-    assert refused.value.code == INVALID_REPLICATION_FACTOR
+@pytest.mark.capability("as many replicas as asked for")
+@pytest.mark.only("tailrace3")
+def test_a_topic_gets_the_replicas_that_were_asked_for(target: Target, client: Client, topic_name: str) -> None:
+    client.create_topic(topic_name, replication_factor=3)
+    wait_for_topic(target, topic_name)
+    (row,) = target.ask(metadata_request(topic_name), 12).topics[0].partitions
+    assert sorted(row.replica_nodes) == sorted(row.isr_nodes) == [0, 1, 2]
+    assert client.produce(topic_name, [Record(b"v", partition=0)]) == [(0, 0)]
 
 
 @pytest.mark.capability("add partitions")
