@@ -126,7 +126,7 @@ def test_an_append_that_does_not_continue_the_log_is_refused(bench: Bench) -> No
 
 def test_an_append_that_fails_leaves_nothing_behind(bench: Bench) -> None:
     load(bench.store)
-    bad = [Change("broker_rows", {"broker_id": 1}, {"state": "active"})] * 2  # violates the primary key
+    bad = [Change("topic_rows", {"topic_id": None}, {"name": "t"})]  # violates the primary key
     with pytest.raises(OutcomeUnknown):
         bench.store.append(1, rows(0, 1, 1), bad)
     assert bench.query("select count(*) from records") == [(0,)]

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from tailrace_controller.lease import NOBODY, Candidate, Lease
+from tailrace_controller.store import rows
 from tailrace_controller.store.engine import Engine
 from tailrace_controller.store.postgres import Postgres
 from tailrace_controller.store.schema import (
@@ -146,10 +147,9 @@ class Store:
 
         Returns when the commit was asked for: until then nobody could take the lease.
         """
-        rows = [_row(record) for record in records]
         first, end = records[0].offset, records[-1].offset + 1
         with self._transaction(epoch, first, end) as connection:
-            connection.execute(RECORDS.insert(), rows)
+            rows.insert(connection, RECORDS, [_row(record) for record in records])
             self._project(connection, changes)
         return self._committed_ms
 
@@ -279,18 +279,19 @@ class Store:
 
     def _project(self, connection: sa.Connection, changes: Iterable["Change"]) -> None:
         deletes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        inserts: dict[str, list[dict[str, Any]]] = {}
+        writes: dict[str, list[dict[str, Any]]] = {}
         for change in changes:
-            keys = {f"key_{name}": value for name, value in change.key.items()}
-            deletes.setdefault((change.table, *change.key), []).append(keys)
             if change.row is not None:
-                inserts.setdefault(change.table, []).append({**change.key, **change.row})
-        for (name, *columns), rows in deletes.items():
+                writes.setdefault(change.table, []).append({**change.key, **change.row})
+            else:
+                keys = {f"key_{name}": value for name, value in change.key.items()}
+                deletes.setdefault((change.table, *change.key), []).append(keys)
+        for (name, *columns), keyed in deletes.items():
             table = PROJECTIONS[name]
             match = sa.and_(*(table.c[column] == sa.bindparam(f"key_{column}") for column in columns))
-            connection.execute(table.delete().where(match), rows)
-        for name, rows in inserts.items():
-            connection.execute(PROJECTIONS[name].insert(), rows)
+            connection.execute(table.delete().where(match), keyed)
+        for name, written in writes.items():
+            rows.insert(connection, PROJECTIONS[name], written, replace=True)
 
     @property
     def _connection(self) -> sa.Connection:

@@ -1,0 +1,34 @@
+"""Many rows at once, by the driver, past SQLAlchemy's work per row.
+
+A broker that is fenced changes thousands of partitions, and nobody hears of it before they are written.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+
+def insert(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]], *, replace: bool = False
+) -> None:
+    """Writes whole rows; each of them names the same columns, the key among them, which must be new unless replaced."""
+    text, order = _statement(table, tuple(rows[0]), connection.dialect, replace)
+    values = [tuple([row[name] for name in order]) for row in rows] if order else rows
+    connection.exec_driver_sql(text, values)
+
+
+@lru_cache(maxsize=64)
+def _statement(
+    table: sa.Table, columns: tuple[str, ...], dialect: sa.Dialect, replace: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Returns the statement and the columns in the order of its parameters, none where they have names."""
+    statement: Any = (sqlite if dialect.name == "sqlite" else postgresql).insert(table)
+    if replace:
+        keys = [column.name for column in table.primary_key]
+        others = {name: statement.excluded[name] for name in columns if name not in keys}
+        statement = statement.on_conflict_do_update(index_elements=keys, set_=others)
+    compiled = statement.compile(dialect=dialect, column_keys=list(columns))
+    return str(compiled), tuple(compiled.positiontup or ())
