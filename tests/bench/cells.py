@@ -56,3 +56,16 @@ CELLS = (
     fetch("fetch 128 KiB", 128 * KIB, 1.0),
     fetch("fetch 900 KiB", 900 * KIB),
 )
+
+# Three brokers, three replicas, two of which must be in sync. An aim is a multiple of Kafka's requests per CPU-second.
+REPLICATED_CELLS = (
+    produce("acks=all 100 B", 100, 20, acks=-1),
+    produce("acks=all 1 KiB", KIB, 5, 1.5, 1.5, acks=-1),
+    produce("acks=all 16 KiB", 16 * KIB, 5, 1.2, 1.2, acks=-1),
+    produce("acks=all 128 KiB", 128 * KIB, 3, acks=-1),
+    produce("acks=all 1 KiB, 1 connection, 1 in flight", KIB, 1, connections=1, acks=-1),
+    produce("acks=all 1 KiB at 1,000/s", KIB, 20, rate=1000, acks=-1),
+    produce("acks=1 1 KiB", KIB, 5, 1.5, 1.5, acks=1),
+    produce("acks=1 16 KiB", 16 * KIB, 5, 1.2, 1.2, acks=1),
+    produce("acks=1 1 KiB at 1,000/s", KIB, 20, rate=1000, acks=1),
+)

@@ -46,6 +46,11 @@ class Row:
         return (max(rates) - min(rates)) / statistics.median(rates)
 
 
+def say(line: str) -> None:
+    """Progress goes to the terminal at once."""
+    print(line, flush=True)
+
+
 def _foreign_share(run: Result) -> float:
     return float(run["foreign_share"])
 

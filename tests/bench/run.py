@@ -10,7 +10,7 @@ from pathlib import Path
 from bench import client, machine, report, servers, topics
 from bench.cells import CELLS, CONNECTIONS, Cell
 from bench.quiet import Watch
-from bench.report import Row
+from bench.report import Row, say
 from bench.servers import Target
 from support import kafka_peer
 from support.targets import pss_bytes
@@ -125,11 +125,6 @@ def summary(row: Row) -> str:
         f"{row.cell.name:42s} {row.target:8s} {rate:10,.0f}/s {bandwidth:8,.0f} MB/s {cpu:8.1f} µs CPU"
         f"  p50 {row.median('p50_us'):8.0f}  p99 {row.median('p99_us'):8.0f} µs"
     )
-
-
-def say(line: str) -> None:
-    """Progress goes to the terminal at once."""
-    print(line, flush=True)
 
 
 def write(bench: Bench, arguments: list[str]) -> None:

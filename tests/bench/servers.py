@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.kafka_nodes import KafkaNodes
 from support.kafka_peer import CLUSTER_ID, KafkaPeer, classpath
+from support.ports import HOST, free_ports
 from support.process import Child
+from support.tailrace_nodes import TailraceNodes
 from tailrace.testing import Cluster
 
 # Both brokers drop old segments every second, so that no cell runs out of tmpfs and all write to memory touched before.
@@ -25,6 +28,19 @@ JVM = [
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
 ]
+
+
+# Three brokers run with Kafka's own defaults, not with the short timers of the tests.
+THREE = {
+    "broker.session.timeout.ms": "9000",
+    "broker.heartbeat.interval.ms": "2000",
+    "replica.lag.time.max.ms": "30000",
+    "replica.fetch.wait.max.ms": "500",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+}
+BROKERS = 3
+SHORT_SESSION_MS = 8000  # below it the heartbeats come more often too
 
 
 @dataclass(frozen=True)
@@ -73,3 +89,30 @@ def kafka(folder: Path) -> Kafka:
 def tailrace(folder: Path) -> Tailrace:
     """A Tailrace that is not started yet."""
     return Tailrace(data_dir=folder / "tailrace", settings={**SETTINGS, "gateway.advertise": "brokers"})
+
+
+def three_kafkas(folder: Path, **settings: str) -> KafkaNodes:
+    """Three brokers and a controller, each a JVM as in production, not started yet."""
+    return KafkaNodes(folder / "kafka", BROKERS, settings={**THREE, **_keys(settings)}, jvm=JVM)
+
+
+def three_tailraces(folder: Path, **settings: str) -> TailraceNodes:
+    """Three brokers behind a gateway that tells its own addresses, beside one that tells the brokers'; not started."""
+    told = {"gateway.advertise": "brokers"}
+    nodes = TailraceNodes(folder / "tailrace", BROKERS, settings={**THREE, **_keys(settings)}, gateways=2)
+    nodes.own_settings["gateway-1"] = {**told, "gateway.port": str(free_ports(BROKERS))}
+    nodes.own_settings |= {f"broker-{n}": told for n in nodes.ids}
+    return nodes
+
+
+def targets_of(nodes: KafkaNodes | TailraceNodes) -> list[Target]:
+    """The ways in; the CPU of every process counts for each."""
+    pids = [child.process.pid for child in nodes.children.values()]
+    if isinstance(nodes, KafkaNodes):
+        return [Target("kafka", f"{HOST}:{nodes.port}", pids)]
+    direct = f"{HOST}:{nodes.own_settings['gateway-1']['gateway.port']}"
+    return [Target("direct", direct, pids), Target("gateway", f"{HOST}:{nodes.port}", pids)]
+
+
+def _keys(settings: dict[str, str]) -> dict[str, str]:
+    return {key.replace("_", "."): value for key, value in settings.items()}

@@ -26,9 +26,10 @@ def create(address: str, cells: tuple[Cell, ...]) -> None:
         admin.close()
 
 
-def settle(address: str, topic: str) -> None:
-    """Returns when every partition of the topic takes records."""
-    options = {"connections": PARTITIONS, "requests": PARTITIONS, "in-flight": 1, "record-size": 10, "pin": True}
+def settle(address: str, topic: str, *, pin: bool = True) -> None:
+    """Returns when every partition of the topic takes records, all at the address or each at its leader."""
+    options = {"connections": PARTITIONS, "requests": PARTITIONS, "in-flight": 1, "record-size": 10}
+    options |= {"pin": True} if pin else {}
     for attempt in range(ATTEMPTS):
         try:
             load(address, topic, {**options, "warm-up": 0, "seconds": 5})

@@ -1,0 +1,96 @@
+"""A producer that beats: one record every few milliseconds to one partition, and when each was acknowledged."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from support.load import Promised
+
+PARTITION = 0
+BEAT_SECONDS = 0.002
+IDEMPOTENT = {"enable.idempotence": True, "acks": "all"}
+ONE_BY_ONE = {"enable.idempotence": False, "acks": "all", "max.in.flight": 1}
+LEADER_ONLY = {**ONE_BY_ONE, "acks": "1"}
+
+
+@dataclass(frozen=True)
+class Silence:
+    """The longest time without an acknowledged record, from the last one before to the first one after it, in ms."""
+
+    milliseconds: float
+
+
+class Pulse:
+    """librdkafka with its own defaults but for what `settings` say; beats from `with` to its end."""
+
+    def __init__(self, bootstrap: str, topic: str, settings: Mapping[str, Any]) -> None:
+        self.promised = Promised()
+        self._topic = topic
+        self._acknowledged_at: list[float] = []
+        self._news = threading.Condition()
+        self._stop = threading.Event()
+        options = {"bootstrap.servers": bootstrap, "linger.ms": 0, "delivery.timeout.ms": 120_000}
+        self._producer = Producer({**options, **settings, "log_level": 2})  # it says of every death that it saw one
+        self._thread = threading.Thread(target=self._run, name="pulse")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._producer.flush(60)
+
+    @property
+    def beats(self) -> int:
+        """How many records were acknowledged."""
+        return len(self._acknowledged_at)
+
+    def wait_for(self, more: int, timeout_seconds: float = 60) -> None:
+        """Returns when so many further records were acknowledged."""
+        with self._news:
+            want = self.beats + more
+            if not self._news.wait_for(lambda: self.beats >= want, timeout_seconds):
+                raise TimeoutError(f"{want - self.beats} of {more} acknowledgements are missing")
+
+    def silence_since(self, beat: int) -> Silence:
+        """The longest pause between two acknowledgements from that beat on."""
+        times = self._acknowledged_at[max(0, beat - 1) :]
+        return Silence(1000 * max(b - a for a, b in itertools.pairwise(times)))
+
+    def _run(self) -> None:
+        number = 0
+        due = time.monotonic()
+        while not self._stop.is_set():
+            try:
+                on_delivery = self._delivered(number)
+                self._producer.produce(self._topic, b"%d" % number, partition=PARTITION, on_delivery=on_delivery)
+                number += 1
+            except BufferError:  # so much is unacknowledged that no more fits: the next beat tries again
+                pass
+            due = max(due + BEAT_SECONDS, time.monotonic())
+            while (left := due - time.monotonic()) > 0:
+                self._producer.poll(left)
+            self._producer.poll(0)
+
+    def _delivered(self, number: int) -> Any:
+        def keep(error: KafkaError | None, message: Message) -> None:
+            with self._news:
+                if error is not None:
+                    self.promised.failed.append(str(KafkaException(error)))
+                else:
+                    self._acknowledged_at.append(time.monotonic())
+                    offset = message.offset()
+                    assert offset is not None
+                    self.promised.acknowledged[number] = (PARTITION, offset)
+                self._news.notify_all()
+
+        return keep
