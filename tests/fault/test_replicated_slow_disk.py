@@ -31,7 +31,6 @@ def cluster() -> Iterator[tuple[TailraceNodes, SlowSync]]:
             slow.set(0)
 
 
-@pytest.mark.xfail(strict=False, reason="flush.messages syncs in the event loop, which stops the whole broker")
 def test_a_slow_disk_holds_up_its_own_topic_and_no_other(cluster: tuple[TailraceNodes, SlowSync]) -> None:
     nodes, slow = cluster
     synced = create(nodes, [0, 1, 2], min_insync_replicas="2", flush_messages="1")

@@ -50,6 +50,7 @@ class Flush(NamedTuple):
     version: int
     offset: int
     now_ms: int
+    cuts: int = 0
 
     def run(self) -> None:
         """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
@@ -69,7 +70,9 @@ def begin(
     epochs: LeaderEpochs,
     offset: int,
     now_ms: int,
+    cuts: int,
 ) -> Flush:
     """The flush of these files and of what is unsynced beside them."""
     entries = epochs.entries() if unsynced.epochs else None
-    return Flush(filesystem, directory, files, sorted(unsynced.directories), entries, unsynced.version, offset, now_ms)
+    names = sorted(unsynced.directories)
+    return Flush(filesystem, directory, files, names, entries, unsynced.version, offset, now_ms, cuts)

@@ -68,6 +68,7 @@ class Log:
         self._snapshot_offset = -1  # of the last snapshot written
         # Names that a crash could still take back; the partition's own is in the parent.
         self._unsynced = Unsynced(directory, directory.rpartition("/")[0])
+        self._cuts = 0  # how often the log's end went back: what a flush then syncs is not what it began with
         self._closed_end = -1  # the log end when all files were last as a clean start needs them
         self.config = config
 
@@ -320,6 +321,7 @@ class Log:
         self._after_cut(offset)
 
     def _after_cut(self, end_offset: int) -> None:
+        self._cuts += 1
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
@@ -474,10 +476,14 @@ class Log:
             elif everything or due:
                 files.append(segment.file)
         offset = self.log_end_offset if everything or due else self.active.base_offset
-        return flush.begin(self._filesystem, self.directory, files, self._unsynced, self.epochs, offset, now_ms)
+        return flush.begin(
+            self._filesystem, self.directory, files, self._unsynced, self.epochs, offset, now_ms, self._cuts
+        )
 
     def finish_flush(self, done: Flush) -> None:
-        """Moves the recovery point up to what the flush has synced."""
+        """Moves the recovery point up to what the flush has synced; not where the log was cut meanwhile."""
+        if done.cuts != self._cuts:
+            return
         self.recovery_point = max(self.recovery_point, min(done.offset, self.log_end_offset))
         self._unsynced.done(done.version)
         self._flushed_ms = done.now_ms
@@ -500,7 +506,8 @@ class Log:
         files: list[File] = []
         for segment in self._unflushed_segments():
             files += (segment.file, *segment.save_indexes())
-        return flush.begin(self._filesystem, self.directory, files, self._unsynced, self.epochs, self.log_end_offset, 0)
+        end = self.log_end_offset
+        return flush.begin(self._filesystem, self.directory, files, self._unsynced, self.epochs, end, 0, self._cuts)
 
     def finish_close(self, done: Flush) -> None:
         """The log was synced and may be opened as clean."""

@@ -227,6 +227,10 @@ class LogDir:
 
     def checkpoint(self) -> None:
         """Writes the recovery points, log start offsets and high watermarks."""
+        self.begin_checkpoint()()
+
+    def begin_checkpoint(self) -> Callable[[], None]:
+        """The checkpoints as they are now: call it to write them, in another thread if you like, one at a time."""
         for key, log in self._logs.items():
             self._recovery_points[key] = log.recovery_point
             if log.cleaned_offset:
@@ -235,13 +239,18 @@ class LogDir:
                 self._log_start_offsets[key] = log.log_start_offset
             else:
                 self._log_start_offsets.pop(key, None)
-        for name, offsets in (
-            (RECOVERY_POINT, self._recovery_points),
-            (LOG_START_OFFSET, self._log_start_offsets),
-            (CLEANER_OFFSET, self._cleaned_offsets),
-            (REPLICATION_OFFSET, self.high_watermarks),
-        ):
-            write_file_atomically(self._filesystem, self.path, name, format_offsets(offsets))
+        files = [
+            (RECOVERY_POINT, format_offsets(self._recovery_points)),
+            (LOG_START_OFFSET, format_offsets(self._log_start_offsets)),
+            (CLEANER_OFFSET, format_offsets(self._cleaned_offsets)),
+            (REPLICATION_OFFSET, format_offsets(self.high_watermarks)),
+        ]
+
+        def write() -> None:
+            for name, content in files:
+                write_file_atomically(self._filesystem, self.path, name, content)
+
+        return write
 
     def retain(self, now_ms: int) -> list[str]:
         """Applies retention to the open logs; the paths whose delay is over, to be given to remove()."""

@@ -1,4 +1,4 @@
-"""acks=all: produce requests that were appended and wait until the high watermark has passed them (KIP-497).
+"""Produce requests that were appended and wait: acks=all for the high watermark (KIP-497), acks=1 for flush.messages.
 
 The connection's later requests go on meanwhile; answers leave in request order all the same. One advance of a high
 watermark settles every request below it and writes once to each connection.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class AcksWait:
     """One request; done when each of its partitions is committed, refused or out of time."""
 
-    __slots__ = ("_answer", "_open", "_path", "connection", "done", "slot")
+    __slots__ = ("_all", "_answer", "_open", "_path", "connection", "done", "slot")
 
     def __init__(
         self,
@@ -30,8 +30,10 @@ class AcksWait:
         version: int,
         correlation_id: int,
         topics: list[tuple[bytes, list[Cell]]],
+        acks: int,
     ) -> None:
         self._path = path
+        self._all = acks == -1
         self._answer = (version, correlation_id, topics)
         self._open: set[Cell] = set()
         self.slot = slot
@@ -45,10 +47,11 @@ class AcksWait:
                 partition = cell.partition
                 if cell.error_code or partition is None:
                     continue
-                if partition.high_watermark > cell.last_offset:
-                    judge(partition, cell)
+                reached = partition.high_watermark if self._all else partition.durable_end
+                if reached > cell.last_offset:
+                    self.judge(partition, cell)
                     continue
-                acks = partition.acks
+                acks = partition.acks if self._all else partition.syncs
                 # A repeated batch lies further back; it waits for what is queued already.
                 needed = max(cell.last_offset + 1, acks[-1][0] if acks else 0)
                 acks.append((needed, (self, cell)))
@@ -72,6 +75,11 @@ class AcksWait:
         self.done = True
         self.slot.answer = [self._path.encode(self.connection, *self._answer)]
 
+    def judge(self, partition: Partition, cell: Cell) -> None:
+        """It has what it waited for; but acks=all promises min.insync.replicas copies."""
+        if self._all and not partition.enough_replicas:
+            cell.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
     def try_complete(self) -> None:
         """Nothing to look at: partitions settle what waits for them."""
 
@@ -85,37 +93,33 @@ class AcksWait:
         self.finish()
         for partition in partitions:
             assert partition is not None
-            while partition.acks and partition.acks[0][1][0].done:
-                partition.acks.popleft()
+            for queue in (partition.acks, partition.syncs):
+                while queue and queue[0][1][0].done:
+                    queue.popleft()
         self.connection.flush()
 
 
-def judge(partition: Partition, cell: Cell | _Mark) -> None:
-    """Committed; but acks=all promises min.insync.replicas copies."""
-    if not partition.enough_replicas:
-        cell.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-
-
 def settle(partition: Partition) -> None:
-    """The high watermark moved: answers what it has passed."""
-    acks, mark = partition.acks, partition.high_watermark
+    """The high watermark or the flushed end moved: answers what they have passed."""
     connections = set()
-    while acks and acks[0][0] <= mark:
-        wait, cell = acks.popleft()[1]
-        if not wait.done:
-            judge(partition, cell)
-            if wait.settled(cell):
-                connections.add(wait.connection)
+    for queue, mark in ((partition.acks, partition.high_watermark), (partition.syncs, partition.durable_end)):
+        while queue and queue[0][0] <= mark:
+            wait, cell = queue.popleft()[1]
+            if not wait.done:
+                wait.judge(partition, cell)
+                if wait.settled(cell):
+                    connections.add(wait.connection)
     for connection in connections:
         connection.flush()
 
 
 def refuse(partition: Partition, code: ErrorCode) -> None:
-    """Nobody here can commit what waits: the leader is another, or the partition is gone."""
-    acks = list(partition.acks)
+    """Nobody here can promise what waits: the leader is another, the partition is gone, or the disk failed."""
+    waiting = [*partition.acks, *partition.syncs]
     partition.acks.clear()
+    partition.syncs.clear()
     connections = set()
-    for _, (wait, cell) in acks:
+    for _, (wait, cell) in waiting:
         if not wait.done:
             cell.error_code = code
             if wait.settled(cell):
@@ -140,6 +144,11 @@ class CommitWait:
         self.done = False
         self.connection = None
         self.future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def judge(self, partition: Partition, mark: _Mark) -> None:
+        """As acks=all."""
+        if not partition.enough_replicas:
+            mark.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def settled(self, mark: _Mark) -> bool:
         """Passes the outcome on; there is no connection to flush."""

@@ -126,6 +126,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                     if config.controlled_shutdown_enable:
                         await lifecycle.shut_down(timeout_ms=2000)
             broker.producer_ids.close()
+            broker.flusher.close()
             storage.close(lifecycle.broker_epoch)
 
 
@@ -216,6 +217,7 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
             ),
             "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
             "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
+            "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
             "connection_count": ("Open connections", lambda: len(server.connections)),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
             "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),

@@ -15,6 +15,7 @@ from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
 from tailrace_broker import acks, trims
 from tailrace_broker.barriers import last_barrier_epoch
+from tailrace_broker.flusher import Flusher
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partition import Partition
 from tailrace_broker.producer_ids import ProducerIds
@@ -61,6 +62,7 @@ class Broker:
         self.on_changes: Callable[[Changes], None] = lambda changes: None
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
+        self.flusher = Flusher(clock.wall_ms, self.on_flushed)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)
         self.now_ms = clock.wall_ms
         self.monotonic_ms = clock.monotonic_ms
@@ -145,6 +147,8 @@ class Broker:
 
         committed is the high watermark before the append, which moves it only where nobody else must have the data.
         """
+        if partition.syncing:
+            self.flusher.request(partition)
         if partition.leading is None:
             self.purgatory.mark(partition)
             return
@@ -164,7 +168,7 @@ class Broker:
 
     def committed(self, partition: Partition) -> None:
         """The high watermark may have moved: answers acks=all and wakes consumers."""
-        if partition.acks:
+        if partition.acks or partition.syncs:
             acks.settle(partition)
         self.purgatory.mark(partition)
 
@@ -175,6 +179,14 @@ class Broker:
         shard = self.image.shards.get((partition.topic, partition.index))
         if shard is not None and shard.shard_epoch > partition.shard_epoch:
             partition.shard_epoch = shard.shard_epoch
+
+    def on_flushed(self, partition: Partition, error: OSError | None) -> None:
+        """A flush that flush.messages asked for is over."""
+        if error is None:
+            partition.advance()
+            self.committed(partition)
+        else:
+            acks.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int:
         """KIP-392: the replica in the consumer's rack that has offset and is furthest; -1 for the leader itself."""

@@ -51,7 +51,7 @@ class Housekeeping:
                     log_dir.high_watermarks[place] = partition.high_watermark
                     changed[log_dir] = True
         for log_dir in changed:
-            log_dir.checkpoint()
+            await asyncio.to_thread(log_dir.begin_checkpoint())
 
     async def flush(self) -> None:
         """flush.ms, and closed segments that are not on the disk yet: synced in a thread, one log after another."""

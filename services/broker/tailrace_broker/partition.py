@@ -68,6 +68,7 @@ class Partition:
         "_checkpointed",
         "_log",
         "_open_log",
+        "_storage_error",
         "acks",
         "high_watermark",
         "index",
@@ -80,6 +81,8 @@ class Partition:
         "partition_epoch",
         "replicas",
         "shard_epoch",
+        "syncing",
+        "syncs",
         "tail",
         "topic",
         "topic_id",
@@ -113,10 +116,14 @@ class Partition:
         self.waiters: set[Any] = set()
         self.tail = Tail()
         self.acks: deque[tuple[int, Any]] = deque()
+        # flush.messages: appended beyond it, so that nothing more counts before a flush; and who waits for that.
+        self.syncing = False
+        self.syncs: deque[tuple[int, Any]] = deque()
         self.trims: list[tuple[int, Any]] = []  # DeleteRecords that waits for the followers: (offset, future)
         self._open_log = open_log
         self._checkpointed = checkpointed
         self._log: Log | None = None
+        self._storage_error: OSError | None = None
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -169,9 +176,9 @@ class Partition:
         log = self.log
         log.note_epoch(image.leader_epoch, log.log_end_offset)
         start = log.epochs.entries()[-1][1] if log.epochs.latest == image.leader_epoch else log.log_end_offset
-        leading = LeaderState(self.node, image, start)
-        self.high_watermark = leading.high_watermark(self.high_watermark, log.log_end_offset, self.min_isr)
-        return leading
+        self.leading = LeaderState(self.node, image, start)
+        self.advance()
+        return self.leading
 
     @property
     def following(self) -> bool:
@@ -200,31 +207,53 @@ class Partition:
         return leading is None or len(leading.isr) >= leading.min_isr(self.min_isr)
 
     def append(self, batches: Sequence[memoryview], now_ms: int, *, from_client: bool = True) -> list[Appended]:
-        """Appends the batches with one write. A disk error refuses them all. Alone, the high watermark follows."""
+        """Appends the batches with one write. A disk error refuses them all. Alone, the high watermark follows.
+
+        Where flush.messages is reached, `syncing` is set and the caller has the log flushed (flusher.py).
+        """
         try:
+            if self._storage_error is not None:
+                raise self._storage_error
             log = self.log
             answers = log.append(batches, self.leader_epoch, now_ms, from_client=from_client)
-            if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
-                log.flush(now_ms)  # flush.messages: on the disk before it is acknowledged
         except OSError as failed:
             refusal = Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failed))
             return [refusal] * len(batches)
+        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            self.syncing = True
         if self.leading is None:
-            self.high_watermark = log.log_end_offset
+            self.high_watermark = max(self.high_watermark, self.durable_end)
         elif self.leading.alone:
             self.advance()
         return answers
 
     def advance(self) -> bool:
         """Raises the high watermark to what is committed by now; whether it moved."""
-        leading = self.leading
-        if leading is None:
-            return False
+        before, leading, log = self.high_watermark, self.leading, self.log
+        if leading is not None:
+            end, durable = log.log_end_offset, self.durable_end
+            self.high_watermark = leading.high_watermark(before, end, durable, self.min_isr)
+        elif self.leader == self.node.node_id and len(self.replicas) <= 1:
+            self.high_watermark = max(before, self.durable_end)
+        return self.high_watermark != before
+
+    # -- flush.messages ----------------------------------------------------------------------------------------------
+
+    @property
+    def durable_end(self) -> int:
+        """How far what is appended counts: the log end, or while a flush is owed what is on the disk."""
         log = self.log
-        mark = leading.high_watermark(self.high_watermark, log.log_end_offset, self.min_isr)
-        moved = mark != self.high_watermark
-        self.high_watermark = mark
-        return moved
+        return log.recovery_point if self.syncing else log.log_end_offset
+
+    def flushed(self) -> bool:
+        """A flush has finished; whether another one is owed. Call advance after it."""
+        log = self.log
+        self.syncing = log.log_end_offset - log.recovery_point >= log.config.flush_messages
+        return self.syncing
+
+    def flush_failed(self, error: OSError) -> None:
+        """What was not synced may be lost though the kernel forgets it, so nothing more is taken until a new start."""
+        self._storage_error = error
 
     # -- read --------------------------------------------------------------------------------------------------------
 
@@ -335,7 +364,10 @@ class Partition:
                 self.high_watermark = answer.log_start_offset
         elif answer.error_code == ErrorCode.NONE:
             if len(answer.records):
+                if self._storage_error is not None:
+                    raise self._storage_error
                 log.append_replicated(answer.records, now_ms)
+                self.syncing = log.log_end_offset - log.recovery_point >= log.config.flush_messages
             # Never back: what was committed once stays so, though a new leader may not know it yet.
             self.high_watermark = max(before, min(answer.high_watermark, log.log_end_offset))
             if answer.log_start_offset > log.log_start_offset:

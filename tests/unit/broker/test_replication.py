@@ -223,3 +223,13 @@ async def test_a_throttle_holds_back_who_catches_up_and_not_the_isr(tmp_path: Pa
         last.broker.on_changes(Changes([following], [], []))
         await until(lambda: log(cluster, 2).log_end_offset == 2)
         assert first.broker.leader_throttle.wait_ms() > 3000
+
+
+async def test_a_follower_fetches_on_when_its_flush_is_done(tmp_path: Path) -> None:
+    """flush.messages: acks=all means that every replica has it on the disk."""
+    async with three(tmp_path) as cluster:
+        for node in cluster.nodes:
+            node.follower.move(configs={(2, "t"): {"flush.messages": "1"}})
+        answer = await cluster.nodes[0].produce(0, batch(b"a", b"b"), acks=-1)
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert [log(cluster, node).recovery_point for node in range(3)] == [2, 2, 2]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _BASE_OFFSET = Struct(">q")
 _ZSTD = 4
+_NEVER = 2**63 - 1
 _TRANSACTIONAL = 0x10
 _COMPRESSION_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
@@ -56,6 +57,16 @@ class Cell:
         self.record_errors: Sequence[int] = ()
 
 
+def _waits(partition: Partition | None, acks: int) -> bool:
+    """Whether an append there may not be answered at once: other replicas, or flush.messages."""
+    if partition is None:
+        return False
+    if acks == -1 and partition.leading is not None:
+        return True
+    log = partition.opened
+    return log is None or log.config.flush_messages < _NEVER
+
+
 class ProducePath:
     """The state between the frames of one socket read and the appends they become."""
 
@@ -85,7 +96,7 @@ class ProducePath:
                 cells = [self._stage(key, asked, version, service, request.acks) for asked in partitions]
             topics.append((key, cells))
         slot: Any = []
-        if request.acks == -1 and any(c.partition is not None and c.partition.leading for _, cs in topics for c in cs):
+        if request.acks and any(_waits(cell.partition, request.acks) for _, cells in topics for cell in cells):
             slot = Promised()
         self._open.append((slot, connection, version, correlation_id, request, topics))
         return None if request.acks == 0 else slot
@@ -165,7 +176,7 @@ class ProducePath:
                     if any(cell.error_code for _, cells in topics for cell in cells):
                         connection.close()  # acks=0 expects no answer: the only way to tell of an error
                 elif type(slot) is Promised:
-                    wait = AcksWait(self, slot, connection, version, correlation_id, topics)
+                    wait = AcksWait(self, slot, connection, version, correlation_id, topics, request.acks)
                     if not wait.begin():
                         self._broker.purgatory.line_up(wait, max(0, request.timeout_ms))
                 else:

@@ -166,7 +166,9 @@ class ReplicaFetcher:
         self._session_epoch = 1 if self._session_epoch == _MAX_EPOCH else self._session_epoch + 1
         if not answer.session_id:
             self._reset_session()
-        self._apply(answer)
+        syncing = self._apply(answer)
+        if syncing:  # flush.messages: the next fetch says that we have it, so it must be on the disk before
+            await self._broker.flusher.flushed(syncing)
 
     def _connected(self) -> Client:
         if self._client is None:
@@ -254,8 +256,10 @@ class ReplicaFetcher:
 
     # -- the answer ------------------------------------------------------------------------------------------------
 
-    def _apply(self, answer: ReplicaAnswer) -> None:
+    def _apply(self, answer: ReplicaAnswer) -> list[Partition]:
+        """Does what the answer says; returns the partitions that owe a flush."""
         broker = self._broker
+        syncing: list[Partition] = []
         now_ms = broker.now_ms()
         for row in answer.rows:
             follow = self._follows.get((row.topic_id, row.partition))
@@ -268,6 +272,9 @@ class ReplicaFetcher:
                 self._delay(follow)
                 continue
             self._take(follow, row, now_ms)
+            if partition.syncing:
+                syncing.append(partition)
+        return syncing
 
     def _take(self, follow: _Follow, row: ReplicaRow, now_ms: int) -> None:
         broker, partition = self._broker, follow.partition

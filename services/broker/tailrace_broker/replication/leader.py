@@ -149,11 +149,14 @@ class LeaderState:
         """Whether nobody but the leader is needed to commit."""
         return len(self.maximal_isr) == 1
 
-    def high_watermark(self, present: int, end_offset: int, configured_min_isr: int) -> int:
-        """The offset below which everybody in the maximal ISR, and who is about to join it, has all; never lower."""
+    def high_watermark(self, present: int, end_offset: int, durable_end: int, configured_min_isr: int) -> int:
+        """The offset below which everybody in the maximal ISR, and who is about to join it, has all; never lower.
+
+        durable_end is how far the leader itself has what it promises: the log end, or what is synced of it.
+        """
         if len(self.isr) < self.min_isr(configured_min_isr):
             return present
-        mark = end_offset
+        mark = durable_end
         for broker_id, replica in self.replicas.items():
             if replica.log_end_offset < mark and (broker_id in self.maximal_isr or self._joins(broker_id, end_offset)):
                 mark = replica.log_end_offset

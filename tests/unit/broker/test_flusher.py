@@ -1,0 +1,87 @@
+"""flush.messages with group commit: one fsync at a time off the loop; nothing counts before it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.broker import batch, image, running
+from tailrace.errors import ErrorCode
+from tailrace.log.flush import Flush
+
+SYNCED = image(**{"flush.messages": "1"})
+
+
+class Disk:
+    """Stands in for fsync: waits until it may go on, counts, or fails."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.runs = 0
+        self.go = threading.Event()
+        self.error: OSError | None = None
+        self.began = asyncio.Event()
+        loop, really = asyncio.get_running_loop(), Flush.run
+
+        def run(flush: Flush) -> None:
+            self.runs += 1
+            loop.call_soon_threadsafe(self.began.set)
+            assert self.go.wait(20)
+            if self.error is not None:
+                raise self.error
+            really(flush)
+
+        patch.setattr(Flush, "run", run)
+
+
+def partition(node: Any) -> Any:
+    return node.broker.topics.by_name[b"t"].partitions[0]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_what_arrives_during_a_flush_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acks: int
+) -> None:
+    async with running(tmp_path, SYNCED) as node:
+        disk = Disk(monkeypatch)
+        first = asyncio.create_task(node.produce(0, batch(b"first"), acks=acks, timeout_ms=20_000))
+        await disk.began.wait()
+        others = [
+            asyncio.create_task(node.produce(0, batch(b"%d" % n), acks=acks, timeout_ms=20_000)) for n in range(20)
+        ]
+        answer = await node.service.ask(node.fetch_request(0, 0), timeout_ms=5000, version=12)  # the loop is free
+        fetched = answer.responses[0].partitions[0]
+        assert (fetched.high_watermark, fetched.records) == (0, b"")
+        assert not first.done()
+        disk.go.set()
+        answers = await asyncio.gather(first, *others)
+        assert [answer.error_code for answer in answers] == [0] * 21
+        assert [answer.base_offset for answer in answers] == list(range(21))
+        assert disk.runs <= 3
+        assert partition(node).log.recovery_point == partition(node).high_watermark == 21
+
+
+async def test_after_a_failed_flush_nothing_is_promised_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, SYNCED) as node:
+        disk = Disk(monkeypatch)
+        disk.error = OSError(errno.EIO, "the disk is broken")
+        disk.go.set()
+        assert (await node.produce(0, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.error = None  # the kernel would say yes now, to pages it has forgotten
+        assert (await node.produce(0, batch(b"b"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert partition(node).high_watermark == 0
+
+
+async def test_a_request_may_time_out_before_its_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(tmp_path, SYNCED) as node:
+        disk = Disk(monkeypatch)
+        answer = await node.produce(0, batch(b"a"), timeout_ms=20)
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        disk.go.set()
+        assert (await node.produce(0, batch(b"b"))).error_code == 0
