@@ -72,7 +72,7 @@ async def test_after_a_failed_flush_nothing_is_promised_any_more(
         disk = Disk(monkeypatch)
         disk.error = OSError(errno.EIO, "the disk is broken")
         disk.go.set()
-        assert (await node.produce(0, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await node.produce(0, batch(b"a"), timeout_ms=20_000)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         disk.error = None  # the kernel would say yes now, to pages it has forgotten
         assert (await node.produce(0, batch(b"b"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert partition(node).high_watermark == 0
@@ -84,4 +84,4 @@ async def test_a_request_may_time_out_before_its_flush(tmp_path: Path, monkeypat
         answer = await node.produce(0, batch(b"a"), timeout_ms=20)
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
         disk.go.set()
-        assert (await node.produce(0, batch(b"b"))).error_code == 0
+        assert (await node.produce(0, batch(b"b"), timeout_ms=20_000)).error_code == 0
