@@ -310,6 +310,12 @@ class Broker(Process):
         state = self.image.partition(TOPIC, partition)
         reply((-1, -1) if state is None else (state.leader, state.leader_epoch))
 
+    def led(self, index: int) -> Partition | None:
+        """The partition if this broker leads it."""
+        replica = self.partitions.get(index)
+        leads = replica is not None and replica.leader == self.broker_id and replica.opened is not None
+        return replica if leads else None
+
     def show(self) -> None:
         """What is told next rests on what the checker must have seen."""
         self.checker.look(self.broker_id, self.partitions)

@@ -196,7 +196,7 @@ class Checker:
                     f" and lacks what is committed from {mirror.agreed_offset} to {ledger.end_offset}"
                 )
 
-    def acked(self, partition: int, last_offset: int, value: bytes) -> None:
+    def acked(self, partition: int, last_offset: int, value: bytes, replicas: int) -> None:
         """acks=all was answered: the record is committed, and on min.insync.replicas logs at least."""
         self.acknowledged += 1
         ledger = self.ledgers[partition]
@@ -209,7 +209,7 @@ class Checker:
             mirror.agreed_offset > last_offset for replica, mirror in self.mirrors.items()
             if replica.partition == partition
         )  # fmt: skip
-        if holders < self.min_isr:
+        if holders < min(self.min_isr, replicas):
             self.fail(f"{value!r} was acknowledged at {last_offset} and only {holders} replicas have it")
 
     def same(self, partition: int, stamps: Iterable[Stamp], who: str) -> None:

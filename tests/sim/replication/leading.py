@@ -98,8 +98,8 @@ class Leading:
 
     def moved(self, index: int) -> None:
         """The log, the ISR or a follower's position moved: the high watermark may follow, and who waits is answered."""
-        replica = self.broker.partitions.get(index)
-        if replica is None or replica.leading is None:
+        replica = self.broker.led(index)
+        if replica is None:
             return
         replica.advance()
         self._propose(index, replica)
@@ -172,8 +172,8 @@ class Leading:
     def on_produce(self, request: Produce, reply: Reply) -> None:
         """Produce with acks 1 or all."""
         broker = self.broker
-        replica = broker.partitions.get(request.partition)
-        if replica is None or replica.leading is None:
+        replica = broker.led(request.partition)
+        if replica is None:
             reply(Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
         if request.acks == -1 and not replica.enough_replicas:
@@ -206,7 +206,7 @@ class Leading:
         for ack in reached:
             ack.done = True
             if replica.enough_replicas:
-                self.broker.checker.acked(index, ack.answer.last_offset, ack.value)
+                self.broker.checker.acked(index, ack.answer.last_offset, ack.value, len(replica.replicas))
                 ack.reply(ack.answer)
             else:
                 ack.reply(Produced(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
@@ -234,9 +234,9 @@ class Leading:
 
     def on_end_offset(self, request: Read, reply: Reply) -> None:
         """ListOffsets for the latest offset (KIP-207: not before the high watermark has reached the epoch's start)."""
-        replica = self.broker.partitions.get(request.partition)
+        replica = self.broker.led(request.partition)
         try:
-            if replica is None or replica.leading is None:
+            if replica is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             replica.check_epoch(request.leader_epoch)
             if not replica.settled:

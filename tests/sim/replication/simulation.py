@@ -62,8 +62,9 @@ class Cluster:
         self.profile = PROFILES[profile]
         self.partitions = random.choice((1, 1, 2))
         brokers = random.choice((3, 3, 4))
-        self.replication_factor = 3
+        self.replication_factor = random.choice((2, 3, 3, 3))
         self.min_isr = random.choice((2, 2, 2, 3)) if self.profile.unclean_budget else random.choice((1, 2, 2, 2, 3))
+        self.min_isr = min(self.min_isr, self.replication_factor)
         self.network = Network(world)
         self.config = Config({})
         self.database = Database(world)
@@ -204,13 +205,19 @@ class Cluster:
     def reassign(self, index: int) -> None:
         """AlterPartitionReassignments, to random replicas."""
         random = self.world.random
-        target: list[int] | None = random.sample(range(len(self.brokers)), self.replication_factor)
+        target: list[int] | None = random.sample(range(len(self.brokers)), self._factor())
         if random.random() < 0.2:
             target = None
         self._operate(
             partial(operations.reassign, index=index, replicas=target, config=self.config),
             f"{TOPIC}-{index} moves to {target}" if target else f"{TOPIC}-{index} moves no more",
         )
+
+    def _factor(self) -> int:
+        """How many replicas a partition is to have; with fewer than min.insync.replicas less is promised."""
+        if self.profile.unclean_budget:
+            return self.replication_factor
+        return self.world.random.choice((1, 2, 3, 3, 3))
 
     def _operate(self, decide: Any, what: str) -> None:
         active = self.active()
