@@ -42,6 +42,7 @@ class Settings:
     backoff_ms: tuple[float, float] = (10, 80)
     ack_timeout_ms: float = 600
     checkpoint_ms: float = 1_500
+    cache_ms: tuple[float, float] = (100, 3_000)  # between writes of the cached image
     flush_share: float = 0.2  # of checkpoints that flush the logs, too
 
 
@@ -66,7 +67,7 @@ class Broker(Process):
         self.settings = Settings()
         self.brokers: list[Broker] = []
         self.disk = MemoryFilesystem()
-        self.image = MetadataImage()
+        self.image = self.cached = MetadataImage()
         self.clock_rate = 1.0
         self.wall_skew_ms = 0
         self.partitions: dict[int, Partition] = {}
@@ -99,13 +100,14 @@ class Broker(Process):
         self.draining = False
         self.settled = self.logs.clean
         self.leading, self.following = Leading(self), Following(self)
-        cached, self.image = self.image, MetadataImage()
+        self.image = MetadataImage()
         self.say(f"starts ({'clean' if self.logs.clean else 'unclean'})")
-        self._apply(cached)
+        self._apply(self.cached)
         self._register(self.logs.clean_shutdown_epoch if self.logs.clean else -1)
         self._poll()
         self.after(random.uniform(0, self.settings.checkpoint_ms), self._checkpoint)
         self.after(random.uniform(0, 100), self._shrink)
+        self.after(random.uniform(*self.settings.cache_ms), self._cache)
 
     def kill(self, *, lose_page_cache: bool) -> None:
         """SIGKILL, or the whole machine goes."""
@@ -127,6 +129,8 @@ class Broker(Process):
             if replica.opened is not None:
                 self.logs.high_watermarks[TOPIC, index] = replica.high_watermark
         self.logs.close(self.broker_epoch)
+        if self.world.chance(0.8):  # else its disk is full
+            self.cached = self.image
         self.halt()
         self._drop()
 
@@ -326,6 +330,10 @@ class Broker(Process):
         for index in list(self.partitions):
             self.leading.moved(index)
         self.after(self.settings.replica_lag_time_max_ms / 2, self._shrink)
+
+    def _cache(self) -> None:
+        self.cached = self.image
+        self.after(self.world.random.uniform(*self.settings.cache_ms), self._cache)
 
     def _checkpoint(self) -> None:
         flushes = self.world.chance(self.settings.flush_share)
