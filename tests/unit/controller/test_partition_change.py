@@ -47,6 +47,11 @@ def test_who_leaves_an_isr_below_min_isr_is_eligible_until_the_isr_has_grown_aga
     assert (grown.isr, grown.eligible_leader_replicas, rose) == ((0, 2), (), False)
 
 
+def test_who_leaves_the_replicas_is_not_eligible_for_it_deletes_its_log() -> None:
+    now, _ = after(partition(), Wish(replicas=(1, 0, 2), removing_replicas=(0, 2)))
+    assert (now.replicas, now.isr, now.eligible_leader_replicas, now.leader) == ((1,), (1,), (), 1)
+
+
 def test_the_next_replica_of_the_isr_in_replica_order_leads_when_the_leader_goes() -> None:
     now, rose = after(partition((0, 2, 1)), Wish(isr=(2, 1)), live=frozenset({1, 2}))
     assert (now.leader, now.isr, rose) == (1, (2, 1), True)

@@ -73,7 +73,7 @@ def change(
     """
     target = _wanted(partition, wish).completed()
     isr = target.isr
-    elr = _eligible(partition, isr, min_isr, wish.not_eligible)
+    elr = _eligible(partition, target, min_isr, wish.not_eligible)
     leader, unclean = _elect(partition, target.replicas, isr, elr, may_lead, wish.election)
     elected = leader != partition.leader
     recovery = partition.leader_recovery_state if wish.leader_recovery_state is None else wish.leader_recovery_state
@@ -121,12 +121,16 @@ def _wanted(partition: PartitionImage, wish: Wish) -> Assignment:
     )
 
 
-def _eligible(partition: PartitionImage, isr: tuple[int, ...], min_isr: int, not_eligible: int) -> tuple[int, ...]:
-    """Below min ISR the high watermark stands still, so whoever leaves the ISR there keeps all that is committed."""
-    if len(isr) >= min_isr:
+def _eligible(partition: PartitionImage, target: Assignment, min_isr: int, not_eligible: int) -> tuple[int, ...]:
+    """Below min ISR the high watermark stands still, so whoever leaves the ISR there keeps all that is committed.
+
+    Kafka also keeps who leaves the replicas, and deletes its log: if it comes back by a later reassignment it would
+    lead without any record. Here it is not eligible any more.
+    """
+    if len(target.isr) >= min_isr:
         return ()
-    candidates = {*partition.eligible_leader_replicas, *partition.isr}.difference(isr, (not_eligible,))
-    return tuple(sorted(candidates)) if candidates else ()
+    candidates = {*partition.eligible_leader_replicas, *partition.isr}.difference(target.isr, (not_eligible,))
+    return tuple(sorted(candidates.intersection(target.replicas))) if candidates else ()
 
 
 def _elect(
