@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,4 +17,13 @@ def keep(target: str, steps: Sequence[Step]) -> None:
     told: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() else {}
     told[target] = as_json(steps)
     FILE.parent.mkdir(parents=True, exist_ok=True)
-    FILE.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+    FILE.write_text(written(told))
+
+
+def written(told: Mapping[str, Sequence[Any]]) -> str:
+    """JSON with a line per step."""
+    targets = [
+        f'"{name}": [\n' + ",\n".join(json.dumps(step, sort_keys=True) for step in steps) + "\n]"
+        for name, steps in sorted(told.items())
+    ]
+    return "{\n" + ",\n".join(targets) + "\n}\n"
