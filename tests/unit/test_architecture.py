@@ -17,6 +17,20 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "libs" / "tailrace"
 PURE_PACKAGES = ("wire", "records", "config", "metadata", "quota", "state")
 PURE_FILES = ("errors.py", "clock.py", "log/producer_state.py", "log/leader_epochs.py", "log/retention.py")
+# Where the services decide: the simulators drive these files as they are.
+SERVICES = ROOT / "services"
+DECIDING = (
+    "controller/tailrace_controller/decide/*.py",
+    "controller/tailrace_controller/effects.py",
+    "controller/tailrace_controller/liveness.py",
+    "controller/tailrace_controller/projection.py",
+    "broker/tailrace_broker/replication/leader.py",
+    "broker/tailrace_broker/replication/follower.py",
+    "broker/tailrace_broker/replication/node.py",
+    "broker/tailrace_broker/replication/throttle.py",
+    "broker/tailrace_broker/fetch_sessions.py",
+    "coordinator/tailrace_coordinator/groups/**/*.py",
+)
 # Value-like: no I/O, no clock, no randomness, no event loop.
 VALUE_MODULES = frozenset(
     re.findall(
@@ -126,6 +140,28 @@ def test_pure_files_import_only_values_and_each_other(path: Path) -> None:
 @pytest.mark.parametrize("path", pure_files(), ids=lambda path: path.relative_to(LIBRARY).as_posix())
 def test_pure_files_make_no_random_ids(path: Path) -> None:
     assert [f"line {line}" for module, name, line in attributes(path) if module == "uuid" and name in RANDOM_IDS] == []
+
+
+def deciding_files() -> list[Path]:
+    return sorted({path for pattern in DECIDING for path in SERVICES.glob(pattern)})
+
+
+@pytest.mark.parametrize("path", deciding_files(), ids=lambda path: path.relative_to(SERVICES).as_posix())
+def test_what_decides_imports_only_values_and_what_decides(path: Path) -> None:
+    modules = {".".join(file.relative_to(SERVICES).with_suffix("").parts[1:]) for file in deciding_files()}
+    found = []
+    for imported in imports(path):
+        parts = imported.split(".")
+        if parts[0] == "tailrace":
+            pure = parts[1] in PURE_PEERS or any(f"{'/'.join(parts[1:])}.py".startswith(f[:-3]) for f in PURE_FILES)
+        elif parts[0].startswith("tailrace_"):
+            pure = imported in modules or imported.rpartition(".")[0] in modules or imported + ".__init__" in modules
+            pure = pure or f"{imported.rpartition('.')[0]}.__init__" in modules
+        else:
+            pure = parts[0] in VALUE_MODULES
+        if not pure:
+            found.append(imported)
+    assert found == []
 
 
 def test_only_one_file_reads_a_clock() -> None:
