@@ -1,0 +1,19 @@
+"""The command `logs compact`: many small segments into few, beside a running job or without one."""
+
+from __future__ import annotations
+
+from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.logs.compact import MIN_SEGMENTS, compact
+from tailrace_spark.logs.options import OUTPUT
+from tailrace_spark.logs.search_job import existing
+
+LEAST = Option("--min-segments", "of one source and hour, from which on it is worth it", MIN_SEGMENTS, convert=int)
+
+
+def run(run: Run) -> None:
+    """Says what it did."""
+    gone = compact(run.spark, existing(run), run.say, max(2, run.options.min_segments))
+    run.say(f"{gone:,} segments compacted")
+
+
+JOB = Job("logs compact", "Makes few large files of many small ones; readers notice nothing.", (OUTPUT, LEAST), run)

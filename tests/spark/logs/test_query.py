@@ -1,0 +1,60 @@
+"""The search language: what a search means, and what the index must have for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace_spark.logs.query import And, Not, Or, Phrase, Query, Term, lookups, parse, possible, uses_index
+from tailrace_spark.refusal import Refusal
+
+A, B, C = Term("a"), Term("b"), Term("c")
+MEANINGS: dict[str, Query] = {
+    "error": Term("error"),
+    "Error AND Timeout": And((Term("error"), Term("timeout"))),
+    "a b": And((A, B)),
+    "a OR b c": Or((A, And((B, C)))),
+    "(a OR b) AND c": And((Or((A, B)), C)),
+    "a NOT b": And((A, Not(B))),
+    "NOT NOT a": Not(Not(A)),
+    "or": Term("or"),
+    '"connection reset"': Phrase("connection reset"),
+    '"reset"': Term("reset"),
+    "time*": Term("time", prefix=True),
+    "10.0.0.9,": Term("10.0.0.9"),
+    "service:Cart": Term("service:cart"),
+    "k=v": Phrase("k=v"),
+    "x" * 120: Term("x" * 100),
+}
+REFUSED = {
+    "": "lacks a word at its end",
+    "a AND": "lacks a word at its end",
+    "OR a": "lacks a word before OR",
+    "(a": "nothing closes",
+    "a)": "nothing opens",
+    '"a': "without its second",
+    "()": "lacks a word before )",
+}
+
+
+@pytest.mark.parametrize("text", MEANINGS)
+def test_a_search_has_one_meaning(text: str) -> None:
+    assert parse(text) == MEANINGS[text]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_half_a_search_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(Refusal, match=REFUSED[text].replace(")", r"\)")):
+        parse(text)
+
+
+def test_what_the_index_is_asked() -> None:
+    query = parse('a (b OR "c d") NOT e')
+    assert lookups(query) == (A, B, C, Term("d"))
+    assert possible(query, {A, B}) and possible(query, {A, C, Term("d")})
+    assert not possible(query, {A, C}) and not possible(query, {B})
+    assert uses_index(query)
+
+
+@pytest.mark.parametrize("text", ["NOT a", "a OR NOT b", '"..."'])
+def test_a_search_that_any_block_may_answer_needs_no_index(text: str) -> None:
+    assert not uses_index(parse(text))
