@@ -163,6 +163,15 @@ def test_ctrl_c_stops_the_cluster_with_status_0(tmp_path: Path) -> None:
         assert cluster.stop() == 0
 
 
+def test_brokers_of_an_earlier_start_that_hold_partitions_are_named_when_they_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "broker-2" / "orders-0").mkdir(parents=True)
+    (tmp_path / "broker-3" / "run").mkdir(parents=True)  # drained: nothing of it is missed
+    with fake_cluster(tmp_path) as cluster:
+        named = cluster.wait_for("brokers_left_out", timeout_seconds=0)
+    assert named["brokers"] == [2]
+    assert "tailrace broker drain ID" in named["sentence"]
+
+
 def test_an_unknown_setting_is_refused_in_one_sentence(cluster: Cluster, tmp_path: Path) -> None:
     refused = second_up(cluster, "--data", str(tmp_path / "other"), "--port", "0", "--set", "log.retention.hour=1")
     assert refused.returncode == 1

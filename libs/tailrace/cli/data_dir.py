@@ -68,6 +68,15 @@ class DataDir:
                 if path.suffix in _LEFTOVERS and path.stem.split("-")[0] in {*ROLES, "up"}:
                     path.unlink(missing_ok=True)
 
+    def brokers_left_out(self, count: int) -> list[int]:
+        """Ids of brokers from an earlier start that hold partitions here and are not among the first `count`."""
+        found = []
+        for folder in self.path.glob("broker-*"):
+            number = folder.name.removeprefix("broker-")
+            if number.isdecimal() and int(number) >= count and any(_is_partition(entry) for entry in folder.iterdir()):
+                found.append(int(number))
+        return sorted(found)
+
     def announce(self, running: RunFile) -> None:
         running.write(self.run_dir)
 
@@ -75,6 +84,11 @@ class DataDir:
         for ending in _LEFTOVERS:
             (self.run_dir / f"up{ending}").unlink(missing_ok=True)
         os.close(self.lock_fd)
+
+
+def _is_partition(entry: Path) -> bool:
+    """Kafka's folder name: topic-partition."""
+    return entry.is_dir() and entry.name.rpartition("-")[2].isdecimal()
 
 
 def _dies(left: RunFile) -> bool:

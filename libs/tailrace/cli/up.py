@@ -70,12 +70,25 @@ class Up:
         screen = Screen(as_json=self.given.json, colour=self.log_format == "colour", prefix=self.log_format != "json")
         screen.expect([instance.name for instance in self.instances])
         self._announce({})
+        self._name_brokers_left_out(screen)
         try:
             return self._run_inline(screen) if self.given.inline else self._run_children(screen)
         finally:
             screen.close()
             self.ports.close()
             self.data_dir.close()
+
+    def _name_brokers_left_out(self, screen: Screen) -> None:
+        """Fewer brokers than before: their replicas are away, and a partition that has no others with them."""
+        count = self.given.counts["broker"]
+        if left_out := self.data_dir.brokers_left_out(count):
+            screen.event(
+                f"{self.given.data_dir} also holds partitions of broker {', '.join(map(str, left_out))}, which "
+                f"--brokers {count} does not start. To take a broker away for good: start it, `tailrace broker drain "
+                "ID`, stop, and start with fewer; then `tailrace broker unregister ID`.",
+                event="brokers_left_out",
+                brokers=left_out,
+            )
 
     def _run_inline(self, screen: Screen) -> int:
         from tailrace.cli import inline

@@ -1,0 +1,111 @@
+"""What an operator types: brokers listed, emptied and forgotten, replicas moved, leaders elected, the status read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.ports import free_ports
+from support.waiting import until
+from tailrace.testing import Cluster
+
+TAILRACE = (sys.executable, "-m", "tailrace.cli")
+
+
+def three_brokers(folder: Path) -> Cluster:
+    """One that dies stays dead."""
+    settings = {"offsets.topic.num.partitions": "2", "auto.leader.rebalance.enable": "false"}
+    return Cluster(brokers=3, port=free_ports(3), data_dir=folder, settings=settings, arguments=["--no-restart"])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with three_brokers(tmp_path_factory.mktemp("operated")) as started:
+        yield started
+
+
+def run(cluster: Cluster, *arguments: str, status: int = 0, typed: str = "") -> str:
+    """What the command prints on stdout; it must end with `status`."""
+    done = subprocess.run(
+        [*TAILRACE, *arguments],
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout or done.stderr
+
+
+def replicas(cluster: Cluster, topic: str) -> list[list[int]]:
+    return [row["replicas"] for row in json.loads(run(cluster, "topic", "describe", topic, "--json"))]
+
+
+def brokers(cluster: Cluster) -> dict[int, Any]:
+    return {row["broker_id"]: row for row in json.loads(run(cluster, "broker", "list", "--json"))}
+
+
+def test_a_topic_is_moved_by_a_plan_and_back_by_what_was_printed(cluster: Cluster, tmp_path: Path) -> None:
+    run(cluster, "topic", "create", "moved", "-p", "3", "-r", "3")
+    before = replicas(cluster, "moved")
+    plan = tmp_path / "plan.json"
+    plan.write_text(run(cluster, "reassign", "generate", "-t", "moved", "--brokers", "0,1", "-r", "2"))
+    assert "other replicas" in run(cluster, "reassign", "verify", str(plan), status=1)
+    back = tmp_path / "back.json"
+    back.write_text(run(cluster, "reassign", "execute", str(plan), "--wait"))
+    assert "in progress" not in run(cluster, "reassign", "verify", str(plan))
+    assert replicas(cluster, "moved") == [[0, 1], [1, 0], [0, 1]]
+    run(cluster, "reassign", "execute", str(back), "--wait")
+    assert replicas(cluster, "moved") == before
+    assert "No partition is being reassigned." in run(cluster, "reassign", "list")
+    assert "cancelled 0" in run(cluster, "reassign", "cancel", "--all")
+
+
+def test_a_plan_that_makes_no_sense_is_refused_in_a_sentence(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "kept", "-p", "1", "-r", "1")
+    plan = {"version": 1, "partitions": [{"topic": "kept", "partition": 0, "replicas": [77]}]}
+    said = run(cluster, "reassign", "execute", "-", typed=json.dumps(plan), status=1)
+    assert said.startswith("kept-0: INVALID_REPLICA_ASSIGNMENT: ")
+    assert "not a plan" in run(cluster, "reassign", "execute", "-", typed="[]", status=1)
+    assert "no such topic" in run(cluster, "topic", "describe", "nothing", status=1)
+
+
+def test_preferred_leaders_are_elected(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "led", "-p", "1", "-r", "3")
+    (first, *others), *_ = replicas(cluster, "led")
+    plan = {"version": 1, "partitions": [{"topic": "led", "partition": 0, "replicas": [*others, first]}]}
+    run(cluster, "reassign", "execute", "-", "--wait", typed=json.dumps(plan))
+    elected = json.loads(run(cluster, "elect-leaders", "--topic", "led", "--json"))
+    assert [(row["leader"], row["error"]) for row in elected] in ([], [(others[0], None)])
+    assert json.loads(run(cluster, "topic", "describe", "led", "--json"))[0]["leader"] == others[0]
+    assert "No election was needed." in run(cluster, "elect-leaders", "--topic", "led")
+
+
+def test_a_broker_is_emptied_stopped_and_forgotten(tmp_path: Path) -> None:
+    with three_brokers(tmp_path) as cluster:
+        run(cluster, "topic", "create", "spread", "-p", "6", "-r", "2")
+        run(cluster, "topic", "create", "full", "-p", "1", "-r", "3")
+        assert brokers(cluster)[2]["replicas"]
+        assert "--shrink" in run(cluster, "broker", "drain", "2", status=1)  # three replicas have nowhere to go
+        assert '"partitions"' in run(cluster, "broker", "drain", "2", "--shrink", "--dry-run")
+        assert "holds no partition" in run(cluster, "broker", "drain", "2", "--shrink")
+        assert brokers(cluster)[2]["replicas"] == 0
+        assert {node for nodes in replicas(cluster, "spread") for node in nodes} == {0, 1}
+        assert "runs: stop it first" in run(cluster, "broker", "unregister", "2", status=1)
+        cluster.kill("broker", 2)
+        until(lambda: brokers(cluster)[2]["state"] == "fenced", "broker 2 is fenced")
+        run(cluster, "broker", "unregister", "2")
+        assert set(brokers(cluster)) == {0, 1}
+        status = json.loads(run(cluster, "status", "--data", str(tmp_path), "--json"))["cluster"]
+        assert [row["state"] for row in status["brokers"]] == ["live", "live"]
+        assert status["under_replicated_partitions"]["count"] == 0
+        assert status["controller"]["controller_epoch"] >= 1
