@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json
-from tailrace.cli.daily.nodes import RefusedError, nodes
+from tailrace.cli.daily.nodes import Nodes, RefusedError, nodes
+from tailrace.metadata.moves import Partition
+from tailrace.metadata.records import NO_LEADER
+
+_LOOK_MS = 50
+_LOOKS_MAX = 40
 
 
 def elect_leaders(
@@ -30,16 +35,32 @@ def elect_leaders(
             if not wanted:
                 raise RefusedError(f"{topics[0]} has no partition {partition}")
         elected = cluster.elect(wanted, unclean=unclean)
-        leaders = cluster.partitions(sorted({name for name, _ in elected})) if elected else {}
+        leaders = _leaders(cluster, elected, unclean=unclean)
     if as_data:
         rows = [
-            {"topic": name, "partition": index, "leader": leaders[name, index].leader_id, "error": why}
+            {"topic": name, "partition": index, "leader": leaders[name, index], "error": why}
             for (name, index), why in sorted(elected.items())
         ]
         typer.echo(json.dumps(rows))
     for (name, index), why in sorted(elected.items()) if not as_data else ():
-        typer.echo(f"{name}-{index}: {why or f'led by broker {leaders[name, index].leader_id}'}")
+        typer.echo(f"{name}-{index}: {why or f'led by broker {leaders[name, index]}'}")
     if not elected and not as_data:
         typer.echo("No election was needed.")
     if any(elected.values()):
         raise typer.Exit(1)
+
+
+def _leaders(cluster: Nodes, elected: dict[Partition, str | None], *, unclean: bool) -> dict[Partition, int]:
+    """Who leads now; the node that is asked may hear of an election a moment after the controller has answered."""
+    topics = sorted({name for name, _ in elected})
+    rows = cluster.partitions(topics) if topics else {}
+    for _ in range(_LOOKS_MAX):
+        if all(why or _is_led(rows[key], unclean) for key, why in elected.items() if key in rows):
+            break
+        cluster.pause(_LOOK_MS)
+        rows = cluster.partitions(topics)
+    return {key: rows[key].leader_id if key in rows else NO_LEADER for key in elected}
+
+
+def _is_led(row: Any, unclean: bool) -> bool:
+    return bool(row.leader_id >= 0 if unclean else row.leader_id == row.replica_nodes[0])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import typer
 
 from tailrace.cli.daily.nodes import Nodes
-from tailrace.metadata.moves import Partition
+from tailrace.metadata.moves import Partition, Replicas
 
 _LOOK_MS = 500
+_SHORTLY_MS = 50
+_LOOKS_MAX = 40
 
 
 class Progress(NamedTuple):
@@ -50,16 +52,19 @@ def look(cluster: Nodes, partitions: set[Partition]) -> Progress:
     return Progress(len(partitions), len(moving), copied, total)
 
 
-def follow(cluster: Nodes, partitions: Iterable[Partition]) -> None:
-    """Returns when none of them is being reassigned any more."""
-    watched = set(partitions)
+def follow(cluster: Nodes, plan: Mapping[Partition, Replicas]) -> None:
+    """Returns when none of the plan's partitions is being reassigned any more, and the node that is asked knows it."""
+    watched = set(plan)
     with shown() as show:
-        while True:
-            now = look(cluster, watched)
+        while (now := look(cluster, watched)).moving:
             show(now)
-            if not now.moving:
-                return
             cluster.pause(_LOOK_MS)
+        show(now)
+    for _ in range(_LOOKS_MAX):  # the controller says it first
+        rows = cluster.partitions({name for name, _ in plan})
+        if all(key not in rows or tuple(rows[key].replica_nodes) == replicas for key, replicas in plan.items()):
+            return
+        cluster.pause(_SHORTLY_MS)
 
 
 @contextmanager
