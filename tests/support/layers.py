@@ -21,6 +21,7 @@ PACKAGES = {
     "java": "openjdk-17-jre-headless",
     "javac": "openjdk-17-jdk-headless",  # java compiles ToolServer.java as it starts it
     "mvn": "maven",
+    "postgres": "postgresql",
 }
 SOURCES = ("libs", "services", "spark", "tests")
 
@@ -93,9 +94,9 @@ LAYERS = {
         "every API and version: round trips, arbitrary chunks, hostile frames", tools=("java", "mvn"), jars=kafka_jars
     ),
     "sim": Layer("real decisions in a seeded world of faults"),
-    "integration": Layer("real processes and sockets"),
+    "integration": Layer("real processes and sockets", tools=("postgres",)),
     "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "javac", "mvn"), jars=kafka_jars),
-    "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back"),
+    "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back", tools=("postgres",)),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/", tools=("java", "mvn"), extra="spark", jars=connector_jars
     ),
@@ -123,9 +124,18 @@ def choose(arguments: list[str]) -> tuple[list[str], list[str]]:
     return names or [name for name, layer in LAYERS.items() if layer.default], arguments
 
 
+def is_there(name: str) -> bool:
+    """Debian keeps a database's server off the PATH."""
+    if name == "postgres":
+        from support import postgres
+
+        return postgres.binary(name) is not None
+    return shutil.which(name) is not None
+
+
 def install(tools: tuple[str, ...]) -> str | None:
     """Installs what is missing where that is possible; returns the line that would, where it is not."""
-    missing = [PACKAGES[name] for name in tools if shutil.which(name) is None]
+    missing = [PACKAGES[name] for name in tools if not is_there(name)]
     if not missing:
         return None
     line = f"apt-get install -y {' '.join(missing)}"

@@ -57,6 +57,8 @@ class MemoryStore:
         if last is not None and last.epoch == position.epoch:
             tail = tuple(record for record in server.records if record.offset > before)
             return Loaded(lease, tail, asked_ms, whole=False)
+        if not server.records and lease.next_offset == position.next_offset:
+            return Loaded(lease, (), asked_ms, whole=False)
         diverged = last is not None or lease.next_offset <= before
         return Loaded(lease, tuple(server.records), asked_ms, server.snapshot, diverged=diverged)
 
@@ -110,15 +112,13 @@ class MemoryStore:
         self.server.records = [record for record in self.server.records if record.offset >= keep_from]
         return self.clock.monotonic_ms()
 
-    def restart(
-        self, lease: Lease, epoch: int, snapshot: StoredSnapshot, records: Sequence[StoredRecord], changes: Any
-    ) -> None:
+    def restart(self, lease: Lease, snapshot: StoredSnapshot, timestamp_ms: int, changes: Any) -> None:
         list(changes)
         self._hold(lease.epoch)
         nothing: dict[str, Any] = {"seen_offset": -1, "seen_epoch": -1, "accepted_offset": -1}
-        self.server.lease = replace(self.server.lease, epoch=epoch, **nothing)
+        ahead: dict[str, Any] = {"epoch": snapshot.epoch, "next_offset": snapshot.end_offset}
+        self.server.lease = replace(self.server.lease, **ahead, **nothing)
         self.server.snapshot, self.server.records = snapshot, []
-        self._write(records, epoch)
 
     def report(self, epoch: int, coordinator_id: int, groups: Any, offsets: Any) -> None:
         raise OutcomeUnknown("reports are not stored today")

@@ -124,6 +124,8 @@ class MetadataLink:
                 f"{self.address} belongs to another cluster than this image, whose id is "
                 f"{self._follower.image.cluster_id}; if that is meant, remove {self._follower.cache_name}"
             )
+        if error_code == ErrorCode.NOT_CONTROLLER:  # no log yet, or none that may be followed
+            raise Behind(f"{self.address} answered NOT_CONTROLLER")
         if error_code:
             raise Refused(f"{self.address} answered {ErrorCode(error_code).name}")
 

@@ -339,9 +339,13 @@ class Server:
         self._servers: list[asyncio.AbstractServer] = []
         self._paths: list[str] = []
         self._sweep: asyncio.TimerHandle | None = None
+        self._closing = False
 
     def opened(self, connection: Connection) -> None:
-        """Counts a connection in, or closes it at once above max.connections."""
+        """Counts a connection in, or closes it at once above max.connections, and while all are closed."""
+        if self._closing:
+            connection.close()
+            return
         if len(self.connections) >= self.service.max_connections:
             self.service.log.warning("connection closed", why=f"{len(self.connections)} connections are open")
             connection.close()
@@ -374,6 +378,7 @@ class Server:
 
     async def close(self) -> None:
         """Stops listening, closes what is open and removes the Unix sockets."""
+        self._closing = True
         if self._sweep is not None:
             self._sweep.cancel()
         for server in self._servers:

@@ -51,11 +51,12 @@ def is_accepted(lease: Lease, seen: Seen) -> bool:
 
 def refusal(lease: Lease, seen: Seen) -> str:
     """The sentence for the operator."""
+    offset = max(seen.offset, lease.next_offset)  # a log of this length and another history is not this one either
     return (
         f"the metadata database ends at offset {lease.next_offset - 1} (controller epoch {lease.epoch}), but offset "
-        f"{seen.offset} (epoch {seen.epoch}) was seen before: it may be a restored backup. Nothing is decided until "
+        f"{offset} (epoch {seen.epoch}) was seen before: it may be a restored backup. Nothing is decided until "
         f"the right database is back or what is missing is given up: tailrace controller accept-restored "
-        f"--seen-offset {max(seen.offset, 0)}"
+        f"--seen-offset {offset}"
     )
 
 

@@ -330,14 +330,16 @@ class Controller:
 
     async def _until_accepted(self, lease: Lease) -> None:
         """Keeps the lease and decides nothing until an operator has given up what this database lacks."""
+        said = ""
         while True:
             lease, _ = await self._candidacy.renew(self.epoch, *self._unwritten(lease))
             self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
             if acceptance.is_accepted(lease, self._seen):
                 break
-            said, self.refusal = self.refusal, acceptance.refusal(lease, self._seen)
+            self.refusal = acceptance.refusal(lease, self._seen)
             if said != self.refusal:
-                self.log.error(self.refusal)
+                said = self.refusal
+                self.log.error(said)
             self.ready.set()
             self._turns.wake()
             await self._database.news(self._candidacy.lease_ms / 2)
@@ -355,15 +357,13 @@ class Controller:
         loaded = await self._database.run(lambda opened: opened.follow(Position()), timeout_ms)
         image, _ = bootstrap.replay(loaded)
         ahead = acceptance.jump(lease, self._seen)
-        base = image.replay((), ahead.base_offset - 1, ahead.epoch)
-        records = tuple(acceptance.records(base, ahead.lost))
-        after = base.replay(records, base.offset + len(records), ahead.epoch)
-        decided = Decided(records, base, after)
-        snapshot = encode_snapshot(base, timestamp_ms)
+        records = tuple(acceptance.records(image, ahead.lost))
+        # The snapshot holds what was raised: no follower may see an image between.
+        after = image.replay(records, ahead.base_offset + len(records) - 1, ahead.epoch)
+        snapshot = encode_snapshot(after, timestamp_ms)
         stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
-        _, rows = _rows([decided], ahead.epoch, timestamp_ms)
-        changes = projection.changes(records, base, after, self.config)
-        await self._database.run(lambda opened: opened.restart(lease, ahead.epoch, stored, rows, changes), timeout_ms)
+        changes = projection.changes(records, image, after, self.config)
+        await self._database.run(lambda opened: opened.restart(lease, stored, timestamp_ms, changes), timeout_ms)
         self.log.warning("accepted an older metadata database", offset=lease.next_offset - 1, lost=self._seen.offset)
         self.epoch = ahead.epoch
         loaded = await self._database.run(lambda opened: opened.follow(Position()), timeout_ms)

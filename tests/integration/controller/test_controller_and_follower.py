@@ -1,8 +1,6 @@
 """A real controller on SQLite and real followers over Unix sockets: following, caching, fencing, restarts, locks."""
 
 import asyncio
-import contextlib
-import random
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,90 +9,17 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-import structlog
-from prometheus_client import CollectorRegistry
 
-from tailrace.config import Config, ConfigError
+from support.controllers import WAIT_MS, Node, creation, heartbeat, live_broker
+from tailrace.config import ConfigError
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
-from tailrace.runtime.clock import SystemClock
-from tailrace.runtime.role import Environment
 from tailrace.wire.messages import (
-    BrokerHeartbeatRequest,
-    BrokerRegistrationRequest,
-    CreateTopicsRequest,
     RegisterServiceRequest,
     ServiceHeartbeatRequest,
 )
-from tailrace_controller.app import open_controller
-from tailrace_controller.role import ControllerRole
-
-WAIT_MS = 10_000
-
-
-class Node:
-    """A data directory and the services that a test opens on it."""
-
-    def __init__(self, directory: Path, **settings: str) -> None:
-        self.config = Config.load("controller", overrides={"node.id": "0"} | settings)
-        self.environment = Environment(
-            clock=SystemClock(),
-            random=random.Random(7),
-            log=structlog.get_logger(),
-            data_dir=directory,
-            run_dir=directory / "run",
-            boot_id="boot",
-            registry=CollectorRegistry(),
-        )
-        self.directory = directory
-
-    @asynccontextmanager
-    async def controller(self) -> AsyncIterator[ControllerRole]:
-        async with open_controller(self.config, self.environment) as role:
-            await role.ready.wait()
-            yield role
-
-    def follower(self, name: str = "gateway-0") -> contextlib.AbstractAsyncContextManager[MetadataFollower]:
-        return open_metadata_follower(self.config, self.environment, name)
-
-    async def listen(self, name: str) -> asyncio.AbstractServer:
-        """A listener that accepts: whoever knocks sees that somebody is there."""
-        return await asyncio.start_unix_server(lambda _, writer: writer.close(), str(self.directory / name))
-
-    def registration(self, broker_id: int, incarnation: int, socket: str) -> BrokerRegistrationRequest:
-        listener = BrokerRegistrationRequest.Listener(
-            name="UNIX-boot", host=str(self.directory / socket), port=0, security_protocol=0
-        )
-        return BrokerRegistrationRequest(
-            broker_id=broker_id, cluster_id="", incarnation_id=UUID(int=incarnation), listeners=[listener],
-            features=[], rack=None, log_dirs=[],
-        )  # fmt: skip
-
-
-def heartbeat(broker_id: int, epoch: int, offset: int) -> BrokerHeartbeatRequest:
-    return BrokerHeartbeatRequest(
-        broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=offset, want_fence=False, want_shut_down=False
-    )
-
-
-async def live_broker(node: Node, follower: MetadataFollower, ask: Any = None, incarnation: int = 1) -> int:
-    """Registers and unfences broker 0; returns its epoch."""
-    ask = ask or follower.ask_controller
-    registered = await ask(node.registration(0, incarnation, "broker.sock"), timeout_ms=WAIT_MS)
-    epoch: int = registered.broker_epoch
-    beat = await ask(heartbeat(0, epoch, epoch), timeout_ms=WAIT_MS)
-    assert (beat.error_code, beat.is_fenced) == (0, False)
-    return epoch
-
-
-def creation(*names: str, partitions: int = 1) -> CreateTopicsRequest:
-    topics = [
-        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names
-    ]
-    return CreateTopicsRequest(topics=topics, timeout_ms=1000)
 
 
 @pytest.fixture
@@ -276,7 +201,7 @@ async def test_a_broken_connection_alone_fences_nobody(node: Node) -> None:
 
 
 async def test_a_silent_broker_is_fenced_after_the_session_timeout(tmp_path: Path) -> None:
-    node = Node(tmp_path, **{"broker.session.timeout.ms": "300"})
+    node = Node(tmp_path, settings={"broker.session.timeout.ms": "300"})
     async with node.controller(), node.follower() as follower:
         listener = await node.listen("broker.sock")
         async with broker_process(node) as client:

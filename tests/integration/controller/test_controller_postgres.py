@@ -1,57 +1,26 @@
-"""The same store on a real PostgreSQL server, started here on a Unix socket."""
+"""The same store on a real PostgreSQL server: what only it does, and what both do."""
 
-import os
-import shutil
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
+import select
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
 
 from support.metadata import broker, topic
+from support.postgres import Postgres
+from support.tcp_proxy import TcpProxy
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller import projection
-from tailrace_controller.lease import Candidate
+from tailrace_controller.lease import NOBODY, Candidate
 from tailrace_controller.store import Store
 from tailrace_controller.stored import Deposed, Loaded, OutcomeUnknown, Position, StoredRecord, StoredSnapshot
 
-AS_POSTGRES = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-INITDB = shutil.which("initdb")
-
-pytestmark = pytest.mark.skipif(INITDB is None, reason="PostgreSQL's initdb is not on the PATH")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server's URL; it runs as the user postgres where the tests run as root, which PostgreSQL refuses."""
-    base = Path("/tmp") / f"tailrace-pg-{os.getpid()}"  # short: a socket path has 107 bytes, and postgres must enter it
-    base.mkdir(mode=0o755)
-    if AS_POSTGRES:
-        shutil.chown(base, "postgres")
-    data = str(base / "data")
-    options = f"-k {base} -c listen_addresses= -c fsync=off"
-    control = [*AS_POSTGRES, shutil.which("pg_ctl") or "pg_ctl", "-D", data, "-w", "-l", str(base / "log")]
-    initialise = [*AS_POSTGRES, INITDB or "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"]
-    try:
-        subprocess.run(initialise, check=True, capture_output=True, cwd="/")
-        subprocess.run([*control, "-o", options, "start"], check=True, capture_output=True, cwd="/")
-        yield f"postgresql://postgres@/postgres?host={base}"
-        subprocess.run([*control, "-m", "immediate", "stop"], check=True, capture_output=True, cwd="/")
-    finally:
-        shutil.rmtree(base)
-
 
 @pytest.fixture
-def url(server: str) -> str:
-    """The server with an empty schema."""
-    engine = sa.create_engine(server.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(sa.text("DROP SCHEMA public CASCADE"))
-        connection.execute(sa.text("CREATE SCHEMA public"))
-    engine.dispose()
-    return server
+def url(postgres: Postgres) -> str:
+    return postgres.url
 
 
 def opened(url: str) -> Store:
@@ -118,3 +87,95 @@ def test_a_connection_that_postgresql_ends_leaves_the_outcome_unknown_and_a_relo
     loaded = load(store)
     store.append(loaded.epoch, rows(loaded.next_offset, 1, loaded.epoch), [])
     store.close()
+
+
+def test_a_server_that_says_nothing_is_given_up_when_the_store_is_interrupted(postgres: Postgres) -> None:
+    proxy = TcpProxy(postgres.port)
+    store = opened(postgres.url_at(proxy.port))
+    load(store)
+    proxy.hang()
+    timer = threading.Timer(0.2, store.interrupt)
+    timer.start()
+    with pytest.raises(OutcomeUnknown):
+        store.renew(1)
+    timer.join()
+    proxy.mend()
+    assert store.renew(1)[0].epoch == 1
+    store.close()
+    proxy.close()
+
+
+def test_the_lease_goes_to_one_of_those_who_judged_the_same_row(url: str) -> None:
+    first, second = opened(url), opened(url)
+    row = first.follow(Position()).lease
+    assert second.follow(Position()).lease == row
+    taken = first.take(Candidate(0, "a", "unix:/a"), row, Position())
+    assert taken is not None
+    assert (taken.lease.holder, taken.lease.epoch, taken.lease.address) == (0, 1, "unix:/a")
+    assert second.take(Candidate(1, "b"), row, Position()) is None
+    first.close()
+    second.close()
+
+
+def test_a_change_of_the_lease_row_is_heard_by_the_others(url: str) -> None:
+    holder, standby = opened(url), opened(url)
+    load(holder)
+    position = Position(standby.follow(Position()).next_offset)
+    fd = standby.listen()
+    assert isinstance(fd, int) and fd >= 0
+    holder.append(1, rows(0, 2, 1), [])
+    assert select.select([fd], [], [], 10)[0]
+    loaded = standby.follow(position)
+    assert [record.offset for record in loaded.records] == [0, 1]
+    assert standby.listen() is None or fd >= 0
+    holder.release(1)
+    assert select.select([fd], [], [], 10)[0]
+    assert standby.follow(position).lease.holder == NOBODY
+    holder.close()
+    standby.close()
+
+
+def test_what_continues_a_position_is_read_alone_and_another_log_is_seen(url: str) -> None:
+    store = opened(url)
+    load(store)
+    store.append(1, rows(0, 3, 1), [])
+    behind = store.follow(Position(1, 1))
+    assert (behind.whole, [record.offset for record in behind.records]) == (False, [1, 2])
+    for other in (Position(3, 9), Position(4, 1)):
+        read = store.follow(other)
+        assert (read.whole, read.diverged, len(read.records)) == (True, True, 3)
+    store.snapshot(1, StoredSnapshot(3, 1, b"image"), 0, keep_from=3)
+    assert store.follow(Position(3, 1)).whole is False
+    cut = store.follow(Position(1, 1))
+    assert (cut.whole, cut.diverged, cut.snapshot) == (True, False, StoredSnapshot(3, 1, b"image"))
+    store.close()
+
+
+def test_an_accepted_log_begins_anew_beyond_what_was_seen(url: str) -> None:
+    store = opened(url)
+    load(store)
+    store.append(1, rows(0, 3, 1), [])
+    store.witness(50, 7)
+    store.witness(40, 7)  # less than is known
+    lease = store.renew(1)[0]
+    assert (lease.seen_offset, lease.seen_epoch, lease.accepted_offset) == (50, 7, -1)
+    assert not store.give_up(49)
+    assert store.give_up(50)
+    lease = store.renew(1)[0]
+    assert lease.accepted_offset == 50
+    store.restart(lease, StoredSnapshot(1051, 1007, b"image"), 0, [])
+    loaded = store.follow(Position())
+    assert (loaded.epoch, loaded.next_offset, loaded.lease.seen_offset) == (1007, 1051, -1)
+    assert (loaded.records, loaded.snapshot) == ((), StoredSnapshot(1051, 1007, b"image"))
+    with pytest.raises(Deposed):
+        store.renew(1)
+    store.close()
+
+
+def test_two_controllers_that_start_on_an_empty_server_create_its_schema_once(url: str) -> None:
+    stores = [opened(url) for _ in range(4)]
+    with ThreadPoolExecutor(len(stores)) as threads:
+        loaded = list(threads.map(lambda store: store.follow(Position()), stores))
+    assert {row.lease.epoch for row in loaded} == {0}
+    for store in stores:
+        store.close()

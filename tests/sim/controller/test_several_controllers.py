@@ -208,6 +208,8 @@ async def test_a_restored_backup_is_refused_until_told_and_then_gives_nothing_ou
         active = next(node for node in world.nodes if node.controller.active)
         assert active.controller.epoch > seen.epoch
         assert active.controller.committed.offset > seen.offset
+        world.decide(active)
+        await world.turns(30)
         assert len({written for written in world.server.written}) == len(world.server.written)
         assert min(offset for epoch, offset in world.server.written if epoch == active.controller.epoch) > seen.offset
         world.tell(active)

@@ -111,6 +111,7 @@ def connect_arguments(lease_ms: float) -> dict[str, Any]:
         "keepalives_count": 2,
         "tcp_user_timeout": int(lease_ms),
         "application_name": "tailrace-controller",
+        "prepare_threshold": None,
         "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
     }
 

@@ -161,22 +161,14 @@ class Store:
             connection.execute(RECORDS.delete().where(RECORDS.c.offset < keep_from))
         return self._committed_ms
 
-    def restart(
-        self,
-        lease: Lease,
-        epoch: int,
-        snapshot: StoredSnapshot,
-        records: Sequence[StoredRecord],
-        changes: Iterable["Change"],
-    ) -> None:
-        """Begins a new epoch of an accepted log with a snapshot of it, far enough ahead of all that anybody saw."""
-        assert records[0].offset == snapshot.end_offset > lease.next_offset
-        values = {"epoch": epoch, "seen_offset": -1, "seen_epoch": -1, "accepted_offset": -1}
-        with self._transaction(lease.epoch, lease.next_offset, records[-1].offset + 1) as connection:
+    def restart(self, lease: Lease, snapshot: StoredSnapshot, timestamp_ms: int, changes: Iterable["Change"]) -> None:
+        """Begins a new epoch of an accepted log with nothing but a snapshot, beyond all that anybody saw."""
+        assert snapshot.end_offset > lease.next_offset and snapshot.epoch > lease.epoch
+        values = {"epoch": snapshot.epoch, "seen_offset": -1, "seen_epoch": -1, "accepted_offset": -1}
+        with self._transaction(lease.epoch, lease.next_offset, snapshot.end_offset) as connection:
             connection.execute(LEASE.update().values(**values))
-            self._write_snapshot(connection, snapshot, records[0].timestamp_ms)
+            self._write_snapshot(connection, snapshot, timestamp_ms)
             connection.execute(RECORDS.delete())
-            connection.execute(RECORDS.insert(), [_row(record) for record in records])
             self._project(connection, changes)
 
     def report(
