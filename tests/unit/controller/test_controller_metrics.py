@@ -1,0 +1,75 @@
+"""The controller's metrics on an image where something of everything is wrong."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+
+from support.metadata import after, cluster, replicated, topic_id
+from tailrace.metadata import records as r
+from tailrace.metadata.image import MetadataImage
+from tailrace_controller.counts import Counts
+from tailrace_controller.metrics import ControllerMetrics
+from tailrace_controller.role import ControllerRole
+from tailrace_controller.watch import REFUSED, SILENT
+
+IMAGE = after(
+    cluster(4),
+    *replicated("well", 1),
+    *replicated("away", 2, leader=1),
+    *replicated("offline", 3, isr=(), leader=-1),
+    *replicated("moving", 4),
+    r.PartitionChangeRecord(0, topic_id(4), replicas=(0, 1, 2, 3), adding_replicas=(3,)),
+    r.BrokerRegistrationChangeRecord(3, 13, fenced=1),
+    r.BrokerRegistrationChangeRecord(2, 12, in_controlled_shutdown=1),
+)
+
+
+def scraped(image: MetadataImage, counts: Counts) -> dict[str, float]:
+    controller: Any = SimpleNamespace(
+        committed=image, active=True, epoch=7, pending_records=0, appends=3, resignations=1, counts=counts
+    )
+    watch = SimpleNamespace(fenced={REFUSED: 2, SILENT: 1}, connection_breaks=5, false_fences=4)
+    role = SimpleNamespace(controller=controller, watch=watch, upkeep=SimpleNamespace(preferred_elections=6))
+    registry = CollectorRegistry()
+    ControllerMetrics(registry, cast(ControllerRole, role))
+    return {
+        sample.name + "".join(sample.labels.values()): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+
+
+def test_an_image_is_told_in_kafkas_words() -> None:
+    found = scraped(IMAGE, Counts())
+    expected = {
+        "active_controller_count": 1,
+        "controller_epoch": 7,
+        "active_broker_count": 3,
+        "fenced_broker_count": 1,
+        "controlled_shutdown_broker_count": 1,
+        "offline_partitions_count": 1,
+        "preferred_replica_imbalance_count": 2,
+        "reassigning_partitions": 1,
+        "global_partition_count": 4,
+        "broker_fences_totalrefused": 2,
+        "broker_fences_totalsilent": 1,
+        "false_fences_total": 4,
+        "heartbeat_connection_breaks_total": 5,
+        "preferred_leader_elections_total": 6,
+    }
+    assert {name: found[f"tailrace_{name}"] for name in expected} == expected
+
+
+def test_elections_are_counted_as_they_are_decided() -> None:
+    counts = Counts()
+    counts.add(
+        [
+            r.PartitionChangeRecord(0, topic_id(1), isr=(1,)),
+            r.PartitionChangeRecord(0, topic_id(1), leader=1),
+            r.PartitionChangeRecord(1, topic_id(1), leader=-1),
+            r.PartitionChangeRecord(2, topic_id(1), leader=0, isr=(0,), leader_recovery_state=1),
+        ]
+    )
+    found = scraped(IMAGE, counts)
+    assert (found["tailrace_leader_elections_total"], found["tailrace_unclean_leader_elections_total"]) == (2, 1)
