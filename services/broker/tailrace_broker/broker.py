@@ -67,7 +67,8 @@ class Broker:
         self.now_ms = clock.wall_ms
         self.monotonic_ms = clock.monotonic_ms
         self._random = random
-        if not storage.clean:
+        mine = follower.image.brokers.get(self.node_id)
+        if mine is None or not mine.broker_epoch == storage.closed_epoch >= 0:
             self.topics.hold_back()
         self.on_image(MetadataImage(), follower.image)
         follower.subscribe(self.on_image)

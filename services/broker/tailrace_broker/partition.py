@@ -286,12 +286,15 @@ class Partition:
     def heard(self, broker_id: int, broker_epoch: int, position: Position) -> tuple[int, int] | None:
         """A follower's fetch: takes note of how far it is, unless its log diverges: then says where, and nothing else.
 
-        Raises ApiError NOT_LEADER_OR_FOLLOWER, STALE_BROKER_EPOCH or OFFSET_OUT_OF_RANGE. Call advance and
-        propose_isr after it.
+        Raises ApiError NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, STALE_BROKER_EPOCH or OFFSET_OUT_OF_RANGE. Call
+        advance and propose_isr after it.
         """
         leading, log = self.leading, self.log
         if leading is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if position.last_epoch > leading.leader_epoch:
+            # Its log knows a later leader than us: we have not heard that we are deposed, and its records are not ours.
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the follower's log is of epoch {position.last_epoch}")
         diverging = diverges(log, position.last_epoch, position.offset)
         if diverging is not None:
             if broker_id not in leading.replicas:

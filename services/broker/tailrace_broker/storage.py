@@ -24,9 +24,9 @@ class Storage:
         self._places = {place: log_dir for log_dir in dirs for place in log_dir.partitions()}
 
     @property
-    def clean(self) -> bool:
-        """Whether every dir was shut down cleanly, or is new: then no log lost anything it had."""
-        return all(log_dir.clean or not log_dir.partitions() for log_dir in self.dirs)
+    def closed_epoch(self) -> int:
+        """The broker epoch under which all dirs were closed cleanly and lost nothing; -1 if one was not, or is new."""
+        return min(log_dir.clean_shutdown_epoch if log_dir.clean else -1 for log_dir in self.dirs)
 
     def topic_config(self, topic: str) -> TopicConfig:
         """A topic's effective configs under the present image."""

@@ -93,8 +93,9 @@ class Topics:
     def hold_back(self) -> None:
         """Leads nothing that others have replicas of, until release.
 
-        After an unclean stop the log may have lost what followers and consumers saw; as the leader of an epoch of its
-        earlier life a broker would make the others cut that too. Its registration gives the leaderships away first.
+        After an unclean stop, or on another disk, the log may lack what followers and consumers saw; as the leader of
+        an epoch of its earlier life a broker would make the others cut that too. Its registration gives the leaderships
+        away first. Only a cached image that knows the very life that was closed cleanly may be taken at its word.
         """
         self.may_lead = False
 

@@ -98,7 +98,9 @@ class Broker(Process):
         self.partitions = {}
         self.broker_epoch = -1
         self.draining = False
-        self.settled = self.logs.clean
+        known = self.cached.brokers.get(self.broker_id)
+        closed_epoch = self.logs.clean_shutdown_epoch if self.logs.clean else -1
+        self.settled = known is not None and known.broker_epoch == closed_epoch
         self.leading, self.following = Leading(self), Following(self)
         self.image = MetadataImage()
         self.say(f"starts ({'clean' if self.logs.clean else 'unclean'})")

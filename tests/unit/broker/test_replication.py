@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from support.broker import TOPIC_ID, Running, batch, running
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
@@ -190,6 +192,22 @@ async def test_consumers_read_from_the_replica_in_their_rack(tmp_path: Path) -> 
         await until(lambda: cluster.nodes[2].broker.topics.by_name[b"t"].partitions[0].high_watermark == 1)
         read = await cluster.nodes[2].fetch(0, 0, rack_id="r2")
         assert (read.error_code, read.high_watermark, bool(read.records)) == (0, 1, True)
+
+
+@pytest.mark.parametrize(("cached_epoch", "leads"), [(1, True), (2, False)])
+async def test_a_cached_image_is_believed_about_the_life_that_was_closed_only(
+    tmp_path: Path, cached_epoch: int, leads: bool
+) -> None:
+    async with running(tmp_path, MetadataImage(cluster_id="c")):
+        """It is closed cleanly under broker epoch 1."""
+    cached = MetadataImage(
+        cluster_id="c",
+        topics={"t": TopicImage("t", TOPIC_ID, (PartitionImage((0, 1, 2), (0, 1, 2), 0, 1, 1),))},
+        topic_names={TOPIC_ID: "t"},
+        brokers={0: BrokerImage(0, cached_epoch, UUID(int=1), fenced=False)},
+    )
+    async with running(tmp_path, cached) as again:
+        assert (again.broker.topics.by_name[b"t"].partitions[0].leading is not None) is leads
 
 
 async def test_a_replica_that_is_reassigned_away_goes_from_the_disk(tmp_path: Path) -> None:

@@ -193,6 +193,17 @@ def test_an_earlier_life_of_a_follower_is_refused() -> None:
     assert refused.value.code == ErrorCode.STALE_BROKER_EPOCH
 
 
+def test_a_leader_does_not_count_a_follower_whose_log_is_of_a_later_epoch() -> None:
+    """It is deposed and has not heard of it; the follower started on an old image and has not either."""
+    trio = Trio()
+    trio.produce(b"only 0 has it")
+    position = trio.replicas[1].position()._replace(offset=1, last_epoch=2)
+    with pytest.raises(ApiError) as refused:
+        trio.replicas[0].heard(1, 101, position)
+    assert refused.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert trio.replicas[0].high_watermark == 0
+
+
 def test_a_deposed_leader_cuts_what_only_it_has() -> None:
     trio = Trio()
     trio.produce(b"a")
