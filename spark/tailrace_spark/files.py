@@ -40,5 +40,9 @@ class Files:
         finally:
             stream.close()
 
+    def delete(self, name: str) -> None:
+        """A file, or a folder with all that is in it; nothing where it is not there."""
+        self._files.delete(self._path(name), True)
+
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._folder, name)

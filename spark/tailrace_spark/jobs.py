@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 JOBS: dict[str, tuple[str, str]] = {
     "archive": ("tailrace_spark.archive.job", "topics to Parquet, every record as it is"),
     "restore": ("tailrace_spark.archive.restore_job", "an archive back into topics, in order"),
+    "metrics": ("tailrace_spark.metrics.job", "requests to rates, counts and percentiles per window"),
     "logs": ("tailrace_spark.logs.job", "log lines of many formats into Parquet, with a search index"),
     "logs search": ("tailrace_spark.logs.search_job", "lines that match, and what it scanned"),
     "logs compact": ("tailrace_spark.logs.compact_job", "small files of that table into large ones"),
