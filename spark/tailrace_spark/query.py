@@ -38,9 +38,13 @@ def stopped_by_signal(spark: SparkSession) -> Iterator[None]:
         yield
         return
 
-    def stop(number: int, frame: Any) -> None:
+    def stop_all() -> None:
         for query in spark.streams.active:
             query.stop()
+
+    def stop(number: int, frame: Any) -> None:
+        # Elsewhere: this thread is inside a call to the JVM, whose connection takes no second one.
+        threading.Thread(target=stop_all, daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
