@@ -26,6 +26,8 @@ class Upkeep:
         self._timer: Cancellable | None = None
         self._round: asyncio.Task[None] | None = None
         self._seen: MetadataImage | None = None
+        self._live: frozenset[int] = frozenset()
+        self._growing = False
         self._balance_at_ms = 0.0
         self._unclean_at_ms = 0.0
         self.preferred_elections = 0
@@ -34,6 +36,7 @@ class Upkeep:
         """Begins to look; the first balance is a whole interval away, so that a starting cluster settles first."""
         now_ms, config = self._controller.clock.monotonic_ms(), self._controller.config
         self._seen = None
+        self._live = frozenset()
         self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_seconds * 1000
         self._unclean_at_ms = now_ms + config.unclean_leader_election_interval_ms
         self._plan()
@@ -60,7 +63,7 @@ class Upkeep:
         try:
             if self._changed():
                 await self._record(_missing_feature)
-                await self._record(lambda image: internal_topics.grow(image, config))
+                await self._maybe_grow()
             if now_ms >= self._unclean_at_ms:
                 self._unclean_at_ms = now_ms + config.unclean_leader_election_interval_ms
                 await self._record(lambda image: elections.unclean(image, config))
@@ -76,6 +79,19 @@ class Upkeep:
         seen, image = self._seen, self._controller.image
         self._seen = image
         return seen is None or seen.brokers is not image.brokers or seen.topics is not image.topics
+
+    async def _maybe_grow(self) -> None:
+        """Internal topics grow when brokers join; otherwise a broker that is being emptied would be filled again."""
+        live = elections.Elections(self._controller.image, self._controller.config).may_lead
+        joined, self._live = live - self._live, live
+        self._growing = self._growing or bool(joined)
+        if self._growing:
+            await self._controller.run(self._grow, behind=False)
+
+    def _grow(self, image: MetadataImage) -> Effects[None]:
+        records = tuple(internal_topics.grow(image, self._controller.config))
+        self._growing = bool(records) or internal_topics.are_moving(image)
+        return Effects(None, records)
 
     def _restore(self, image: MetadataImage) -> Effects[bool]:
         effects = preferred_leaders.restore(image, self._controller.config)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.metadata import after, cluster, replicated, topic, topic_id
+from support.metadata import after, broker, cluster, replicated, topic, topic_id
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
@@ -129,6 +129,38 @@ async def test_internal_topics_grow_soon_and_leaders_move_after_the_interval(fak
     assert fake.image.leader("a", 0) == 1
     await pass_by(fake, 2000)
     assert (fake.image.leader("a", 0), upkeep.preferred_elections) == (0, 2)
+    upkeep.close()
+
+
+async def test_an_internal_topic_that_was_made_smaller_stays_so_until_a_broker_joins(fake: Fake) -> None:
+    upkeep = Upkeep(cast(Controller, fake))
+    upkeep.on_activated()
+    await pass_by(fake, LOOK_EVERY_MS)
+    assert internal_topics.are_moving(fake.image)
+    fake.image = completed(fake.image)
+    await pass_by(fake, LOOK_EVERY_MS)
+    offsets = topic_id(9)
+    emptied = r.PartitionChangeRecord(0, offsets, replicas=(0, 1), isr=(0, 1))  # `broker drain 2 --shrink`
+    fake.image = after(fake.image, emptied)
+    await pass_by(fake, 3000)
+    assert fake.image.topics["__consumer_offsets"].partitions[0].replicas == (0, 1)
+    fake.image = after(fake.image, *broker(3, 500))
+    await pass_by(fake, LOOK_EVERY_MS)
+    assert len(fake.image.topics["__consumer_offsets"].partitions[0].replicas) == 3
+    upkeep.close()
+
+
+async def test_who_joins_while_replicas_are_added_is_not_forgotten(fake: Fake) -> None:
+    everybody, fake.image = fake.image.brokers, replace(fake.image, brokers=cluster(2).brokers)
+    upkeep = Upkeep(cast(Controller, fake))
+    upkeep.on_activated()
+    await pass_by(fake, LOOK_EVERY_MS)
+    fake.image = replace(fake.image, brokers=everybody)
+    await pass_by(fake, LOOK_EVERY_MS)
+    assert len(fake.image.topics["__consumer_offsets"].partitions[0].replicas) == 2
+    fake.image = completed(fake.image)
+    await pass_by(fake, LOOK_EVERY_MS)
+    assert len(fake.image.topics["__consumer_offsets"].partitions[0].replicas) == 3
     upkeep.close()
 
 

@@ -43,6 +43,12 @@ def grow(image: MetadataImage, config: Config) -> Iterator[PartitionChangeRecord
                 yield record
 
 
+def are_moving(image: MetadataImage) -> bool:
+    """Says whether a reassignment of an internal partition is under way."""
+    topics = [image.topics[name] for name in INTERNAL_TOPICS & image.topics.keys()]
+    return any(reassignments.is_reassigning(partition) for topic in topics for partition in topic.partitions)
+
+
 def _grown(live: list[BrokerImage], index: int, partition: PartitionImage, wanted: int) -> tuple[int, ...]:
     at = index % len(live)
     ring = [*live[at:], *live[:at]]
