@@ -75,6 +75,7 @@ class MetadataFollower:
         self._moved = asyncio.Event()
         self._clients: dict[tuple[Address, bool], Client] = {}
         self._subscribers: list[Subscriber] = []
+        self._on_move: list[Callable[[Address | None], None]] = []
         self._waiting: set[tuple[Callable[[MetadataImage], bool], asyncio.Future[MetadataImage]]] = set()
         self._caching: asyncio.Task[None] | None = None
         self._cache_timer: Cancellable | None = None
@@ -99,6 +100,10 @@ class MetadataFollower:
     def subscribe(self, callback: Subscriber) -> None:
         """Calls back with the old and the new image after every change, in order."""
         self._subscribers.append(callback)
+
+    def on_move(self, callback: Callable[[Address | None], None]) -> None:
+        """Calls back with where the active controller was, whenever another one is active."""
+        self._on_move.append(callback)
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool], timeout_ms: float | None) -> MetadataImage:
         """Returns the first image that the predicate accepts; TimeoutError if none comes (None: wait for ever)."""
@@ -244,8 +249,10 @@ class MetadataFollower:
 
     def _move(self, address: Address) -> None:
         """Another controller is active: what others were asked will not be answered, or not be true."""
-        self._active = address
+        before, self._active = self._active, address
         self._moved.set()
+        for callback in self._on_move:
+            callback(before)
         old = {key: client for key, client in self._clients.items() if key[0] != address}
         for key, client in old.items():
             del self._clients[key]

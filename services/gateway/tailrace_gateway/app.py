@@ -101,6 +101,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         for changed in watchers:
             follower.subscribe(changed)
             changed(MetadataImage(), follower.image)
+        follower.on_move(gateway.controller_moved)
         sweep = Sweep(gateway)
         stack.callback(sweep.close)
         GatewayMetrics(environment.registry, gateway, config.min_insync_replicas)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
+from tailrace.net.metadata_follower import is_not_controller
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import parse_request_header
@@ -75,6 +76,13 @@ async def exchange(connection: ClientLink, address: Address, data: bytes, connec
         raise UnansweredError(f"{address}: {lost}") from lost
 
 
+def deposed(frame: Frame, answer: bytes) -> bool:
+    """Whether a controller that is not active any more refused the request: another one will take it."""
+    data = memoryview(answer)[4:]
+    body = codec.response_body(frame.key, frame.version, data)
+    return is_not_controller(codec.decode_response(frame.key, frame.version, body))
+
+
 async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
     """Relays to the active controller and waits for one if there is none.
 
@@ -87,7 +95,9 @@ async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) 
         address = gateway.follower.controller
         if address is not None:
             try:
-                return await exchange(connection, address, frame.data, gateway.limits.connect_ms)
+                answer = await exchange(connection, address, frame.data, gateway.limits.connect_ms)
+                if not deposed(frame, answer):
+                    return answer
             except NotSentError:
                 pass
             except UnansweredError:

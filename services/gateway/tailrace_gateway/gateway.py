@@ -225,6 +225,13 @@ class Gateway:
                 if connection.owner is not None:
                     groups.owner_changed(connection, new)
 
+    def controller_moved(self, old: Address | None) -> None:
+        """Ends what waits for an answer of the controller before; it may be stopped, and would never answer."""
+        for connection in list(self.connections):
+            exchange = connection.exchanges.get(old) if old is not None else None
+            if exchange is not None:
+                exchange.break_off()
+
     async def open_node(self, connection: ClientLink) -> NodeLink | None:
         """One try to reach the connection's node; None when it is not there."""
         broker = self.image.brokers.get(connection.node_id)

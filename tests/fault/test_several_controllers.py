@@ -1,0 +1,151 @@
+"""Three controllers as processes on a real PostgreSQL server, with a producer at work that must not notice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from kafka import KafkaAdminClient
+
+from support.load import Load, check, read_all
+from support.plugin import leave_out
+from support.ports import free_ports
+from support.postgres import Postgres, binary
+from support.waiting import until
+from tailrace.testing import Cluster
+
+CONTROLLERS = 3
+# kafka-python leaves the sockets of refused connects to the garbage collector, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    if binary("initdb") is None:
+        leave_out("apt-get install postgresql")
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def cluster(postgres: Postgres) -> Iterator[Cluster]:
+    arguments = ["--controllers", str(CONTROLLERS), "--metadata-url", postgres.empty(), "--gateways", "2"]
+    with Cluster(brokers=1, port=free_ports(2), arguments=arguments) as running:
+        yield running
+
+
+def create(cluster: Cluster, name: str) -> str:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    try:
+        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}})
+    finally:
+        admin.close()
+    return name
+
+
+def holder(postgres: Postgres) -> tuple[int, int]:
+    """Who has the lease, in which epoch."""
+    ((number, epoch),) = postgres.query("select holder, epoch from lease")
+    assert isinstance(number, int) and isinstance(epoch, int)
+    return number, epoch
+
+
+def successor(postgres: Postgres, old: tuple[int, int]) -> tuple[int, int]:
+    def look() -> tuple[int, int] | None:
+        now = holder(postgres)
+        return now if now[1] > old[1] and now[0] >= 0 else None
+
+    return until(look, "a controller of a higher epoch")
+
+
+def no_epoch_has_two_deciders(postgres: Postgres) -> None:
+    """The log is dense, its epochs only grow, and each of them was taken once: the lease row counts them."""
+    rows = postgres.query('select "offset", epoch from records order by "offset"')
+    assert [row[0] for row in rows] == list(range(len(rows)))
+    epochs = [int(str(row[1])) for row in rows]
+    assert epochs == sorted(epochs)
+    assert epochs[-1] <= holder(postgres)[1]
+
+
+def test_a_zombie_controller_decides_nothing_and_follows_its_successor(cluster: Cluster, postgres: Postgres) -> None:
+    topic = create(cluster, "steady")
+    zombie = holder(postgres)
+    with Load(cluster.bootstrap, topic) as load:
+        load.wait_for(200)
+        cluster.pause("controller", zombie[0])
+        try:
+            # asked of the zombie, which took the request and says nothing; its successor answers
+            create(cluster, "asked-of-a-zombie")
+            following = successor(postgres, zombie)
+            create(cluster, "decided-by-the-successor")
+        finally:
+            cluster.resume("controller", zombie[0])
+        load.wait_for(500)
+        create(cluster, "after")
+        cluster.kill("controller", following[0])
+        create(cluster, "after-the-successor")
+        load.wait_for(500)
+    assert load.promised.failed == []
+    check(load.promised, read_all(cluster.bootstrap, topic))
+    names = {row[0] for row in postgres.query("select name from topics")}
+    assert {"asked-of-a-zombie", "decided-by-the-successor", "after", "after-the-successor"} <= names
+    no_epoch_has_two_deciders(postgres)
+
+
+def test_the_data_plane_goes_on_on_its_last_image_while_the_database_is_away(
+    cluster: Cluster, postgres: Postgres
+) -> None:
+    topic = create(cluster, "steady")
+    before = holder(postgres)
+    with Load(cluster.bootstrap, topic, delivery_timeout_ms=120_000) as load:
+        load.wait_for(200)
+        postgres.stop(signal.SIGQUIT)
+        try:
+            load.wait_for(1000)
+            for role, number in (("gateway", 0), ("broker", 0), ("controller", before[0])):
+                cluster.kill(role, number)
+                load.wait_for(200)
+        finally:
+            postgres.start()
+        successor(postgres, before)
+        create(cluster, "after")
+        load.wait_for(200)
+    assert load.promised.failed == []
+    check(load.promised, read_all(cluster.bootstrap, topic))
+    no_epoch_has_two_deciders(postgres)
+
+
+def test_a_database_that_hangs_is_given_up_and_taken_again_when_it_goes_on(
+    cluster: Cluster, postgres: Postgres
+) -> None:
+    topic = create(cluster, "steady")
+    before = holder(postgres)
+    with Load(cluster.bootstrap, topic) as load:
+        load.wait_for(200)
+        postgres.pause()
+        try:
+            load.wait_for(1000)
+        finally:
+            postgres.resume()
+        create(cluster, "after")
+        load.wait_for(200)
+    assert load.promised.failed == []
+    check(load.promised, read_all(cluster.bootstrap, topic))
+    assert holder(postgres)[1] >= before[1]
+    no_epoch_has_two_deciders(postgres)
+
+
+def test_every_controller_may_die_one_after_the_other(cluster: Cluster, postgres: Postgres) -> None:
+    topic = create(cluster, "steady")
+    with Load(cluster.bootstrap, topic) as load:
+        for number in range(2 * CONTROLLERS):
+            old = holder(postgres)
+            os.kill(cluster.process_id("controller", old[0]), signal.SIGKILL if number % 2 else signal.SIGTERM)
+            successor(postgres, old)
+            create(cluster, f"topic-{number}")
+            load.wait_for(50)
+    assert load.promised.failed == []
+    check(load.promised, read_all(cluster.bootstrap, topic))
+    no_epoch_has_two_deciders(postgres)
