@@ -14,7 +14,7 @@ from typing import Any
 from support.story import ASSIGNMENT, NODES
 from support.story_file import FILE
 
-CELL, ROW, LEFT, TOP, MARK = 40, 20, 34, 74, 46
+CELL, ROW, LEFT, TOP, MARK = 40, 20, 34, 88, 46
 PANEL = LEFT + NODES * CELL + 3 * MARK + 30
 GREEN, RED, GREY = "#1a7f37", "#cf222e", "#6e7781"
 # fill, stroke, letter's colour
@@ -49,7 +49,7 @@ def marks(seen: Seen) -> tuple[tuple[str, str], ...]:
 
 def panel(x: float, minimum: str, step: Mapping[str, Any]) -> Iterator[str]:
     """One topic's grid."""
-    yield text(x + LEFT, TOP - 38, f"min.insync.replicas={minimum}", size=13)
+    yield text(x + LEFT, TOP - 36, f"min.insync.replicas={minimum}", size=13)
     for node in range(NODES):
         alive = node in step["alive"]
         yield text(x + LEFT + (node + 0.5) * CELL, TOP - 10, f"N{node}" if alive else f"N{node} †", anchor="middle")

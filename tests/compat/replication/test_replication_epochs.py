@@ -60,7 +60,6 @@ def test_a_returning_leader_cuts_off_what_nobody_else_has(nodes: Nodes) -> None:
     assert values == [b"kept", *(b"%d" % n for n in range(end - 1)), b"new", b"newer"]
 
 
-@pytest.mark.only("kafka")
 @pytest.mark.capability("leader epochs (KIP-101, 279, 320)")
 def test_a_fetch_behind_records_of_another_epoch_is_told_where_the_logs_part(nodes: Nodes) -> None:
     topic = create(nodes, [0, 1, 2])

@@ -83,7 +83,6 @@ def test_new_partitions_get_the_replicas_that_are_asked_for(nodes: Nodes) -> Non
     assert refused[2:] == [INVALID_REPLICA_ASSIGNMENT] * 3
 
 
-@pytest.mark.only("kafka")
 @pytest.mark.capability("replication throttles (KIP-73)")
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_throttled_replica_is_slow_and_holds_up_no_other(nodes: Nodes, side: str) -> None:

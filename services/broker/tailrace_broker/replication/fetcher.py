@@ -32,6 +32,7 @@ _FINAL_EPOCH, _FIRST_EPOCH = -1, 0
 _MAX_EPOCH = 2**31 - 1
 _GRACE_MS = 10_000  # beyond the longest wait for data, before a silent leader is given up
 _FIRST_DELAY_MS = 10.0
+_THROTTLED_MS = 1000.0  # how often a throttled follower looks whether it may go on
 _SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 # Answers that pass by themselves: the leader or we have not read the newest image yet.
 _PASSING = (
@@ -222,7 +223,8 @@ class ReplicaFetcher:
         try:
             offset, last_epoch, start = partition.position()
             if partition.throttled and (wait_ms := self._broker.follower_throttle.wait_ms()) > 0:
-                follow.until_ms = self._broker.monotonic_ms() + wait_ms
+                # Not for the whole debt: the rate may be raised or taken away meanwhile.
+                follow.until_ms = self._broker.monotonic_ms() + min(wait_ms, _THROTTLED_MS)
                 return None
         except OSError as failed:
             self._delay(follow, f"its log cannot be opened: {failed}")
