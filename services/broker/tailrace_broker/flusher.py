@@ -36,7 +36,6 @@ class Flusher:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._flush(partition))
             self._running[partition] = task
-            task.add_done_callback(lambda _: self._running.pop(partition, None))
         return task
 
     async def flushed(self, partitions: Iterable[Partition]) -> None:
@@ -46,6 +45,13 @@ class Flusher:
             await asyncio.wait(tasks)
 
     async def _flush(self, partition: Partition) -> None:
+        try:
+            await self._until_content(partition)
+        finally:
+            # At once, not in a callback: who asks in between would be given a task that has ended and flushes nothing.
+            del self._running[partition]
+
+    async def _until_content(self, partition: Partition) -> None:
         loop = asyncio.get_running_loop()
         while partition.syncing and (log := partition.opened) is not None:
             begun = log.begin_flush(self._now_ms(), everything=True)

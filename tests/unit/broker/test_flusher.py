@@ -85,3 +85,16 @@ async def test_a_request_may_time_out_before_its_flush(tmp_path: Path, monkeypat
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
         disk.go.set()
         assert (await node.produce(0, batch(b"b"), timeout_ms=20_000)).error_code == 0
+
+
+async def test_an_append_right_at_a_flushs_end_is_flushed_as_well(tmp_path: Path) -> None:
+    """A request between a flush's last look and its end must not be given the task that ends."""
+    async with running(tmp_path, SYNCED) as node:
+        await node.produce(0, batch(b"a"))
+        mine, flusher = partition(node), node.broker.flusher
+        task = flusher.request(mine)  # nothing is owed: it ends at its first turn
+        task.add_done_callback(lambda _: mine.append([memoryview(bytearray(batch(b"b")))], 1))
+        task.add_done_callback(lambda _: flusher.request(mine))
+        await task
+        await flusher.flushed([mine])
+        assert mine.log.recovery_point == mine.log.log_end_offset == 2

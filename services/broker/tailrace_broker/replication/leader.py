@@ -221,7 +221,7 @@ class LeaderState:
         if self.proposed is None or change.partition_epoch != self.partition_epoch:
             return False
         if error_code == ErrorCode.NONE:
-            if partition_epoch > self.partition_epoch:
+            if partition_epoch >= self.partition_epoch:  # equal: the ISR was what we proposed already
                 self._take(isr, partition_epoch)
             return False
         if error_code in _TRY_ANEW:
