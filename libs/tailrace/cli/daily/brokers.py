@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, table
-from tailrace.cli.daily.moving import follow
 from tailrace.cli.daily.nodes import Broker, Nodes, RefusedError, nodes
-from tailrace.cli.daily.reassignments import as_text, start
+from tailrace.cli.daily.reassignments import Rate, as_text, move
 from tailrace.metadata.moves import Plan, drained
 
 app = typer.Typer(
@@ -57,20 +56,20 @@ def drain(
     shrink: Annotated[
         bool, typer.Option("--shrink", help="one replica fewer where no other broker can take it")
     ] = False,
+    rate: Rate = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan as `tailrace reassign` reads it")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Move every replica off a broker, with progress, and leave it empty."""
     with nodes(bootstrap) as cluster:
         if dry_run:
-            typer.echo(as_text(_plan(cluster, broker_id, shrink)))
+            typer.echo(as_text(_plan(cluster, broker_id, shrink)[1]))
             return
         for _ in range(_DRAIN_ROUNDS):  # a topic that is created meanwhile may be placed on it
-            plan = _plan(cluster, broker_id, shrink)
+            before, plan = _plan(cluster, broker_id, shrink)
             if not plan:
                 break
-            start(cluster, plan)
-            follow(cluster, plan)
+            move(cluster, before, plan, rate)
         else:
             raise RefusedError(f"broker {broker_id} is given new partitions faster than they are moved away")
     typer.echo(
@@ -79,7 +78,8 @@ def drain(
     )
 
 
-def _plan(cluster: Nodes, broker_id: int, shrink: bool) -> Plan:
+def _plan(cluster: Nodes, broker_id: int, shrink: bool) -> tuple[Plan, Plan]:
+    """The replicas as they are, and those that must change."""
     brokers = cluster.brokers()
     _known(brokers, broker_id)
     moving = cluster.reassignments()
@@ -90,7 +90,7 @@ def _plan(cluster: Nodes, broker_id: int, shrink: bool) -> Plan:
         for key, part in cluster.partitions().items()
     }
     racks = {broker.broker_id: broker.rack for broker in brokers if not broker.fenced}
-    return drained(replicas, racks, broker_id, shrink=shrink)
+    return replicas, drained(replicas, racks, broker_id, shrink=shrink)
 
 
 def _known(brokers: list[Broker], broker_id: int) -> Broker:

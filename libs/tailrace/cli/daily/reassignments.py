@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +12,14 @@ import typer
 from tailrace.cli.daily.connection import Bootstrap, Json, table
 from tailrace.cli.daily.moving import follow, look
 from tailrace.cli.daily.nodes import Nodes, RefusedError, nodes
+from tailrace.cli.daily.throttles import involved, throttle, unthrottle
 from tailrace.metadata.moves import Partition, Plan, Replicas, spread
 
 app = typer.Typer(no_args_is_help=True, help="Move replicas between brokers.")
 PlanFile = Annotated[typer.FileText, typer.Argument(metavar="FILE", help="a plan in Kafka's JSON; - is stdin")]
+Rate = Annotated[
+    int | None, typer.Option("--throttle", metavar="BYTES", help="per second and broker, for replicas not in sync")
+]
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="show progress until it is done")]
 
 
@@ -52,6 +56,31 @@ def start(cluster: Nodes, plan: Mapping[Partition, Replicas | None]) -> None:
         raise RefusedError("\n".join(f"{name}-{index}: {why}" for (name, index), why in sorted(refused.items())))
 
 
+def move(
+    cluster: Nodes,
+    before: Mapping[Partition, Replicas],
+    plan: Plan,
+    rate: int | None,
+    *,
+    wait: bool = True,
+    started: Callable[[], None] = lambda: None,
+) -> None:
+    """Starts a plan, at most at so many bytes per second and broker, and with `wait` shows it to its end."""
+    if rate is not None:
+        throttle(cluster, before, plan, rate)
+    try:
+        start(cluster, plan)
+        started()
+        if wait:
+            follow(cluster, plan)
+    except RefusedError:
+        wait = True  # nothing moves, so nothing is left to be throttled
+        raise
+    finally:
+        if wait and rate is not None:
+            unthrottle(cluster, {name for name, _ in plan}, involved(before, plan))
+
+
 @app.command()
 def generate(
     topics: Annotated[list[str], typer.Option("--topic", "-t", help="may be repeated")],
@@ -75,24 +104,30 @@ def generate(
 
 
 @app.command()
-def execute(file: PlanFile, wait: Wait = False, bootstrap: Bootstrap = None) -> None:
-    """Start what a plan says; prints how it was, as a plan that goes back."""
+def execute(file: PlanFile, wait: Wait = False, rate: Rate = None, bootstrap: Bootstrap = None) -> None:
+    """Start what a plan says; prints how it was, as a plan that goes back.
+
+    A --throttle ends with --wait, or with the `verify` that finds all of it done.
+    """
     with nodes(bootstrap) as cluster:
         plan = parsed(file.read())
         now = cluster.partitions(sorted({name for name, _ in plan}))
         before = {key: tuple(now[key].replica_nodes) for key in plan if key in now}
-        start(cluster, plan)
-        typer.echo(as_text(before))
-        if wait:
-            follow(cluster, plan)
+        move(cluster, before, plan, rate, wait=wait, started=lambda: typer.echo(as_text(before)))
 
 
 @app.command()
 def verify(file: PlanFile, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Say of each partition of a plan whether it is done; status 0 if all are, 1 if not."""
+    """Say of each partition of a plan whether it is done; status 0 if all are, 1 if not.
+
+    Throttles of the plan's topics and of all brokers are taken away once nothing is being moved.
+    """
     with nodes(bootstrap) as cluster:
         plan = parsed(file.read())
-        now, moving = cluster.partitions(sorted({name for name, _ in plan})), cluster.reassignments()
+        topics = sorted({name for name, _ in plan})
+        now, moving = cluster.partitions(topics), cluster.reassignments()
+        if not moving:
+            unthrottle(cluster, topics, [broker.broker_id for broker in cluster.brokers()])
     rows = [(name, index, _state(plan, now, moving, (name, index))) for name, index in sorted(plan)]
     if as_data:
         typer.echo(json.dumps([{"topic": name, "partition": index, "state": state} for name, index, state in rows]))
