@@ -93,7 +93,7 @@ async def test_an_append_right_at_a_flushs_end_is_flushed_as_well(tmp_path: Path
         await node.produce(0, batch(b"a"))
         mine, flusher = partition(node), node.broker.flusher
         task = flusher.request(mine)  # nothing is owed: it ends at its first turn
-        task.add_done_callback(lambda _: mine.append([memoryview(bytearray(batch(b"b")))], 1))
+        task.add_done_callback(lambda _: mine.append([memoryview(bytearray(batch(b"b")))], node.broker.now_ms()))
         task.add_done_callback(lambda _: flusher.request(mine))
         await task
         await flusher.flushed([mine])
