@@ -7,6 +7,7 @@ written and read, Kafka 4.3's newest; a tag nobody knows is skipped, an unknown 
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -97,6 +98,11 @@ def _read_string(reader: _Reader) -> str:
     return value
 
 
+@lru_cache(maxsize=4096)  # thousands of changes name the same topic
+def _uuid(data: bytes) -> UUID:
+    return UUID(bytes=data)
+
+
 def _write_uuid(out: bytearray, value: UUID) -> None:
     out += value.bytes
 
@@ -105,7 +111,7 @@ _INT8, _INT16, _UINT16, _INT32, _INT64 = (_number(layout) for layout in "bhHiq")
 _FLOAT64, _BOOL = _number("d"), _number("?")
 _STRING = _Type(_write_string, _read_string)
 _NULLABLE_STRING = _Type(_write_string, _read_nullable_string)
-_UUID = _Type(_write_uuid, lambda reader: UUID(bytes=reader.take(16)))
+_UUID = _Type(_write_uuid, lambda reader: _uuid(reader.take(16)))
 
 
 def _write_int32s(out: bytearray, values: tuple[int, ...] | None) -> None:
@@ -147,13 +153,13 @@ def _fields(cls: type, plain: Iterable[_Field], tagged: Iterable[_Tagged] = ()) 
     """The fields of one dataclass: plain ones in Kafka's order, tagged ones where they differ from their default."""
     plain = tuple(plain)
     defaults = {field.name: field.default for field in fields(cls)}
-    tags = {tag: (name, kind) for tag, name, kind in tagged}
+    tags = {tag: (name, kind) for tag, name, kind in sorted(tagged, key=lambda entry: entry[0])}
     assert all(defaults[name] is not MISSING for name, _ in tags.values())
 
     def write(out: bytearray, value: Any) -> None:
         for name, kind in plain:
             kind.write(out, getattr(value, name))
-        present = [tag for tag, (name, _) in sorted(tags.items()) if getattr(value, name) != defaults[name]]
+        present = [tag for tag, (name, _) in tags.items() if getattr(value, name) != defaults[name]]
         _write_uvarint(out, len(present))
         for tag in present:
             name, kind = tags[tag]
@@ -166,10 +172,15 @@ def _fields(cls: type, plain: Iterable[_Field], tagged: Iterable[_Tagged] = ()) 
     def read(reader: _Reader) -> Any:
         values = {name: kind.read(reader) for name, kind in plain}
         for _ in range(reader.uvarint()):
-            tag, data = reader.uvarint(), reader.take(reader.uvarint())
+            tag, size = reader.uvarint(), reader.uvarint()
+            end = reader.position + size
             if tag in tags:
                 name, kind = tags[tag]
-                values[name] = kind.read(_Reader(data))
+                values[name] = kind.read(reader)
+            else:
+                reader.take(size)
+            if reader.position != end:
+                raise MalformedRecord(f"tag {tag} has not the {size} bytes it says")
         return cls(**values)
 
     return _Type(write, read)
