@@ -7,7 +7,7 @@ run() touches nothing of the log.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
@@ -54,6 +54,7 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.recovery_point = 0
+        self.lower_recovery_point: Callable[[int], None] = lambda offset: None  # makes it durable; may raise OSError
         self.cleaned_offset = 0  # compaction has seen everything below (cleaner-offset-checkpoint)
         self.cut_bytes = 0  # what recovery took off the tail when the log was opened
         self.storage_error: OSError | None = None  # of the last failed write
@@ -294,6 +295,9 @@ class Log:
                 self.latest_epoch = self.epochs.latest
                 self._unsynced.epochs_changed()
             return
+        if offset < self.recovery_point:
+            # On the disk before the cut: recovery believes what lies below, and new records are about to.
+            self.lower_recovery_point(self._batch_start(offset))
         keep = bisect_right(self._bases, offset)
         if keep == 0:
             self.reset_to(offset)
@@ -309,6 +313,11 @@ class Log:
             end_offset = min(offset, next(active.headers(position))[1].base_offset)
         active.truncate(position)
         self._after_cut(end_offset)
+
+    def _batch_start(self, offset: int) -> int:
+        segment = self._segments[max(0, bisect_right(self._bases, offset) - 1)]
+        header = next(segment.headers(segment.position_of(offset)), None)
+        return offset if header is None else min(offset, header[1].base_offset)
 
     def reset_to(self, offset: int) -> None:
         """Drops everything and begins again at offset."""

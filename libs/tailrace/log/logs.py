@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from threading import Lock
 from uuid import UUID, uuid4
 
 from tailrace.log.checkpoints import (
@@ -62,6 +64,8 @@ class LogDir:
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._cleaned_offsets: dict[TopicPartition, int] = {}
         self._doomed: list[tuple[int, str]] = []
+        self._writing = Lock()
+        self._lowered = 0  # how often a recovery point was lowered
 
     @classmethod
     def open(
@@ -172,9 +176,22 @@ class LogDir:
             clean=self.clean and key in self._recovery_points,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
+        if log.recovery_point < self._recovery_points.get(key, 0):
+            self._lower_recovery_point(key, log.recovery_point)  # something below it was damaged
+        log.lower_recovery_point = partial(self._lower_recovery_point, key)
         self._unopened.discard(key)
         self._logs[key] = log
         return log
+
+    def _lower_recovery_point(self, key: TopicPartition, offset: int | None) -> None:
+        """Lowers (None: forgets) one recovery point on the disk, and keeps older checkpoints on their way from it."""
+        with self._writing:
+            self._lowered += 1
+            if offset is None:
+                self._recovery_points.pop(key, None)
+            else:
+                self._recovery_points[key] = offset
+            write_file_atomically(self._filesystem, self.path, RECOVERY_POINT, format_offsets(self._recovery_points))
 
     def _directory(self, key: TopicPartition) -> str:
         return f"{self.path}/{key[0]}-{key[1]}"
@@ -201,6 +218,8 @@ class LogDir:
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
         """Takes the partition's directory away; its files go after file.delete.delay.ms."""
         key = (topic, partition)
+        if self._recovery_points.get(key):
+            self._lower_recovery_point(key, None)  # or it would be believed of a later log of that name
         self._logs.pop(key, None)
         self._unopened.discard(key)
         for offsets in (self._recovery_points, self._log_start_offsets, self._cleaned_offsets, self.high_watermarks):
@@ -246,9 +265,13 @@ class LogDir:
             (REPLICATION_OFFSET, format_offsets(self.high_watermarks)),
         ]
 
+        lowered = self._lowered
+
         def write() -> None:
             for name, content in files:
-                write_file_atomically(self._filesystem, self.path, name, content)
+                with self._writing:
+                    if name != RECOVERY_POINT or lowered == self._lowered:
+                        write_file_atomically(self._filesystem, self.path, name, content)
 
         return write
 

@@ -20,6 +20,7 @@ from sim.replication.network import Network, Reply
 from sim.replication.world import Process, World
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
+from tailrace.log.flush import Flush
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFilesystem
@@ -43,7 +44,7 @@ class Settings:
     ack_timeout_ms: float = 600
     checkpoint_ms: float = 1_500
     cache_ms: tuple[float, float] = (100, 3_000)  # between writes of the cached image
-    flush_share: float = 0.2  # of checkpoints that flush the logs, too
+    flush_share: float = 0.4  # of checkpoints that flush the logs, too
 
 
 class Broker(Process):
@@ -333,6 +334,16 @@ class Broker(Process):
             self.leading.moved(index)
         self.after(self.settings.replica_lag_time_max_ms / 2, self._shrink)
 
+    def _flush(self, log: Log) -> None:
+        """An fsync in a thread: the log goes on, and may be cut, between its begin, its sync and its end."""
+        begun = log.begin_flush(self.wall_ms(), everything=True)
+        if begun is not None:
+            self.after(self.world.random.uniform(0, 100), self._synced, log, begun)
+
+    def _synced(self, log: Log, begun: Flush) -> None:
+        begun.run()
+        self.after(self.world.random.uniform(0, 100), log.finish_flush, begun)
+
     def _cache(self) -> None:
         self.cached = self.image
         self.after(self.world.random.uniform(*self.settings.cache_ms), self._cache)
@@ -343,7 +354,7 @@ class Broker(Process):
             for index, replica in self.partitions.items():
                 if replica.opened is not None:
                     if flushes:
-                        replica.log.flush(self.wall_ms())
+                        self._flush(replica.log)
                     self.logs.high_watermarks[TOPIC, index] = replica.high_watermark
             self.logs.checkpoint()
         except OSError as failed:

@@ -1,12 +1,15 @@
 """A log dir: lock, identity, lazy partitions, checkpoints, deletion, the clean-shutdown marker."""
 
+import errno
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from support.logs import NOW, append, records_of, values_of, with_settings
+from tailrace.log.checkpoints import parse_offsets
 from tailrace.log.filesystem import Filesystem, RealFilesystem
+from tailrace.log.log import Log
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.memory import MemoryFilesystem
 
@@ -90,6 +93,64 @@ def test_checkpoints_bring_back_start_offsets_watermarks_and_what_compaction_saw
     again = logs.create("t", 0, TOPIC_ID, with_settings())
     assert (again.log_start_offset, again.recovery_point, again.cleaned_offset) == (2, 3, 1)
     assert logs.high_watermarks == {("t", 0): 3} and [record.offset for record in records_of(again)] == [2]
+
+
+def recovery_points(filesystem: MemoryFilesystem) -> dict[tuple[str, int], int]:
+    return parse_offsets(bytes(filesystem.content("/logs/recovery-point-offset-checkpoint")))
+
+
+def flushed(filesystem: MemoryFilesystem) -> tuple[LogDir, Log]:
+    """Ten records that are on the disk, and the checkpoint says so."""
+    logs = open_dir(filesystem)
+    log = logs.create("t", 0, TOPIC_ID, with_settings())
+    for _ in range(10):
+        append(log, b"v")
+    log.flush()
+    logs.checkpoint()
+    assert recovery_points(filesystem) == {("t", 0): 10}
+    return logs, log
+
+
+def test_a_cut_below_the_recovery_point_lowers_it_on_the_disk_at_once() -> None:
+    """What is appended after the cut must not be believed unchecked; an older checkpoint on its way comes too late."""
+    filesystem = MemoryFilesystem()
+    logs, log = flushed(filesystem)
+    on_its_way = logs.begin_checkpoint()
+    log.truncate_to(4)
+    on_its_way()
+    assert recovery_points(filesystem) == {("t", 0): 4}
+    logs.checkpoint()
+    assert recovery_points(filesystem) == {("t", 0): 4}
+
+
+def test_a_cut_below_the_recovery_point_that_cannot_be_noted_does_not_happen() -> None:
+    filesystem = MemoryFilesystem()
+    _, log = flushed(filesystem)
+    filesystem.fail_next("write", OSError(errno.ENOSPC, "full"))
+    with pytest.raises(OSError, match="full"):
+        log.truncate_to(4)
+    assert log.log_end_offset == 10
+
+
+def test_a_flush_that_began_before_a_cut_does_not_raise_the_recovery_point() -> None:
+    filesystem = MemoryFilesystem()
+    _, log = flushed(filesystem)
+    append(log, b"v")
+    begun = log.begin_flush(0, everything=True)
+    assert begun is not None
+    begun.run()
+    log.truncate_to(4)
+    for _ in range(10):
+        append(log, b"w")
+    log.finish_flush(begun)
+    assert log.recovery_point == 4
+
+
+def test_a_deleted_partitions_recovery_point_is_not_believed_of_a_later_one() -> None:
+    filesystem = MemoryFilesystem()
+    logs, _ = flushed(filesystem)
+    logs.delete("t", 0, NOW)
+    assert recovery_points(filesystem) == {}
 
 
 def test_damaged_checkpoints_cost_time_but_no_data() -> None:
