@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 JOBS: dict[str, tuple[str, str]] = {
     "archive": ("tailrace_spark.archive.job", "topics to Parquet, every record as it is"),
+    "activity": ("tailrace_spark.activity.live_job", "sessions, top pages and funnels of a website, live"),
+    "activity nightly": ("tailrace_spark.activity.nightly_job", "the same of one day, from the retained topics"),
+    "activity report": ("tailrace_spark.activity.report_job", "top pages and the funnel of some hours"),
     "restore": ("tailrace_spark.archive.restore_job", "an archive back into topics, in order"),
     "metrics": ("tailrace_spark.metrics.job", "requests to rates, counts and percentiles per window"),
     "logs": ("tailrace_spark.logs.job", "log lines of many formats into Parquet, with a search index"),

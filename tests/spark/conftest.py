@@ -31,12 +31,16 @@ SETTINGS = {
 # PySpark and kafka-python leave sockets to the garbage collector, which warns.
 UNCLOSED = ("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
+# Of each test on a busy machine: one that is interrupted leaves a session that no other test can use.
+TIMEOUT_S = 900
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             for warning in UNCLOSED:
                 item.add_marker(pytest.mark.filterwarnings(warning))
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S), append=False)
 
 
 @pytest.fixture(scope="session")

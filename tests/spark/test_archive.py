@@ -84,7 +84,7 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, 
 def test_everything_comes_back_into_an_empty_cluster(
     cluster: SparkCluster, empty_cluster: SparkCluster, tmp_path: Path, run: Callable[[Any, Namespace], list[str]]
 ) -> None:
-    orders = cluster.create("orders", PARTITIONS, {"retention.ms": "3600000", "max.message.bytes": "2000000"})
+    orders = cluster.create("orders", PARTITIONS, {"retention.ms": "990000000000", "max.message.bytes": "2000000"})
     small = cluster.create("small", 2)
     given = options(cluster, tmp_path, f"{orders},{small}")
     fill(cluster, orders, 0, 150)
@@ -97,7 +97,7 @@ def test_everything_comes_back_into_an_empty_cluster(
     assert "total: 201 records" in said
     assert records(empty_cluster, orders) == records(cluster, orders)
     assert [r.value for r in empty_cluster.read(small)] == [b"one"]
-    assert f"tailrace config set topic {orders} retention.ms=3600000" in said[-1]
+    assert f"tailrace config set topic {orders} retention.ms=990000000000" in said[-1]
 
     again = run(restore_job, options(empty_cluster, tmp_path, orders))
     assert "total: 0 records" in again

@@ -78,7 +78,6 @@ def latest_offsets(queries: list[Any]) -> list[dict[str, int]]:
     return [parts for row in rows for parts in (json.loads(row) if isinstance(row, str) else row).values()]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("role", "number"), [("broker", 0), ("broker", 1), ("coordinator", 0)])
 def test_queries_outlive_a_service(
     spark: SparkSession, hurt: SparkCluster, tmp_path: Path, role: str, number: int
@@ -116,7 +115,6 @@ def test_end_offsets_are_exact_right_after_a_restart(spark: SparkSession, hurt: 
         hurt.wait_for("ready", role, 0, since=mark)
 
 
-@pytest.mark.timeout(300)
 def test_queries_outlive_their_driver(spark: SparkSession, hurt: SparkCluster, jars: Path, tmp_path: Path) -> None:
     source, target = hurt.create("source", PARTITIONS), hurt.create("target", 2)
     given = {"bootstrap": hurt.bootstrap, "source": source, "target": target, "folder": str(tmp_path)}

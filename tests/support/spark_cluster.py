@@ -12,6 +12,13 @@ from support.ports import free_ports
 from support.waiting import until
 from tailrace.testing import Cluster
 
+# Records of tests are as old as they like: nothing is deleted because of its timestamp.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "6",
+    "log.retention.ms": "-1",
+}
+
 
 class Record(NamedTuple):
     """What is produced; partition None leaves the choice to the key."""
@@ -27,7 +34,7 @@ class SparkCluster(Cluster):
     """A Cluster on neighbouring free ports; a context manager."""
 
     def __init__(self, brokers: int = 1, settings: Mapping[str, str] | None = None, **more: Any) -> None:
-        chosen = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "6", **(settings or {})}
+        chosen = {**SETTINGS, **(settings or {})}
         super().__init__(port=free_ports(brokers), brokers=brokers, settings=chosen, **more)
 
     def create(self, word: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,1 @@
+"""What visitors of a website do, one topic per kind of activity: sessions, top pages, funnels; live and by night."""
