@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,6 +37,7 @@ def open_session(
 ) -> SparkSession:
     """A session that knows format("kafka"). `log` gets what a JVM started here writes. Raises Refusal."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # 4.2 prints what it raises as well
     builder: Any = SparkSession.builder.appName(name)
     wanted = {"spark.sql.session.timeZone": "UTC"}
     if UNDER_SUBMIT not in os.environ:
