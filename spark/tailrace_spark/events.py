@@ -30,7 +30,7 @@ def typed_as(text: Column, kind: str) -> Column:
 
 def why(fields: Mapping[str, str], required: Sequence[str]) -> Column:
     """The first reason that holds."""
-    reason = F.when(F.col("value").isNull(), "empty").when(F.col("json").isNull(), "not JSON")
+    reason = F.when(F.coalesce(F.length("value"), F.lit(0)) == 0, "empty").when(F.col("json").isNull(), "not JSON")
     for name in fields:
         if name in required:
             reason = reason.when(F.col(f"said_{name}").isNull(), f"no {name}")

@@ -71,7 +71,7 @@ class WindowState:
         """As the batch before left it."""
         text = Files(spark, self.folder).read(f"{batch - 1}.json") if batch else None
         if text is None:
-            return Opened(NEVER, spark.createDataFrame([], self.schema))
+            return Opened(NEVER, nothing(spark, self.schema))
         sums = spark.read.schema(self.schema).parquet(f"{self.folder}/{batch - 1}")
         return Opened(json.loads(text)["watermark_us"], sums)
 
@@ -85,6 +85,11 @@ class WindowState:
         files = Files(spark, self.folder)
         for name in (f"{batch}.json", f"{batch}"):
             files.delete(name)
+
+
+def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
+    """No rows; made in the JVM, as createDataFrame would start a Python worker for it."""
+    return spark.range(0).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields))
 
 
 def newest_us(rows: DataFrame, time: str = "time") -> int | None:

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.spark_cluster import Record, SparkCluster
-from support.spark_frames import ARRIVED, of_lines
+from support.spark_frames import ARRIVED, frame, of_lines
 from tailrace_spark import dead_letter
 from tailrace_spark.job import Run
 from tailrace_spark.metrics import frames, job, sketch
@@ -42,8 +42,8 @@ def test_percentiles_are_within_the_error_stated(spark: SparkSession) -> None:
         "a long tail": [chance.paretovariate(0.7) for _ in range(300)],
         "tiny and zero": [chance.choice((0.0, 1e-9, 0.002)) for _ in range(99)],
     }
-    rows = [(name, value) for name, values in shapes.items() for value in values]
-    counted = spark.createDataFrame(rows, "name string, ms double").selectExpr("name", "ms", "1L requests")
+    rows = [{"name": name, "ms": value} for name, values in shapes.items() for value in values]
+    counted = frame(spark, rows, "array<struct<name: string, ms: double>>").selectExpr("name", "ms", "1L requests")
     buckets = counted.withColumn("bucket", sketch.bucket(counted.ms)).groupBy("name", "bucket").sum("requests")
     counts = buckets.withColumnRenamed("sum(requests)", "requests")
     wanted = {"p1": 0.01, "p50": 0.5, "p90": 0.9, "p99": 0.99, "p100": 1.0}

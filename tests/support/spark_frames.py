@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 ARRIVED = datetime(2026, 11, 21, 16, 30, tzinfo=UTC)
-SCHEMA = """key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
-    timestampType int, headers array<struct<key: string, value: binary>>"""
+ENCODED = """array<struct<key: string, value: string, topic: string, partition: int, offset: bigint, us: bigint,
+    headers: array<struct<key: string, value: string>>>>"""
+SINCE = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def frame(spark: SparkSession, rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
+    """A static frame, made in the JVM: createDataFrame starts Python workers. `schema` is array<struct<...>>."""
+    return spark.sql(f"select inline(from_json(:rows, '{schema}'))", {"rows": json.dumps(list(rows))})
 
 
 def record(
@@ -22,20 +31,38 @@ def record(
     partition: int = 0,
     timestamp: datetime = ARRIVED,
     headers: Mapping[str, bytes] | None = None,
-) -> tuple[Any, ...]:
-    """One row of SCHEMA."""
-    pairs = list(headers.items()) if headers else None
-    return (as_bytes(key), as_bytes(value), topic, partition, offset, timestamp, 0, pairs)
+) -> dict[str, Any]:
+    """One row for `records`."""
+    pairs = [{"key": name, "value": encoded(text)} for name, text in headers.items()] if headers else None
+    where = {"topic": topic, "partition": partition, "offset": offset, "headers": pairs}
+    return {
+        "key": encoded(key),
+        "value": encoded(value),
+        "us": (timestamp - SINCE) // timedelta(microseconds=1),
+        **where,
+    }
 
 
-def as_bytes(value: bytes | str | None) -> bytearray | None:
-    """What py4j makes a binary of."""
-    return None if value is None else bytearray(value.encode() if isinstance(value, str) else value)
+def encoded(value: bytes | str | None) -> str | None:
+    """For JSON, which has no bytes."""
+    return None if value is None else base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
-def records(spark: SparkSession, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
+def records(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """The rows as the connector would give them."""
-    return spark.createDataFrame(list(rows), SCHEMA)
+    headers = F.transform(
+        "headers", lambda each: F.struct(each.key.alias("key"), F.unbase64(each.value).alias("value"))
+    )
+    return frame(spark, rows, ENCODED).select(
+        F.unbase64("key").alias("key"),
+        F.unbase64("value").alias("value"),
+        "topic",
+        "partition",
+        "offset",
+        F.timestamp_micros("us").alias("timestamp"),
+        F.lit(0).alias("timestampType"),
+        headers.alias("headers"),
+    )
 
 
 def of_lines(spark: SparkSession, values: Iterable[bytes | str | None]) -> DataFrame:
