@@ -20,6 +20,8 @@ JOBS: dict[str, tuple[str, str]] = {
     "stream validate": ("tailrace_spark.stream.validate_job", "stage 1 of 3: raw orders to valid ones"),
     "stream enrich": ("tailrace_spark.stream.enrich_job", "stage 2 of 3: joined with a topic of customers"),
     "stream aggregate": ("tailrace_spark.stream.aggregate_job", "stage 3 of 3: revenue per country and window"),
+    "suggestions": ("tailrace_spark.suggestions.job", "purchases to similar products, a nightly batch"),
+    "suggestions lookup": ("tailrace_spark.suggestions.lookup_job", "what is similar to a product"),
     "logs": ("tailrace_spark.logs.job", "log lines of many formats into Parquet, with a search index"),
     "logs search": ("tailrace_spark.logs.search_job", "lines that match, and what it scanned"),
     "logs compact": ("tailrace_spark.logs.compact_job", "small files of that table into large ones"),
