@@ -16,6 +16,7 @@ JOBS: dict[str, tuple[str, str]] = {
     "activity nightly": ("tailrace_spark.activity.nightly_job", "the same of one day, from the retained topics"),
     "activity report": ("tailrace_spark.activity.report_job", "top pages and the funnel of some hours"),
     "restore": ("tailrace_spark.archive.restore_job", "an archive back into topics, in order"),
+    "demo": ("tailrace_spark.demo.job", "the job logs on this machine's own logs, and a search"),
     "metrics": ("tailrace_spark.metrics.job", "requests to rates, counts and percentiles per window"),
     "stream validate": ("tailrace_spark.stream.validate_job", "stage 1 of 3: raw orders to valid ones"),
     "stream enrich": ("tailrace_spark.stream.enrich_job", "stage 2 of 3: joined with a topic of customers"),

@@ -16,6 +16,7 @@ from tailrace_spark.refusal import Refusal
 SINCE = Option("--since", "only lines from then on: 2h, 30m, 7d, or a time such as 2026-11-21T16:00")
 UNTIL = Option("--until", "only lines before that")
 SOURCE = Option("--source", "only lines of this source; the files of others are not looked at")
+WIDEST = 400  # characters of a message that are printed
 LIMIT = Option("--limit", "lines to show, the newest", 20, convert=int)
 
 
@@ -42,7 +43,8 @@ def moment(flag: str, text: str | None) -> int | None:
 def shown(row: Row) -> str:
     """A line as it is printed."""
     host, service = row.host or "-", row.service or "-"
-    return f"{row.timestamp:%Y-%m-%d %H:%M:%S} {row.source} {host} {service} {row.severity}: {row.message}"
+    message = row.message if len(row.message) <= WIDEST else row.message[:WIDEST] + "…"
+    return f"{row.timestamp:%Y-%m-%d %H:%M:%S} {row.source} {host} {service} {row.severity}: {message}"
 
 
 def run(run: Run) -> None:

@@ -1,0 +1,1 @@
+"""`tailrace-spark demo`: log aggregation on the logs of this machine."""

@@ -1,0 +1,122 @@
+"""Starts a cluster, sends it this machine's logs, works them off with the job `logs`, and searches them."""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kafka import KafkaAdminClient, KafkaProducer
+from pyspark.sql import SparkSession
+
+from tailrace.testing import Cluster, ClusterDied
+from tailrace_spark import dead_letter
+from tailrace_spark.demo.machine import machine_lines
+from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.launch import spark_settings
+from tailrace_spark.logs import job as logs
+from tailrace_spark.logs import query
+from tailrace_spark.logs.files import open_files
+from tailrace_spark.logs.search import Answer, Ask, search
+from tailrace_spark.logs.search_job import shown
+from tailrace_spark.logs.table import Table
+from tailrace_spark.refusal import Failed, Refusal
+from tailrace_spark.session import open_session
+
+TOPIC = "machine-logs"
+PARTITIONS = 4
+# Asked in turn until one has an answer: what a healthy machine's logs hold differs.
+QUERIES = ("error AND (timeout OR failed OR refused)", "error OR fail*", "installed AND lib*", "NOT thereisnosuchword")
+ENOUGH = 3
+LINES = Option("--lines", "from the journal and from each file at most, the newest", 20_000, convert=int)
+QUERY = Option("--query", "what to search for at the end (default: what such logs often hold)")
+FOLDER = Option("--folder", "where the table is kept (default: a new temporary folder)")
+
+
+def run(run: Run) -> None:
+    """The whole of it. Raises Refusal."""
+    folder = Path(run.options.folder or tempfile.mkdtemp(prefix="tailrace-spark-demo-")).absolute()
+    lines = list(machine_lines(run.options.lines))
+    if not lines:
+        raise Refusal("No log of this machine can be read; run it as a user who may read /var/log or the journal.")
+    run.say("Starting a cluster …")
+    try:
+        with Cluster(data_dir=folder / "cluster") as cluster:
+            run.say(f"Ready at {cluster.bootstrap}.")
+            send(cluster.bootstrap, lines, run.say)
+            aggregate_and_search(cluster.bootstrap, folder, run)
+    except (ClusterDied, TimeoutError) as error:
+        raise Failed(f"The cluster did not start: {error}") from None
+
+
+def send(bootstrap: str, lines: Iterable[tuple[str, bytes]], say: Callable[[str], None]) -> None:
+    """Every line into the topic, its source as the key."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    rows = {TOPIC: PARTITIONS, TOPIC + dead_letter.SUFFIX: 1}
+    try:
+        present = admin.list_topics()
+        new = {name: {"num_partitions": count, "replication_factor": 1} for name, count in rows.items()}
+        admin.create_topics({name: row for name, row in new.items() if name not in present})
+    finally:
+        admin.close()
+    producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5)
+    sent: Counter[str] = Counter()
+    try:
+        for source, line in lines:
+            producer.send(TOPIC, line, key=source.encode(), headers=[("source", source.encode())])
+            sent[source] += 1
+        producer.flush()
+    finally:
+        producer.close()
+    say(f"Sent {sent.total():,} lines: " + ", ".join(f"{count:,} {source}" for source, count in sent.most_common()))
+
+
+def aggregate_and_search(bootstrap: str, folder: Path, run: Run) -> None:
+    """The job over what is there, then the search."""
+    options = run.options
+    run.say("Starting Spark …")
+    settings = {"spark.sql.shuffle.partitions": "2", **spark_settings(options.conf)}
+    spark = open_session(
+        "tailrace-spark demo", master=options.master, jars=options.jars, settings=settings, log=options.log
+    )
+    try:
+        given = Namespace(
+            bootstrap=bootstrap,
+            topic=[TOPIC],
+            dead_letter=None,
+            checkpoint=str(folder / "checkpoint"),
+            output=str(folder / "logs"),
+            trigger="now",
+            max_offsets_per_trigger=50_000,
+            compact_every=0,
+            kafka_option=[],
+        )
+        logs.run(Run(spark, given, run.say))
+        text, answer = first_answer(spark, given.output, [options.query] if options.query else QUERIES)
+    finally:
+        spark.stop()
+    run.say(f"\n$ tailrace-spark logs search {text!r} --output {given.output}")
+    for row in reversed(answer.rows):
+        run.say(shown(row))
+    run.say(str(answer.scan))
+
+
+def first_answer(spark: SparkSession, output: str, texts: Iterable[str]) -> tuple[str, Answer]:
+    """The first search that finds some lines, or the last one."""
+    table = Table(open_files(spark, output))
+    for text in texts:
+        answer = search(spark, table, Ask(query.parse(text), limit=10))
+        if len(answer.rows) >= ENOUGH:
+            break
+    return text, answer
+
+
+JOB = Job(
+    "demo",
+    "Log aggregation on the logs of this machine, through a cluster that it starts; ends with a search.",
+    (LINES, QUERY, FOLDER),
+    run,
+    needs_session=False,
+)
