@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tailrace.log.flush import Flush
+    from tailrace.log.log import Log
     from tailrace_broker.partition import Partition
 
 _THREADS = 8  # logs that are synced side by side: more do not make a disk faster
@@ -32,11 +34,7 @@ class Flusher:
 
     def request(self, partition: Partition) -> asyncio.Task[None]:
         """Flushes the log until flush.messages is content; the task ends then, also if the disk failed."""
-        task = self._running.get(partition)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._flush(partition))
-            self._running[partition] = task
-        return task
+        return self._running.get(partition) or self._begin(partition, None)
 
     async def flushed(self, partitions: Iterable[Partition]) -> None:
         """Returns when none of them owes a flush."""
@@ -44,29 +42,50 @@ class Flusher:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _flush(self, partition: Partition) -> None:
+    async def upkeep(self, partition: Partition) -> None:
+        """Syncs what flush.ms and closed segments ask for, unless a flush of the log is on its way anyway."""
+        log = partition.opened
+        if log is None or partition in self._running:
+            return
+        begun = log.begin_flush(self._now_ms())
+        if begun is not None:
+            await asyncio.wait([self._begin(partition, begun)])
+
+    def _begin(self, partition: Partition, begun: Flush | None) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._flush(partition, begun))
+        self._running[partition] = task
+        return task
+
+    async def _flush(self, partition: Partition, begun: Flush | None) -> None:
+        """One flush after the other, never two of one log: they write the same files."""
         try:
-            await self._until_content(partition)
+            while (log := partition.opened) is not None:
+                if begun is None:
+                    begun = log.begin_flush(self._now_ms(), everything=True) if partition.syncing else None
+                if begun is not None and not await self._run(partition, log, begun):
+                    return
+                begun = None
+                if not partition.syncing:
+                    return
+                partition.flushed()
+                self._on_flushed(partition, None)
         finally:
             # At once, not in a callback: who asks in between would be given a task that has ended and flushes nothing.
             del self._running[partition]
 
-    async def _until_content(self, partition: Partition) -> None:
-        loop = asyncio.get_running_loop()
-        while partition.syncing and (log := partition.opened) is not None:
-            begun = log.begin_flush(self._now_ms(), everything=True)
-            if begun is not None:
-                try:
-                    await loop.run_in_executor(self._threads, begun.run)
-                except OSError as failed:
-                    partition.flush_failed(failed)
-                    self._on_flushed(partition, failed)
-                    return
-                if partition.opened is not log:  # deleted meanwhile
-                    return
-                log.finish_flush(begun)
-            partition.flushed()
-            self._on_flushed(partition, None)
+    async def _run(self, partition: Partition, log: Log, begun: Flush) -> bool:
+        """Syncs in a thread; whether the partition is still there and its disk sound."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, begun.run)
+        except OSError as failed:
+            if partition.opened is log:  # of a log that was deleted meanwhile, files are gone
+                partition.flush_failed(failed)
+                self._on_flushed(partition, failed)
+            return False
+        if partition.opened is not log:
+            return False
+        log.finish_flush(begun)
+        return True
 
     def close(self) -> None:
         """Gives up what runs; a close of the log syncs it all the same."""

@@ -55,13 +55,8 @@ class Housekeeping:
 
     async def flush(self) -> None:
         """flush.ms, and closed segments that are not on the disk yet: synced in a thread, one log after another."""
-        now_ms = self._broker.now_ms()
         for partition in list(self._broker.topics.partitions()):
-            log = partition.opened
-            flush = None if log is None else log.begin_flush(now_ms)
-            if log is not None and flush is not None:
-                await asyncio.to_thread(flush.run)
-                log.finish_flush(flush)
+            await self._broker.flusher.upkeep(partition)
 
     async def retain(self) -> None:
         """retention.ms and retention.bytes. A log nobody used since the start is opened for it if it holds data."""

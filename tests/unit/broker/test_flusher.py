@@ -111,3 +111,32 @@ async def test_an_append_right_at_a_flushs_end_is_flushed_as_well(tmp_path: Path
         assert appended[0].error_code == 0
         await until(lambda: not len(flusher))
         assert mine.log.recovery_point == mine.log.log_end_offset == 2
+
+
+async def test_there_is_never_a_second_flush_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found under load: housekeeping's flush and flush.messages' wrote the same epoch file, and one rename failed."""
+    metadata = image(**{"flush.messages": "1", "flush.ms": "0"})
+    async with running(tmp_path, metadata) as node:
+        disk = Disk(monkeypatch)
+        waiting = asyncio.create_task(node.produce(0, batch(b"a"), timeout_ms=20_000))
+        await disk.began.wait()
+        await node.broker.flusher.upkeep(partition(node))
+        assert disk.runs == 1
+        disk.go.set()
+        assert (await waiting).error_code == 0
+
+
+async def test_an_append_during_upkeep_is_flushed_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = image(**{"flush.messages": "2", "flush.ms": "0"})
+    async with running(tmp_path, metadata) as node:
+        assert (await node.produce(0, batch(b"a"))).error_code == 0
+        disk = Disk(monkeypatch)
+        upkeep = asyncio.create_task(node.broker.flusher.upkeep(partition(node)))
+        await disk.began.wait()
+        waiting = asyncio.create_task(node.produce(0, batch(b"b", b"c"), timeout_ms=20_000))
+        await until(lambda: partition(node).syncing)
+        disk.go.set()
+        await upkeep
+        answer = await waiting
+        assert (answer.error_code, answer.base_offset) == (0, 1)
+        assert partition(node).log.recovery_point == 3
