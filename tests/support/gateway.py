@@ -124,7 +124,11 @@ class Peer:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
+            await asyncio.sleep(0)  # who was accepted in this turn has its writer in the next
             self.hang_up()
+            for writer in self.writers:
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
             await self._server.wait_closed()
             self._server = None
         self.path.unlink(missing_ok=True)
