@@ -251,3 +251,20 @@ async def test_a_follower_fetches_on_when_its_flush_is_done(tmp_path: Path) -> N
         answer = await cluster.nodes[0].produce(0, batch(b"a", b"b"), acks=-1)
         assert (answer.error_code, answer.base_offset) == (0, 0)
         assert [log(cluster, node).recovery_point for node in range(3)] == [2, 2, 2]
+
+
+async def test_many_new_replicas_are_opened_in_rounds(tmp_path: Path) -> None:
+    """Thousands of logs made in one go would hold up heartbeats, and the broker would be fenced."""
+    async with three(tmp_path) as cluster:
+        many = tuple(cluster.partition for _ in range(120))
+        cluster.partition = replace(cluster.partition, partition_epoch=9)
+        base = cluster.image()
+        image = replace(base, offset=9, topics={"t": TopicImage("t", TOPIC_ID, many)})
+        for node in cluster.nodes:
+            old, node.follower.image = node.follower.image, image
+            for callback in node.follower._subscribers:
+                callback(old, image)
+        followed = cluster.nodes[1].broker.topics.by_name[b"t"].partitions
+        assert sum(partition.opened is not None for partition in followed.values()) <= 1
+        answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(120)))
+        assert [answer.error_code for answer in answers] == [0] * 120

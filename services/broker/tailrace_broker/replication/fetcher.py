@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _FINAL_EPOCH, _FIRST_EPOCH = -1, 0
 _MAX_EPOCH = 2**31 - 1
+# Logs that one round opens or creates at most: thousands of new replicas must not hold up heartbeats.
+_OPENED_PER_ROUND = 50
 _GRACE_MS = 10_000  # beyond the longest wait for data, before a silent leader is given up
 _FIRST_DELAY_MS = 10.0
 _THROTTLED_MS = 1000.0  # how often a throttled follower looks whether it may go on
@@ -189,10 +191,13 @@ class ReplicaFetcher:
             forgotten.setdefault(key, []).append(index)
         self._gone.clear()
         soonest = float("inf")
+        unopened = 0
         for follow in list(self._follows.values()):
             key, index = follow.key
             want = None
-            if follow.until_ms <= now_ms:
+            opens = follow.partition.opened is None
+            unopened += opens
+            if follow.until_ms <= now_ms and not (opens and unopened > _OPENED_PER_ROUND):
                 want = self._want(follow, config.replica_fetch_max_bytes)
             if want is None:
                 soonest = min(soonest, follow.until_ms)
