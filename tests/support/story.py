@@ -6,6 +6,7 @@ the other for three. `tell` does it and answers what was observed; nothing here 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -97,11 +98,18 @@ def _settle(topics: Mapping[int, Replicated]) -> None:
         alive = set(topic.nodes.live())
         for partition, replicas in enumerate(ASSIGNMENT):
             wanted = alive & set(replicas)
-            topic.wait(
+            state = topic.wait(
                 lambda s, wanted=wanted: (s.leader == -1 and not s.isr) or s.isr == wanted,  # type: ignore[misc]
                 f"the ISR {wanted}, or none",
                 partition,
             )
+            if state.leader >= 0:
+                until(functools.partial(_leads, topic, partition, state.leader), f"leader {state.leader} knows it")
+
+
+def _leads(topic: Replicated, partition: int, node: int) -> bool:
+    """A node can tell in Metadata that it leads before it acts as the leader."""
+    return bool(topic.epoch_end(0, node=node, partition=partition).error_code == 0)
 
 
 def _look(topic: Replicated, partition: int) -> Seen:
