@@ -89,8 +89,8 @@ class MemoryStore:
         self.server.lease = replace(self.server.lease, accepted_offset=seen_offset)
         return True
 
-    def release(self, epoch: int) -> None:
-        if self.server.lease.epoch == epoch:
+    def release(self, candidate: Candidate) -> None:
+        if candidate.holds(self.server.lease):
             lease = self.server.lease
             self.server.lease = replace(lease, holder=NOBODY, token="", renewals=lease.renewals + 1)
 

@@ -90,7 +90,7 @@ class TcpProxy:
                 if upwards and self._lose_commit and b"COMMIT" in data:
                     self._lose_commit = False
                     swallow.set()
-                if not upwards and swallow.is_set():
+                if not upwards and swallow.is_set() and b"COMMIT" in data:  # the answer names what is complete
                     self.commit_lost.set()
                     break
                 sink.sendall(data)

@@ -82,10 +82,10 @@ class Candidacy:
         """Confirms the lease; raises Deposed, or OutcomeUnknown well before others may take it."""
         return await self._database.run(lambda store: store.renew(epoch, seen_offset, seen_epoch), self.lease_ms)
 
-    async def release(self, epoch: int) -> None:
+    async def release(self) -> None:
         """Gives the lease to whoever wants it; to nobody's harm if that fails."""
         self.judge.stand_back(self._clock.monotonic_ms())
         try:
-            await self._database.run(lambda store: store.release(epoch), self.lease_ms)
+            await self._database.run(lambda store: store.release(self.candidate), self.lease_ms)
         except (Deposed, OutcomeUnknown) as failure:
             self._log.warning("the lease was not given back", why=str(failure))

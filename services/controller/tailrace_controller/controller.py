@@ -248,15 +248,15 @@ class Controller:
             except (OutcomeUnknown, Deposed, Restored) as end:
                 self._resign(str(end))
             except Unheard as end:
-                epoch = self.epoch
                 self._resign(str(end))
-                await self._candidacy.release(epoch)
+                await self._candidacy.release()
 
     async def leave(self) -> None:
         """Gives the lease away, once serve() has ended: a successor need not wait."""
-        if self.holding and self._database.shared:
+        if self.holding:
             self._resign("stopping")
-            await self._candidacy.release(self.epoch)
+        if self._database.shared and self.lease is not None:
+            await self._candidacy.release()
 
     def _position(self) -> Position:
         return Position(self.committed.offset + 1, self.committed.epoch)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tailrace_controller.store import Store
 
 T = TypeVar("T")
+GRACE_S = 0.1  # for a job that nobody waits for any more, before it loses its connection
 
 
 class Database:
@@ -42,8 +43,10 @@ class Database:
                     return await asyncio.shield(running)
                 except asyncio.CancelledError:
                     if self.shared:
-                        self._interrupt()
-                        await asyncio.wait([running])
+                        await asyncio.wait([running], timeout=GRACE_S)
+                        if not running.done():
+                            self._interrupt()
+                            await asyncio.wait([running])
                     running.cancel()
                     if running.done() and not running.cancelled():
                         running.exception()  # nobody is interested in it

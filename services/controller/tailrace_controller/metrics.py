@@ -20,6 +20,7 @@ class ControllerMetrics(Collector):
         """Reads everything now."""
         controller, watch = self._role.controller, self._role.watch
         image = controller.committed
+        age_ms, refused = controller.lease_age_ms, float(bool(controller.refusal))
         partitions = [partition for topic in image.topics.values() for partition in topic.partitions]
         fenced = sum(broker.fenced for broker in image.brokers.values())
         offline = sum(partition.leader < 0 for partition in partitions)
@@ -41,10 +42,13 @@ class ControllerMetrics(Collector):
             _gauge("global_partition_count", "Partitions", len(partitions)),
             _gauge("offline_partitions_count", "Partitions without a leader", offline),
             _gauge("preferred_replica_imbalance_count", "Partitions not led by their first replica", away),
+            _gauge("controller_lease_age_ms", "Since the database confirmed the lease; -1 on a standby", age_ms),
+            _gauge("metadata_refused", "1 where the database is an older one than was seen", refused),
+            _gauge("last_known_leader_epoch", "Highest controller epoch known here", controller.leader[1]),
             _gauge("last_committed_record_offset", "Offset of the last committed metadata record", image.offset),
             _gauge("event_queue_size", "Metadata records that wait for the database", controller.pending_records),
             _counter("metadata_appends", "Transactions that appended to the metadata log", controller.appends),
-            _counter("resignations", "Times that an append was in doubt", controller.resignations),
+            _counter("resignations", "Times that this controller gave up being active", controller.resignations),
             _counter("leader_elections", "Partitions that got a leader", controller.counts.leader_elections),
             _counter(
                 "unclean_leader_elections",

@@ -25,8 +25,8 @@ class ControllerRole:
         return self.controller.ready
 
     def health(self) -> dict[str, bool]:
-        """Says whether decisions can be taken."""
-        return {"active": self.controller.active}
+        """Says whether decisions can be taken, here or at the controller that this one follows."""
+        return {"active": self.controller.leader[0] >= 0 and not self.controller.refusal}
 
     def on_activated(self) -> None:
         """Begins what the active controller does by itself."""

@@ -128,7 +128,7 @@ def test_a_change_of_the_lease_row_is_heard_by_the_others(url: str) -> None:
     loaded = standby.follow(position)
     assert [record.offset for record in loaded.records] == [0, 1]
     assert standby.listen() is None or fd >= 0
-    holder.release(1)
+    holder.release(Candidate(0))
     assert select.select([fd], [], [], 10)[0]
     assert standby.follow(position).lease.holder == NOBODY
     holder.close()

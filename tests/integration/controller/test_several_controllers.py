@@ -64,7 +64,8 @@ async def test_a_standby_says_who_is_active_and_serves_the_log(quorum: Quorum, t
         await standby.close()
     only_standby = {"controller.quorum.bootstrap.servers": f"unix:{tmp_path}/run/controller-1.sock"}
     again = Quorum(tmp_path, quorum.postgres)
-    async with again.running(2) as (active, _):
+    async with again.running(2):
+        active = await again.active()
         await active.run(change)
         async with Node(tmp_path, 9, only_standby).follower("alone") as follower:
             await follower.wait_for(lambda image: image.offset == active.committed.offset, WAIT_MS)

@@ -27,7 +27,16 @@ IMAGE = after(
 
 def scraped(image: MetadataImage, counts: Counts) -> dict[str, float]:
     controller: Any = SimpleNamespace(
-        committed=image, active=True, epoch=7, pending_records=0, appends=3, resignations=1, counts=counts
+        lease_age_ms=120.0,
+        refusal="",
+        leader=(0, 7, ""),
+        committed=image,
+        active=True,
+        epoch=7,
+        pending_records=0,
+        appends=3,
+        resignations=1,
+        counts=counts,
     )
     watch = SimpleNamespace(fenced={REFUSED: 2, SILENT: 1}, connection_breaks=5, false_fences=4)
     role = SimpleNamespace(controller=controller, watch=watch, upkeep=SimpleNamespace(preferred_elections=6))
@@ -45,6 +54,9 @@ def test_an_image_is_told_in_kafkas_words() -> None:
     expected = {
         "active_controller_count": 1,
         "controller_epoch": 7,
+        "controller_lease_age_ms": 120,
+        "metadata_refused": 0,
+        "last_known_leader_epoch": 7,
         "active_broker_count": 3,
         "fenced_broker_count": 1,
         "controlled_shutdown_broker_count": 1,

@@ -2,6 +2,7 @@
 
 from tailrace.net.context import Context
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from tailrace_controller.acceptance import Seen
 from tailrace_controller.decide import brokers
 from tailrace_controller.role import ControllerRole
 from tailrace_controller.watch import BROKER
@@ -10,6 +11,7 @@ from tailrace_controller.watch import BROKER
 async def handle(request: BrokerHeartbeatRequest, context: Context, role: ControllerRole) -> BrokerHeartbeatResponse:
     controller = role.controller
     await controller.until_active()
+    await controller.check(Seen(request.current_metadata_offset))
     brokers.check_epoch(controller.image, request.broker_id, request.broker_epoch)
     # before the decision: a session must not end while the database takes its time
     role.watch.heard(BROKER, request.broker_id, request.broker_epoch, context.connection)

@@ -2,6 +2,7 @@
 
 from tailrace.net.context import Context
 from tailrace.wire.messages import ServiceHeartbeatRequest, ServiceHeartbeatResponse
+from tailrace_controller.acceptance import Seen
 from tailrace_controller.decide import reports, services
 from tailrace_controller.role import ControllerRole
 
@@ -9,6 +10,7 @@ from tailrace_controller.role import ControllerRole
 async def handle(request: ServiceHeartbeatRequest, context: Context, role: ControllerRole) -> ServiceHeartbeatResponse:
     controller = role.controller
     await controller.until_active()
+    await controller.check(Seen(request.metadata_offset))
     services.heartbeat(controller.image, request)  # refuses an unknown service or epoch before it counts as heard
     role.watch.heard(request.role, request.service_id, request.service_epoch, context.connection)
     await controller.run(lambda image: services.heartbeat(image, request), behind=False)

@@ -12,6 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tailrace_controller.stored import StoreError
+
 CHANNEL = "tailrace_metadata"
 CONNECT_TIMEOUT_S = 2  # libpq's least
 STATEMENT_LEASES = 5  # an append holds the lease row's lock: nobody takes the lease from under it
@@ -30,12 +32,15 @@ class Postgres:
     def __init__(self, url: str, lease_ms: float) -> None:
         if url.startswith("postgresql://"):  # the driver we come with, whatever SQLAlchemy's default is
             url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-        self._engine = sa.create_engine(
-            url,
-            poolclass=sa.pool.NullPool,
-            isolation_level="AUTOCOMMIT",
-            connect_args=connect_arguments(lease_ms),
-        )
+        try:
+            self._engine = sa.create_engine(
+                url,
+                poolclass=sa.pool.NullPool,
+                isolation_level="AUTOCOMMIT",
+                connect_args=connect_arguments(lease_ms),
+            )
+        except ModuleNotFoundError as missing:
+            raise StoreError(f"metadata.url needs a driver (pip install 'tailrace[postgres]'): {missing}") from missing
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 

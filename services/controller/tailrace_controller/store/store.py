@@ -134,11 +134,12 @@ class Store:
             statement = LEASE.update().where(LEASE.c.seen_offset == seen_offset).values(accepted_offset=seen_offset)
             return self._connection.execute(statement.returning(LEASE.c.epoch)).first() is not None
 
-    def release(self, epoch: int) -> None:
-        """Gives the lease away; whoever wants it need not wait."""
-        statement = LEASE.update().where(LEASE.c.epoch == epoch)
+    def release(self, candidate: Candidate) -> None:
+        """Gives this controller's lease away, if it has it; whoever wants it need not wait."""
+        mine = sa.and_(LEASE.c.holder == candidate.node_id, LEASE.c.token == candidate.token)
         with self._translated():
-            self._connection.execute(statement.values(holder=NOBODY, token="", renewals=LEASE.c.renewals + 1))
+            given = LEASE.update().where(mine).values(holder=NOBODY, token="", renewals=LEASE.c.renewals + 1)
+            self._connection.execute(given)
 
     # -- the log --------------------------------------------------------------------------------------------------
 
