@@ -247,7 +247,11 @@ class World:
                 part.close()
         for connection in list(self.gateway.connections):
             connection.close()
+        knocks = list(self.gateway.background)
+        for task in knocks:
+            task.cancel()
+        await asyncio.gather(*knocks, return_exceptions=True)
         for peer in self.peers:
             await peer.stop()
-        for task in list(self.gateway.background):
-            task.cancel()
+        for _ in range(3):  # what a peer accepted last closes in its own turns
+            await asyncio.sleep(0)

@@ -37,6 +37,11 @@ async def answer_produce(header: Any, data: bytes, writer: asyncio.StreamWriter)
     writer.write(codec.encode_response(response, header.api_version, header.correlation_id))
 
 
+async def answer_create_topics(header: Any, data: bytes, writer: asyncio.StreamWriter) -> None:
+    response = m.CreateTopicsResponse(throttle_time_ms=7, topics=[])
+    writer.write(codec.encode_response(response, header.api_version, header.correlation_id))
+
+
 @pytest.fixture
 async def quick(open_world: Callable[..., World]) -> World:
     """A gateway that waits 200 ms for a node and 300 ms for anybody else."""
@@ -270,16 +275,18 @@ async def test_metadata_waits_no_longer_than_a_fence_takes(
 
 async def test_a_control_request_reaches_the_controller_as_it_was_and_its_answer_comes_back(quick: World) -> None:
     controller = await quick.peer("controller-0")
+    controller.script = answer_create_topics
     quick.follower.controller = _address(controller)
     client = await quick.client()
     data = frame(m.CreateTopicsRequest(topics=[], timeout_ms=1), 7)
-    client.send(data)
-    assert await client.answer() == (1, data[4:])
+    answer = await client.ask(m.CreateTopicsRequest(topics=[], timeout_ms=1), 7)
+    assert (answer.throttle_time_ms, controller.frames) == (7, [data[4:]])
     assert controller.preambles[0].client_host == "127.0.0.1"
 
 
 async def test_a_controller_that_comes_late_is_waited_for(quick: World) -> None:
     controller = await quick.peer("controller-0")
+    controller.script = answer_create_topics
     await controller.stop()
     quick.follower.controller = _address(controller)
     client = await quick.client()

@@ -1,6 +1,7 @@
 """The relay with real sockets: bytes pass as they come, order holds, nothing grows without bound."""
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -54,8 +55,9 @@ async def test_bytes_are_passed_on_before_their_frame_is_whole(world: World) -> 
     arrived = asyncio.get_running_loop().create_future()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"first half")
-        arrived.set_result(None)
+        with contextlib.suppress(asyncio.IncompleteReadError):  # a knock, as the peer's first connections broke
+            await reader.readuntil(b"first half")
+            arrived.set_result(None)
         writer.close()
 
     await peer.stop()
