@@ -7,7 +7,7 @@ partitions their roles (leading.py, following.py), and writes checkpoints.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -248,11 +248,9 @@ class Broker(Process):
         self._settle()
 
     def _settle(self) -> None:
-        """Takes up the roles; after an unclean start not before the image knows this life."""
+        """Takes up the roles; those of a leader, after an unclean start, not before the image knows this life."""
         mine = self.image.brokers.get(self.broker_id)
-        if not self.settled and (mine is None or mine.broker_epoch != self.broker_epoch):
-            return
-        self.settled = True
+        self.settled = self.settled or (mine is not None and mine.broker_epoch == self.broker_epoch)
         topic = self.image.topic(TOPIC)
         for index, state in enumerate(topic.partitions if topic is not None else ()):
             if self.broker_id not in state.replicas:
@@ -261,15 +259,18 @@ class Broker(Process):
             replica = self.partitions.get(index)
             if replica is None:
                 replica = self.partitions[index] = self._new(index, topic.topic_id)  # type: ignore[union-attr]
+            held = not self.settled and state.leader == self.broker_id and len(state.replicas) > 1
             try:
-                moved = replica.apply(state)
+                moved = replica.apply(replace(state, leader=-1) if held else state)
                 _ = replica.log
             except OSError as failed:
                 self.say(f"cannot open {TOPIC}-{index}: {failed}")
                 self.after(self.backoff_ms(), self._settle)
                 continue
+            if held:
+                replica.partition_epoch = -1
             if moved:
-                role = "leads" if state.leader == self.broker_id else f"follows {state.leader} in"
+                role = "leads" if replica.leader == self.broker_id else f"follows {replica.leader} in"
                 self.say(f"{role} {TOPIC}-{index}, epoch {state.leader_epoch}, ISR {state.isr}")
                 self.leading.refuse_waiters(index)
             self.leading.moved(index)
