@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from tailrace_controller.lease import NOBODY, Candidate, Lease
 from tailrace_controller.store import rows
 from tailrace_controller.store.engine import Engine
+from tailrace_controller.store.migrate import OLDEST_VERSION, migrate
 from tailrace_controller.store.postgres import Postgres
 from tailrace_controller.store.schema import (
     GROUP_OFFSETS,
@@ -213,12 +214,28 @@ class Store:
             return
         if not sa.inspect(self._connection).has_table("schema_version"):
             self._create()
-        version = self._connection.execute(sa.select(VERSION.c.version)).scalar_one()
+        version = self._version(self._connection)
+        if OLDEST_VERSION <= version < SCHEMA_VERSION:
+            version = self._migrate()
         if version != SCHEMA_VERSION:
             raise StoreError(
                 f"the metadata database has schema version {version}, this Tailrace knows {SCHEMA_VERSION}"
             )
         self._known = True
+
+    @staticmethod
+    def _version(connection: sa.Connection) -> int:
+        return int(connection.execute(sa.select(VERSION.c.version)).scalar_one())
+
+    def _migrate(self) -> int:
+        """An older release's database; whoever comes second finds it done."""
+        with self._transaction() as connection:
+            if self._postgres is not None:
+                self._postgres.lock_creation(connection)
+            if self._version(connection) < SCHEMA_VERSION:
+                migrate(connection)
+                self._engine.prepare(connection)
+            return self._version(connection)
 
     def _create(self) -> None:
         with self._transaction() as connection:

@@ -1,0 +1,51 @@
+"""Brings a metadata database of an older schema up to this one, inside the caller's transaction.
+
+The log itself has not changed since schema 1; what changes are the lease row and the tables that views stand on.
+"""
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from tailrace_controller.lease import NOBODY, Lease
+from tailrace_controller.store.schema import LEASE, PROJECTIONS, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
+
+OLDEST_VERSION = 1
+_NO_LEADER = -1
+_NOBODY = "[]"
+
+
+def migrate(connection: sa.Connection) -> None:
+    """From schema 1, whose partitions had one replica each. Records, snapshots and all that was reported stay."""
+    lease = connection.execute(sa.text("SELECT epoch, next_offset FROM lease")).one()
+    partitions = [dict(row) for row in connection.execute(sa.text("SELECT * FROM partition_rows")).mappings()]
+    for view in VIEWS:
+        connection.execute(sa.text(f"DROP VIEW IF EXISTS {view.split()[2]}"))
+    for table in ("partition_rows", "lease"):
+        connection.execute(sa.text(f"DROP TABLE {table}"))
+    SCHEMA.create_all(connection)
+    for view in VIEWS:
+        connection.execute(sa.text(view))
+    first = Lease(holder=NOBODY, token="", epoch=lease.epoch, renewals=0, next_offset=lease.next_offset)
+    connection.execute(LEASE.insert(), {"id": 1, **{name: getattr(first, name) for name in Lease.__dataclass_fields__}})
+    if partitions:
+        connection.execute(PROJECTIONS["partition_rows"].insert(), [_partition(row) for row in partitions])
+    connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
+
+
+def _partition(row: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a partition with one replica, in sync as long as it is there."""
+    replicas, isr = json.loads(row["replicas"]), json.loads(row["isr"])
+    offline = row["leader"] == _NO_LEADER
+    return {
+        **row,
+        "elr": _NOBODY,
+        "last_known_elr": _NOBODY,
+        "adding_replicas": _NOBODY,
+        "removing_replicas": _NOBODY,
+        "min_isr": 1,
+        "offline": offline,
+        "under_replicated": len(isr) < len(replicas),
+        "under_min_isr": not isr,
+    }

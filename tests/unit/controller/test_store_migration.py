@@ -1,0 +1,50 @@
+"""A metadata database that an earlier release left is brought up to date: the file is a real one's dump."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tailrace_controller import bootstrap
+from tailrace_controller.lease import Candidate
+from tailrace_controller.store import Store
+from tailrace_controller.store.schema import SCHEMA_VERSION
+from tailrace_controller.stored import Position, StoreError
+
+DUMP = Path(__file__).parent / "testdata" / "metadata-schema-1.sql"
+
+
+def old_database(directory: Path) -> Path:
+    path = directory / "metadata.db"
+    with sqlite3.connect(path) as database:
+        database.executescript(DUMP.read_text())
+    database.close()
+    return path
+
+
+def test_schema_1_keeps_its_log_its_epoch_and_its_views(tmp_path: Path) -> None:
+    path = old_database(tmp_path)
+    store = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    loaded = store.take(Candidate(0, "token", ""), None, Position(0, -1))
+    assert loaded is not None
+    image, _ = bootstrap.replay(loaded)
+    assert sorted(image.topics) == ["__consumer_offsets", "orders"]
+    assert (loaded.lease.epoch, image.offset + 1) == (2, loaded.lease.next_offset)
+    store.close()
+    with sqlite3.connect(path) as user:
+        assert user.execute("SELECT version FROM schema_version").fetchall() == [(SCHEMA_VERSION,)]
+        rows = user.execute("SELECT topic, replicas, elr, offline, min_isr FROM partitions ORDER BY 1, partition_id")
+        assert rows.fetchall()[2:] == [("orders", "[0]", "[]", 1, 1)] * 2
+        assert user.execute("SELECT group_id, committed_offset FROM group_offsets").fetchall() == []
+    user.close()
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    path = old_database(tmp_path)
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE schema_version SET version = 99")
+    database.close()
+    store = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    with pytest.raises(StoreError, match="schema version 99"):
+        store.follow(Position(0, -1))
+    store.close()
