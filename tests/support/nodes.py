@@ -29,6 +29,7 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "3",
+    "log.retention.ms": "-1",  # the tests' batches are of 2023: half a minute after its start a broker would drop them
 }
 
 
