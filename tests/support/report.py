@@ -43,7 +43,7 @@ class Report:
             return
         by = item.get_closest_marker("by")
         client = parameters.params.get("client") or (by.args[0] if by else "raw")
-        target = parameters.params.get("target")
+        target = parameters.params.get("target") or parameters.params.get("cluster")
         if target is not None:
             row = self.outcomes[mark.args[0], client]
             row[target] = row.get(target, True) and report.outcome == "passed"
