@@ -66,6 +66,7 @@ class Limits:
     dribble_bytes: int = 4096
     node_wait_ms: float = 2_000  # how long requests wait for a node that is away
     controller_wait_ms: float = 15_000
+    deposed_ms: float = 500  # for a controller that is not active any more to say so
     coordinator_wait_ms: float = 1_000
     connect_ms: float = 2_000
 
@@ -226,10 +227,15 @@ class Gateway:
                     groups.owner_changed(connection, new)
 
     def controller_moved(self, old: Address | None) -> None:
-        """Ends what waits for an answer of the controller before; it may be stopped, and would never answer."""
+        """Ends what still waits for the controller before, after a moment in which one that lives refuses by itself."""
+        if old is not None:
+            self.clock.call_later(self.limits.deposed_ms, lambda: self._break_off(old))
+
+    def _break_off(self, old: Address) -> None:
+        if self.follower.controller == old:
+            return
         for connection in list(self.connections):
-            exchange = connection.exchanges.get(old) if old is not None else None
-            if exchange is not None:
+            if (exchange := connection.exchanges.get(old)) is not None:
                 exchange.break_off()
 
     async def open_node(self, connection: ClientLink) -> NodeLink | None:
