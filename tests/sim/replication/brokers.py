@@ -342,8 +342,9 @@ class Broker(Process):
             self.after(self.world.random.uniform(0, 100), self._synced, log, begun)
 
     def _synced(self, log: Log, begun: Flush) -> None:
-        begun.run()
-        self.after(self.world.random.uniform(0, 100), log.finish_flush, begun)
+        if any(replica.opened is log for replica in self.partitions.values()):  # it may have moved away meanwhile
+            begun.run()
+            self.after(self.world.random.uniform(0, 100), log.finish_flush, begun)
 
     def _cache(self) -> None:
         self.cached = self.image
