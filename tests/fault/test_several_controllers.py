@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaAdminClient
+from kafka.errors import RequestTimedOutError, TopicAlreadyExistsError
 
 from support.load import Load, check, read_all
 from support.plugin import leave_out
@@ -37,9 +38,20 @@ def cluster(postgres: Postgres) -> Iterator[Cluster]:
 
 
 def create(cluster: Cluster, name: str) -> str:
+    """Asks again, as Kafka's own clients do, when the controller went away with the request: it may have acted."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+
+    def ask() -> bool:
+        try:
+            admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}})
+        except RequestTimedOutError:
+            return False
+        except TopicAlreadyExistsError:
+            return True
+        return True
+
     try:
-        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}})
+        until(ask, f"topic {name} is created", timeout_s=60)
     finally:
         admin.close()
     return name
