@@ -93,8 +93,9 @@ def read_data(spark: SparkSession, table: Table, root: str, paths: Iterable[str]
 
 def write_index(stored: DataFrame, url: str, rows: int) -> None:
     """One row a term, source and hour: the blocks that have it. Sorted by term, so that a search reads a page of it."""
-    postings = stored.select(*GROUP, "block", F.explode(terms()).alias("term")).groupBy(*GROUP, "term")
-    index = postings.agg(F.sort_array(F.collect_set("block")).alias("blocks"))
+    # Distinct first: collecting is slow where there are more than a few keys (Spark falls back to sorting).
+    postings = stored.select(*GROUP, "block", F.explode(terms()).alias("term")).distinct()
+    index = postings.groupBy(*GROUP, "term").agg(F.sort_array(F.collect_list("block")).alias("blocks"))
     spread = (
         index.repartition(1) if rows <= FILE_ROWS else index.repartitionByRange(-(-rows // FILE_ROWS), *GROUP, "term")
     )
