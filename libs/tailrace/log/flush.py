@@ -12,12 +12,13 @@ from tailrace.log.leader_epochs import LeaderEpochs
 class Unsynced:
     """What beside the segments' bytes must reach the disk before the recovery point may move."""
 
-    __slots__ = ("directories", "epochs", "version")
+    __slots__ = ("directories", "epochs", "gone", "version")
 
     def __init__(self, *directories: str) -> None:
         self.directories = set(directories)
         self.epochs = True
         self.version = 0
+        self.gone = False  # the log was deleted; read by flushes in other threads
 
     def __bool__(self) -> bool:
         return self.epochs or bool(self.directories)
@@ -51,11 +52,14 @@ class Flush(NamedTuple):
     offset: int
     now_ms: int
     cuts: int = 0
+    unsynced: Unsynced | None = None
 
     def run(self) -> None:
         """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
         for file in self.files:
             file.sync()
+        if self.unsynced is not None and self.unsynced.gone:
+            return  # deleted: a new log of that name may be there by now, and these are not its epochs
         if self.epochs is not None:
             write_file_atomically(self.filesystem, self.directory, LEADER_EPOCH, format_epochs(self.epochs))
         for name in self.names:
@@ -75,4 +79,4 @@ def begin(
     """The flush of these files and of what is unsynced beside them."""
     entries = epochs.entries() if unsynced.epochs else None
     names = sorted(unsynced.directories)
-    return Flush(filesystem, directory, files, names, entries, unsynced.version, offset, now_ms, cuts)
+    return Flush(filesystem, directory, files, names, entries, unsynced.version, offset, now_ms, cuts, unsynced)

@@ -504,6 +504,10 @@ class Log:
             begun.run()
             self.finish_flush(begun)
 
+    def abandon(self) -> None:
+        """The log's directory is being deleted: a flush on its way writes nothing there any more."""
+        self._unsynced.gone = True
+
     def begin_close(self) -> Flush | None:
         """Writes what a clean start needs and returns what must be synced for it, None if all is as it was opened."""
         if self._closed_end == self.log_end_offset and not self._unsynced:

@@ -220,7 +220,9 @@ class LogDir:
         key = (topic, partition)
         if self._recovery_points.get(key):
             self._lower_recovery_point(key, None)  # or it would be believed of a later log of that name
-        self._logs.pop(key, None)
+        log = self._logs.pop(key, None)
+        if log is not None:
+            log.abandon()
         self._unopened.discard(key)
         for offsets in (self._recovery_points, self._log_start_offsets, self._cleaned_offsets, self.high_watermarks):
             offsets.pop(key, None)

@@ -268,3 +268,27 @@ async def test_many_new_replicas_are_opened_in_rounds(tmp_path: Path) -> None:
         assert sum(partition.opened is not None for partition in followed.values()) <= 1
         answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(120)))
         assert [answer.error_code for answer in answers] == [0] * 120
+
+
+async def test_who_catches_up_does_not_starve_the_others(tmp_path: Path) -> None:
+    """Replica 2 lacks 60 batches of partition 0, fetched one a round; partition 1 is answered meanwhile."""
+    async with three(tmp_path, replica_fetch_max_bytes="100000") as cluster:
+        two = (replace(cluster.partition, isr=(0, 1)), cluster.partition)
+        base = cluster.image()
+        image = replace(base, offset=9, topics={"t": TopicImage("t", TOPIC_ID, two)})
+        last = cluster.nodes[2]
+        follow, last.broker.on_changes = last.broker.on_changes, lambda changes: None
+        for node in cluster.nodes:
+            node.follower.move(
+                **{name: getattr(image, name) for name in ("offset", "topics", "topic_names", "brokers")}
+            )
+        behind, other = (last.broker.topics.by_name[b"t"].partitions[index] for index in (0, 1))
+        big = batch(b"x" * 90_000)
+        await asyncio.gather(*(cluster.nodes[0].produce(0, big, acks=1) for _ in range(60)))
+        follow(Changes([behind, other], [], []))
+        progress = []
+        for n in range(10):
+            assert (await cluster.nodes[0].produce(1, batch(b"%d" % n), acks=-1)).error_code == 0
+            progress.append(behind.log.log_end_offset)
+        assert progress[0] < progress[-1] < 60
+        await until(lambda: behind.log.log_end_offset == 60)

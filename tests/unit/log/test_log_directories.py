@@ -178,6 +178,20 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay() -> 
     assert doomed not in filesystem.list(ROOT) and logs.topic_id("t", 0) == UUID(int=6)
 
 
+def test_a_flush_that_ends_after_its_log_was_deleted_leaves_the_new_log_of_that_name_alone() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    old = logs.create("t", 0, TOPIC_ID, with_settings())
+    append(old, b"a")
+    old.note_epoch(7, 1)
+    flush = old.begin_flush(NOW, everything=True)
+    assert flush is not None
+    logs.delete("t", 0, NOW)
+    new = logs.create("t", 0, UUID(int=6), with_settings())
+    flush.run()
+    assert "leader-epoch-checkpoint" not in filesystem.list(new.directory)
+
+
 def test_what_was_being_deleted_before_a_crash_is_deleted_after_it() -> None:
     filesystem = MemoryFilesystem()
     logs = open_dir(filesystem)
