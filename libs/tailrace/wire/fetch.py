@@ -295,7 +295,7 @@ def encode_fetch_answer(
     flexible = version >= 12
     if flexible and len(topics) == 1 and len(topics[0][1]) == 1 and endpoints == b"\x00" and not error_code:
         key, (row,) = topics[0]
-        if row.records and row.leader is None:
+        if row.records and row.leader is None and row.diverging is None:
             return _usual_answer(version, correlation_id, session_id, key, row)
     head = bytearray(b"\x00") if flexible else bytearray()
     head += _ANSWER_HEAD.pack(0, error_code, session_id) if version >= 7 else _I32.pack(0)
