@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ SETTINGS = {
 UNCLOSED = ("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
 # Of each test on a busy machine: one that is interrupted leaves a session that no other test can use.
-TIMEOUT_S = 900
+TIMEOUT_S = int(os.environ.get("TAILRACE_SPARK_TEST_SECONDS", "900"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

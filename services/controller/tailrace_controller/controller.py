@@ -103,6 +103,7 @@ class Controller:
         self._database = database
         self._seen = Seen()
         self._seen_file = seen_file
+        self._noted: dict[str, Seen] = {}
         self._pending: deque[Decided] = deque()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._wake = asyncio.Event()
@@ -241,6 +242,9 @@ class Controller:
     async def serve(self) -> None:
         """Follows the log, and appends what is decided while the lease is ours; for ever."""
         while True:
+            # Before the lease is taken: standbys of this directory note the new epoch as soon as they read it, and it
+            # would be taken for one that another database had given out.
+            self._noted = self._seen_file.read_all() if self._seen_file is not None else {}
             loaded = await self._candidacy.win(self._position, self._follow)
             try:
                 await self._begin(loaded)
@@ -310,8 +314,8 @@ class Controller:
         else:
             self._know(loaded.lease)
             self._replay(loaded)
-        if self._seen_file is not None and loaded.next_offset:
-            self._seen = self._seen.and_(self._seen_file.read(self.committed.cluster_id))
+        if loaded.next_offset:
+            self._seen = self._seen.and_(self._noted.get(self.committed.cluster_id, Seen()))
         if acceptance.contradicts(before, self._seen):
             await self._until_accepted(loaded.lease)
         self._tenure = self._candidacy.tenure(loaded.asked_ms)

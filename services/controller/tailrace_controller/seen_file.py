@@ -29,11 +29,16 @@ class SeenFile:
 
     def read(self, cluster_id: str) -> Seen:
         """Returns the highest that was seen of this cluster's log."""
-        seen = Seen()
+        return self.read_all().get(cluster_id, Seen())
+
+    def read_all(self) -> dict[str, Seen]:
+        """Returns the highest that was seen, by cluster id."""
+        seen: dict[str, Seen] = {}
         for path in self._directory.glob("controller-*.json"):
             known = _read(path)
-            if known.get("cluster_id") == cluster_id:
-                seen = seen.and_(Seen(int(known.get("offset", -1)), int(known.get("epoch", -1))))
+            name = str(known.get("cluster_id"))
+            noted = Seen(int(known.get("offset", -1)), int(known.get("epoch", -1)))
+            seen[name] = seen.get(name, Seen()).and_(noted)
         return seen
 
     def note(self, cluster_id: str, seen: Seen, now_ms: float, *, at_once: bool = False) -> None:
