@@ -36,7 +36,15 @@ class Pulse:
         self._acknowledged_at: list[float] = []
         self._news = threading.Condition()
         self._stop = threading.Event()
-        options = {"bootstrap.servers": bootstrap, "linger.ms": 0, "delivery.timeout.ms": 120_000}
+        # Rounds follow each other within seconds. librdkafka doubles its wait before a reconnect for every break that
+        # comes sooner than reconnect.backoff.max.ms (10 s) after the last one: after a dozen rounds it would be that
+        # wait that is measured, which failovers that lie further apart never meet.
+        options = {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 0,
+            "delivery.timeout.ms": 120_000,
+            "reconnect.backoff.max.ms": 1_000,
+        }
         self._producer = Producer({**options, **settings, "log_level": 2})  # it says of every death that it saw one
         self._thread = threading.Thread(target=self._run, name="pulse")
 
