@@ -58,6 +58,8 @@ def test_a_client_that_never_reads_is_stopped_before_it_costs_memory(target: Tar
     frame = framed(request_header(key, version, 1, "deaf", flexible=False) + request.encode(version=version))
     with topic.leader() as connection:
         connection.socket.settimeout(2)
+        # Left alone the kernel grows it to tens of megabytes: minutes of answers before the server notices.
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
         sent = 0
         with pytest.raises((TimeoutError, ConnectionError)):  # stopped reading, or closed
             while sent < 200 * MIB:
