@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaAdminClient
 from kafka.errors import RequestTimedOutError, TopicAlreadyExistsError
 
+from support import slow_sync
+from support.clock_skew import ClockSkew
 from support.load import Load, check, read_all
 from support.plugin import leave_out
 from support.ports import free_ports
@@ -30,11 +36,25 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
+def started(postgres: Postgres, environ: dict[str, str] | None = None) -> Cluster:
+    arguments = ["--controllers", str(CONTROLLERS), "--metadata-url", postgres.empty(), "--gateways", "2"]
+    return Cluster(brokers=1, port=free_ports(2), arguments=arguments, environ=environ)
+
+
 @pytest.fixture
 def cluster(postgres: Postgres) -> Iterator[Cluster]:
-    arguments = ["--controllers", str(CONTROLLERS), "--metadata-url", postgres.empty(), "--gateways", "2"]
-    with Cluster(brokers=1, port=free_ports(2), arguments=arguments) as running:
+    with started(postgres) as running:
         yield running
+
+
+@pytest.fixture
+def skewed(postgres: Postgres, tmp_path: Path) -> Iterator[tuple[Cluster, ClockSkew]]:
+    """A cluster whose every service believes in the clock given; the database and the clients have their own."""
+    if absent := slow_sync.missing():
+        leave_out(absent)
+    skew = ClockSkew(tmp_path)
+    with started(postgres, skew.environ) as running:
+        yield running, skew
 
 
 def create(cluster: Cluster, name: str) -> str:
@@ -70,6 +90,28 @@ def successor(postgres: Postgres, old: tuple[int, int]) -> tuple[int, int]:
         return now if now[1] > old[1] and now[0] >= 0 else None
 
     return until(look, "a controller of a higher epoch")
+
+
+def renewed(postgres: Postgres, times: int) -> None:
+    """Returns when the lease's holder has said that many times more that it is there, or somebody else has it."""
+
+    def look() -> tuple[int, int]:
+        ((renewals, epoch),) = postgres.query("select renewals, epoch from lease")
+        assert isinstance(renewals, int) and isinstance(epoch, int)
+        return epoch, renewals
+
+    epoch, renewals = look()
+    until(lambda: look() >= (epoch, renewals + times), "the lease is renewed")
+
+
+def clock_of(cluster: Cluster) -> datetime:
+    """What the gateway's console believes the time is."""
+    with urlopen(f"{cluster.admin}/v3/clusters", timeout=10) as answer:
+        return parsedate_to_datetime(answer.headers["Date"])
+
+
+def registrations(postgres: Postgres) -> list[tuple[object, ...]]:
+    return postgres.query("select broker_id, broker_epoch, state from brokers order by broker_id")
 
 
 def no_epoch_has_two_deciders(postgres: Postgres) -> None:
@@ -158,6 +200,31 @@ def test_every_controller_may_die_one_after_the_other(cluster: Cluster, postgres
             successor(postgres, old)
             create(cluster, f"topic-{number}")
             load.wait_for(50)
+    assert load.promised.failed == []
+    check(load.promised, read_all(cluster.bootstrap, topic))
+    no_epoch_has_two_deciders(postgres)
+
+
+def test_clocks_that_jump_both_ways_depose_nobody_and_fence_nobody(
+    skewed: tuple[Cluster, ClockSkew], postgres: Postgres
+) -> None:
+    cluster, skew = skewed
+    topic = create(cluster, "steady")
+    before, brokers = holder(postgres), registrations(postgres)
+    with Load(cluster.bootstrap, topic) as load:
+        load.wait_for(200)
+        for number, minutes in enumerate((30, -30, 0)):  # an hour off, and records would be refused as Kafka's are
+            skew.set(minutes * 60)
+            assert round((clock_of(cluster) - datetime.now(UTC)) / timedelta(minutes=1)) == minutes
+            renewed(postgres, 3)
+            create(cluster, f"at-{number}")
+            load.wait_for(200)
+            assert (holder(postgres), registrations(postgres)) == (before, brokers)
+        skew.set(-1800)
+        cluster.kill("controller", before[0])
+        successor(postgres, before)
+        create(cluster, "after")
+        load.wait_for(200)
     assert load.promised.failed == []
     check(load.promised, read_all(cluster.bootstrap, topic))
     no_epoch_has_two_deciders(postgres)

@@ -14,15 +14,20 @@ def missing() -> str | None:
     return None if shutil.which("gcc") else "a C compiler: apt-get install -y gcc libc6-dev"
 
 
+def build(source: Path, folder: Path) -> Path:
+    """Compiles a library for LD_PRELOAD."""
+    library = folder / f"{source.stem}.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    return library
+
+
 class SlowSync:
     """`environ` belongs into the service's environment; by default nothing is slow."""
 
     def __init__(self, folder: Path) -> None:
-        library = folder / "slow_sync.so"
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"], check=True)
         self._delay = folder / "delay"
         self.set(0)
-        self.environ = {"LD_PRELOAD": str(library), "SYNC_DELAY_FILE": str(self._delay)}
+        self.environ = {"LD_PRELOAD": str(build(SOURCE, folder)), "SYNC_DELAY_FILE": str(self._delay)}
 
     def set(self, delay_ms: int) -> None:
         """How much longer each sync takes from now on."""
