@@ -6,12 +6,10 @@ import os
 import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import RequestTimedOutError, TopicAlreadyExistsError
 
 from support import slow_sync
@@ -57,13 +55,13 @@ def skewed(postgres: Postgres, tmp_path: Path) -> Iterator[tuple[Cluster, ClockS
         yield running, skew
 
 
-def create(cluster: Cluster, name: str) -> str:
+def create(cluster: Cluster, name: str, **configs: str) -> str:
     """Asks again, as Kafka's own clients do, when the controller went away with the request: it may have acted."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
 
     def ask() -> bool:
         try:
-            admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}})
+            admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
         except RequestTimedOutError:
             return False
         except TopicAlreadyExistsError:
@@ -105,9 +103,13 @@ def renewed(postgres: Postgres, times: int) -> None:
 
 
 def clock_of(cluster: Cluster) -> datetime:
-    """What the gateway's console believes the time is."""
-    with urlopen(f"{cluster.admin}/v3/clusters", timeout=10) as answer:
-        return parsedate_to_datetime(answer.headers["Date"])
+    """What the broker believes the time is."""
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
+    try:
+        written = producer.send("stamped", b"what time is it?").get(timeout=30)
+    finally:
+        producer.close()
+    return datetime.fromtimestamp(written.timestamp / 1000, UTC)
 
 
 def registrations(postgres: Postgres) -> list[tuple[object, ...]]:
@@ -210,6 +212,7 @@ def test_clocks_that_jump_both_ways_depose_nobody_and_fence_nobody(
 ) -> None:
     cluster, skew = skewed
     topic = create(cluster, "steady")
+    create(cluster, "stamped", **{"message.timestamp.type": "LogAppendTime"})
     before, brokers = holder(postgres), registrations(postgres)
     with Load(cluster.bootstrap, topic) as load:
         load.wait_for(200)
