@@ -75,9 +75,10 @@ def image(**configs: str) -> MetadataImage:
 class Running:
     """A broker, its follower twin, and clients: `service` is another Tailrace service, `client` a relayed one."""
 
-    def __init__(self, broker: Broker, follower: FollowerTwin, address: Any) -> None:
+    def __init__(self, broker: Broker, follower: FollowerTwin, address: Any, replicas: Replicas) -> None:
         self.broker = broker
         self.follower = follower
+        self.replicas = replicas
         self.address = address
         self.service = Client(address, "service")
         self.client = Client(address, "client", CLIENT)
@@ -144,8 +145,8 @@ async def running(
         storage = Storage(dirs, config, clock.wall_ms)
         broker = Broker(config, clock, environment.random, storage=storage, follower=follower, metrics=metrics)
         async with app.open_listener(broker, config, environment) as (server, _, _):
-            running = Running(broker, follower, server.addresses[-1])
             replicas = Replicas(broker, clock, environment.random, "boot", log)
+            running = Running(broker, follower, server.addresses[-1], replicas)
             try:
                 if replicating:
                     async with beside(replicas.run()):

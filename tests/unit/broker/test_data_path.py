@@ -240,7 +240,7 @@ async def test_a_fetch_waits_for_data_and_is_woken_by_it(tmp_path: Path) -> None
     async with running(tmp_path) as broker:
         waiting = asyncio.create_task(broker.fetch(0, 0, max_wait_ms=60_000))
         await broker.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
-        other = Running(broker.broker, broker.follower, broker.address)
+        other = Running(broker.broker, broker.follower, broker.address, broker.replicas)
         await other.produce(0, batch(b"news"))
         assert values((await waiting).records) == [b"news"]
         await other.client.close()

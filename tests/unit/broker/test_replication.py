@@ -292,3 +292,24 @@ async def test_who_catches_up_does_not_starve_the_others(tmp_path: Path) -> None
             progress.append(behind.log.log_end_offset)
         assert progress[0] < progress[-1] < 60
         await until(lambda: behind.log.log_end_offset == 60)
+
+
+async def test_the_lag_is_what_the_leaders_last_answer_left_to_fetch(tmp_path: Path) -> None:
+    """Kafka's MaxLag. Replica 2 is out of sync and gets one of ten committed batches with each answer."""
+    async with three(tmp_path, replica_fetch_max_bytes="100000") as cluster:
+        await cluster.nodes[0].produce(0, batch(b"a"), acks=-1)
+        last = cluster.nodes[2]
+        behind = last.broker.topics.by_name[b"t"].partitions[0]
+        last.broker.on_changes(Changes([], [], [behind]))
+        cluster.publish(isr=(0, 1))
+        leading = cluster.nodes[0].broker.topics.by_name[b"t"].partitions[0].leading
+        assert leading is not None
+        leading.replicas[2].caught_up_ms = float("-inf")
+        await asyncio.gather(*(cluster.nodes[0].produce(0, batch(b"x" * 90_000), acks=-1) for _ in range(10)))
+        last.broker.on_changes(Changes([behind], [], []))
+        lags = {}
+        while behind.log.log_end_offset < 11:
+            lags[behind.log.log_end_offset] = last.replicas.max_lag()
+            await asyncio.sleep(0)
+        assert lags == {1: 0, **{end: 11 - end for end in range(2, 11)}}
+        assert last.replicas.max_lag() == 0

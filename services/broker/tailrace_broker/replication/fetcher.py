@@ -47,9 +47,9 @@ _PASSING = (
 
 
 class _Follow:
-    """One partition's state in the loop. asked is what the leader's session was last told of it."""
+    """One partition's state in the loop. asked is what the leader's session was last told of it, lag in records."""
 
-    __slots__ = ("asked", "delay_ms", "key", "partition", "until_ms")
+    __slots__ = ("asked", "delay_ms", "key", "lag", "partition", "until_ms")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -57,6 +57,7 @@ class _Follow:
         self.asked: FetchPartition | None = None
         self.delay_ms = 0.0
         self.until_ms = 0.0
+        self.lag = 0
 
 
 class ReplicaFetcher:
@@ -78,14 +79,10 @@ class ReplicaFetcher:
         self._news = asyncio.Event()
         self._asking = False
         self._interrupted = False
-        self.failures = 0
 
-    def __len__(self) -> int:
-        return len(self._follows)
-
-    def partitions(self) -> list[Partition]:
-        """What is followed here."""
-        return [follow.partition for follow in self._follows.values()]
+    def max_lag(self) -> int:
+        """How many committed records the furthest behind partition lacked after the leader's last answer about it."""
+        return max((follow.lag for follow in self._follows.values()), default=0)
 
     def add(self, partition: Partition) -> None:
         """Fetches the partition from now on; a fetch that waits for data is begun anew."""
@@ -250,7 +247,6 @@ class ReplicaFetcher:
             follow.asked = None
 
     async def _lost(self, failed: Exception) -> None:
-        self.failures += 1
         if self._backoff.failures == 0:
             self._log.info("following stopped", leader=self._leader_id, why=str(failed) or "no answer in time")
         await self._forget_connection()
@@ -294,6 +290,7 @@ class ReplicaFetcher:
         if row.error_code and row.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
             self._delay(follow, ErrorCode(row.error_code).name)
             return
+        follow.lag = max(0, row.high_watermark - partition.log.log_end_offset)
         if row.diverging is not None:
             self._log.info(
                 "cut to agree with the leader",

@@ -85,8 +85,8 @@ class Replicas:
     # -- figures -----------------------------------------------------------------------------------------------------
 
     def max_lag(self) -> int:
-        """Kafka's MaxLag: how many records the furthest behind followed partition lacks, as far as known."""
-        return max((p.high_watermark - p.log.log_end_offset for p in self._followed if p.opened is not None), default=0)
+        """Kafka's MaxLag: how many committed records the furthest behind followed partition lacks, as far as known."""
+        return max((fetcher.max_lag() for fetcher in self._fetchers.values()), default=0)
 
     def under_replicated(self) -> int:
         """Partitions led here whose ISR lacks a replica."""
