@@ -41,13 +41,6 @@ class Position(NamedTuple):
     log_start_offset: int
 
 
-class FollowerRead(NamedTuple):
-    """A leader's answer to a follower: records, or where the histories part as (epoch, its end offset)."""
-
-    records: Slice | None
-    diverging: tuple[int, int] | None = None
-
-
 class Fetched(NamedTuple):
     """One partition of a leader's answer, as the follower got it. records are whole batches, maybe none."""
 
@@ -163,7 +156,7 @@ class Partition:
         elif len(image.replicas) == 1:
             self.leading = None
             if self._log is not None:
-                self.high_watermark = self._log.log_end_offset
+                self.advance()
         elif moved or self.leading is None:
             self.leading = self._lead(image)
         else:
@@ -221,7 +214,7 @@ class Partition:
             return [refusal] * len(batches)
         if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
             self.syncing = True
-        if self.leading is None:
+        if self.leading is None:  # as advance(), inline: half a microsecond of eight
             self.high_watermark = max(self.high_watermark, self.durable_end)
         elif self.leading.alone:
             self.advance()

@@ -107,6 +107,26 @@ def test_alone_in_an_isr_of_one_the_leader_commits_at_once() -> None:
     assert trio.replicas[0].high_watermark == 1
 
 
+def test_an_image_does_not_commit_what_a_single_replica_has_still_to_flush() -> None:
+    """flush.messages: news of the partition come while its flush is on the way."""
+    config = LogConfig(flush_messages=1)
+    partition = Partition(
+        "t", UUID(int=9), 0, lambda: Log.open(MemoryFilesystem(), "t-0", config), Node(0, lambda: 0.0)
+    )
+    image = PartitionImage((0,), (0,), 0, 1, 0)
+    partition.apply(image)
+    partition.append([memoryview(build([Record(timestamp=1, value=b"a")]))], 1)
+    flush = partition.log.begin_flush(1, everything=True)
+    assert flush is not None
+    partition.apply(replace(image, partition_epoch=1))
+    assert partition.high_watermark == 0
+    flush.run()
+    partition.log.finish_flush(flush)
+    partition.flushed()
+    assert partition.advance()
+    assert partition.high_watermark == 1
+
+
 def test_a_follower_that_lags_is_dropped_and_comes_back() -> None:
     trio = Trio()
     leader = trio.replicas[0]
