@@ -28,7 +28,7 @@ from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.storage import Storage
 
-TOPIC_ID, OTHER_ID, OFFSETS_ID = UUID(int=5), UUID(int=6), UUID(int=7)
+TOPIC_ID, OFFSETS_ID = UUID(int=5), UUID(int=7)
 CLIENT = Identity(client_host="10.1.1.1", listener="CLIENT", advertised_host="front", base_port=9092, node_id=0)
 
 

@@ -79,7 +79,6 @@ class Peer:
         self.received = asyncio.Queue[Any]()
         self.preambles: list[PreambleRequest] = []
         self.writers: list[asyncio.StreamWriter] = []
-        self.raw_bytes = 0
         self.script: Callable[[Any, bytes, asyncio.StreamWriter], Awaitable[None]] = self.echo
         self._server: asyncio.AbstractServer | None = None
 

@@ -168,10 +168,6 @@ class Nodes(ABC):
         for child in self.children.values():
             child.ended()
 
-    def tails(self) -> str:
-        """The last log lines of every process, for a failure's message."""
-        return "\n".join(f"-- {name}\n{child.tail(8)}" for name, child in self.children.items())
-
 
 def run_quietly(command: list[str]) -> None:
     """Runs a program; its output is in the error if it fails."""

@@ -37,7 +37,6 @@ from tailrace.metadata.records import (
 )
 
 TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
 T = TypeVar("T")
 
 

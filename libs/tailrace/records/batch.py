@@ -25,7 +25,6 @@ MAGIC: Final = 2
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
 MAX_TIMESTAMP_POSITION: Final = 35
-RECORD_COUNT_POSITION: Final = 57
 
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -41,7 +40,6 @@ _LEADER_EPOCH: Final = Struct(">i")
 _CRC: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
 _MAX_TIMESTAMP: Final = Struct(">q")
-_RECORD_COUNT: Final = Struct(">i")
 
 
 class BatchHeader(NamedTuple):

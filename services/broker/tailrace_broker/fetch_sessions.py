@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData
 
-SESSIONLESS = 0
 FINAL_EPOCH = -1
 EVICTION_MS = 120_000
 _MAX_EPOCH = 2**31 - 1

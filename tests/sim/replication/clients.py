@@ -96,7 +96,6 @@ class Batch:
     values: list[bytes]
     data: bytes
     acked: bool = False
-    tries: int = 0
 
 
 class Producer(Client):
@@ -150,7 +149,6 @@ class Producer(Client):
             self.find_leader()
             self.after(self.retry_ms(), self._send, batch)
             return
-        batch.tries += 1
         leader = self.leader
         request = Produce(self.partition, batch.data, self.acks)
 
@@ -201,7 +199,6 @@ class Consumer(Client):
         self.follows = False  # whether it reads from any replica (KIP-392)
         self.position = 0
         self.end_offset = 0
-        self.read_records = 0
         self.pause_ms = (20.0, 120.0)
 
     def start(self) -> None:
@@ -251,7 +248,6 @@ class Consumer(Client):
         if answer is not None and not answer.error and answer.records and at == self.position:
             stamps = [stamp for stamp in stamps_of(answer.records) if stamp.next_offset > at]
             self.checker.same(self.partition, stamps, self.name)
-            self.read_records += sum(stamp.next_offset - stamp.base_offset for stamp in stamps)
             self.position = max(self.position, stamps[-1].next_offset if stamps else 0)
             if target is self.leader:
                 self.end_offset = max(self.end_offset, answer.high_watermark)

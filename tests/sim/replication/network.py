@@ -76,12 +76,6 @@ class Network:
         delay_ms = span[0] + (span[1] - span[0]) * random.random()
         self.world.schedule(delay_ms, target, life, act, arguments)
 
-    def cut_link(self, source: Process, target: Process, *, both: bool) -> None:
-        """From now on nothing goes from source to target, and with `both` not back either."""
-        self.cut.add((source.name, target.name))
-        if both:
-            self.cut.add((target.name, source.name))
-
     def heal(self) -> None:
         """All links are whole and the weather is fine."""
         self.cut.clear()

@@ -18,7 +18,6 @@ _INTS = {
     "resource_type": 7, "leader_recovery_state": 7, "fenced": 7, "in_controlled_shutdown": 7,
 }  # fmt: skip
 _INT32S = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4).map(tuple)
-_OPTIONAL_ARRAYS = {"isr", "replicas", "removing_replicas", "adding_replicas", "directories"}
 
 
 def fields_of(cls: type) -> st.SearchStrategy[Any]:

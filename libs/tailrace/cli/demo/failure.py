@@ -33,9 +33,8 @@ class Victim(NamedTuple):
 class Failure:
     """One kill and what came of it. `strike` and `acknowledged` are called while the job runs, from any thread."""
 
-    def __init__(self, bootstrap: str, data_dir: Path, topic: str, victim: Victim, say: Callable[[str], None]) -> None:
+    def __init__(self, bootstrap: str, topic: str, victim: Victim, say: Callable[[str], None]) -> None:
         self._bootstrap = bootstrap
-        self._data_dir = data_dir
         self._topic = topic
         self._victim = victim
         self._say = say
@@ -111,7 +110,7 @@ def prepared(bootstrap: str, data_dir: Path, topic: str, say: Callable[[str], No
         victim = victim_of(cluster.partitions([topic]), data_dir)
     finally:
         cluster.close()
-    return None if victim is None else Failure(bootstrap, data_dir, topic, victim, say)
+    return None if victim is None else Failure(bootstrap, topic, victim, say)
 
 
 def _copy(cluster: Nodes, topic: str, live: dict[int, str | None], say: Callable[[str], None]) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partition import Partition
 
-_FINAL_EPOCH, _FIRST_EPOCH = -1, 0
+_FIRST_EPOCH = 0
 _MAX_EPOCH = 2**31 - 1
 # Logs that one round opens or creates at most: thousands of new replicas must not hold up heartbeats.
 _OPENED_PER_ROUND = 50
