@@ -6,8 +6,9 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Protocol
 
+from tailrace.config import LONG_MAX
+
 _DAY_MS = 24 * 60 * 60 * 1000
-_FOREVER = 2**63 - 1
 
 
 class LogSettings(Protocol):
@@ -66,16 +67,16 @@ class LogConfig:
     retention_ms: int = 7 * _DAY_MS
     retention_bytes: int = -1
     file_delete_delay_ms: int = 60_000
-    flush_messages: int = _FOREVER
-    flush_ms: int = _FOREVER
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
     max_message_bytes: int = 1024**2 + 12
     message_timestamp_type: str = "CreateTime"
-    message_timestamp_before_max_ms: int = _FOREVER
+    message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 60 * 60 * 1000
     compression_type: str = "producer"
     cleanup_policy: Container[str] = "delete"
     delete_retention_ms: int = _DAY_MS
     min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = _FOREVER
+    max_compaction_lag_ms: int = LONG_MAX
     min_cleanable_dirty_ratio: float = 0.5
     min_insync_replicas: int = 1

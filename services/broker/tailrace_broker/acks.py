@@ -49,7 +49,8 @@ class AcksWait:
                     continue
                 reached = partition.high_watermark if self._all else partition.durable_end
                 if reached > cell.last_offset:
-                    self.judge(partition, cell)
+                    if self._all:
+                        judge(partition, cell)
                     continue
                 acks = partition.acks if self._all else partition.syncs
                 # A repeated batch lies further back; it waits for what is queued already.
@@ -75,11 +76,6 @@ class AcksWait:
         self.done = True
         self.slot.answer = [self._path.encode(self.connection, *self._answer)]
 
-    def judge(self, partition: Partition, cell: Cell) -> None:
-        """It has what it waited for; but acks=all promises min.insync.replicas copies."""
-        if self._all and not partition.enough_replicas:
-            cell.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-
     def try_complete(self) -> None:
         """Nothing to look at: partitions settle what waits for them."""
 
@@ -99,6 +95,12 @@ class AcksWait:
         self.connection.flush()
 
 
+def judge(partition: Partition, cell: Cell | _Mark) -> None:
+    """It has what it waited for; but acks=all promises min.insync.replicas copies."""
+    if not partition.enough_replicas:
+        cell.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
 def settle(partition: Partition) -> None:
     """The high watermark or the flushed end moved: answers what they have passed."""
     connections = set()
@@ -106,7 +108,8 @@ def settle(partition: Partition) -> None:
         while queue and queue[0][0] <= mark:
             wait, cell = queue.popleft()[1]
             if not wait.done:
-                wait.judge(partition, cell)
+                if queue is partition.acks:
+                    judge(partition, cell)
                 if wait.settled(cell):
                     connections.add(wait.connection)
     for connection in connections:
@@ -144,11 +147,6 @@ class CommitWait:
         self.done = False
         self.connection = None
         self.future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def judge(self, partition: Partition, mark: _Mark) -> None:
-        """As acks=all."""
-        if not partition.enough_replicas:
-            mark.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def settled(self, mark: _Mark) -> bool:
         """Passes the outcome on; there is no connection to flush."""

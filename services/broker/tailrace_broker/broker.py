@@ -8,7 +8,7 @@ from random import Random
 from uuid import UUID
 
 from tailrace.clock import Clock
-from tailrace.config import Config
+from tailrace.config import LONG_MAX, Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
@@ -27,7 +27,6 @@ from tailrace_broker.storage import BROKER, Storage
 from tailrace_broker.topics import Changes, Topics
 
 CLIENT_ENDPOINT = "CLIENT"
-UNLIMITED = 2**63 - 1
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -118,7 +117,7 @@ class Broker:
             text = self.image.config(BROKER, key).get(name)
             if text is not None:
                 return int(text)
-        return UNLIMITED
+        return LONG_MAX
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
         """KIP-226: this broker's dynamic configs lie above what it was started with."""

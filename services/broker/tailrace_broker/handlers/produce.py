@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from tailrace.config import LONG_MAX
 from tailrace.errors import ErrorCode
 from tailrace.net.dispatch import HotHandler
 from tailrace.net.server import Promised
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _BASE_OFFSET = Struct(">q")
 _ZSTD = 4
-_NEVER = 2**63 - 1
 _TRANSACTIONAL = 0x10
 _COMPRESSION_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
@@ -57,14 +57,12 @@ class Cell:
         self.record_errors: Sequence[int] = ()
 
 
-def _waits(partition: Partition | None, acks: int) -> bool:
+def _waits(partition: Partition, acks: int) -> bool:
     """Whether an append there may not be answered at once: other replicas, or flush.messages."""
-    if partition is None:
-        return False
     if acks == -1 and partition.leading is not None:
         return True
     log = partition.opened
-    return log is None or log.config.flush_messages < _NEVER
+    return log is None or log.config.flush_messages < LONG_MAX
 
 
 class ProducePath:
@@ -73,6 +71,7 @@ class ProducePath:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._staged: dict[Partition, tuple[list[memoryview], list[Cell]]] = {}
+        self._waits = False  # whether the request at hand has an append that may not be answered at once
         self._open: list[tuple[Any, Any, int, int, Any, list[tuple[bytes, list[Cell]]]]] = []
 
     @property
@@ -89,15 +88,14 @@ class ProducePath:
             # Until transactions exist; the code every client treats as final.
             refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         topics = []
+        self._waits = False
         for key, partitions in request.topics:
             if refusal:
                 cells = [Cell(asked.partition, None, refusal) for asked in partitions]
             else:
                 cells = [self._stage(key, asked, version, service, request.acks) for asked in partitions]
             topics.append((key, cells))
-        slot: Any = []
-        if request.acks and any(_waits(cell.partition, request.acks) for _, cells in topics for cell in cells):
-            slot = Promised()
+        slot: Any = Promised() if self._waits and request.acks else []
         self._open.append((slot, connection, version, correlation_id, request, topics))
         return None if request.acks == 0 else slot
 
@@ -121,6 +119,7 @@ class ProducePath:
         else:
             staged[0].append(records)
             staged[1].append(cell)
+        self._waits = self._waits or _waits(partition, acks)
         return cell
 
     def _refusal(self, partition: Partition, asked: ProducePartition, version: int, service: bool) -> int:
