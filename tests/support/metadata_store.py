@@ -34,12 +34,16 @@ class MemoryServer:
 
 
 class MemoryStore:
-    """One controller's store on a server; fail_next is raised by the next append, before or after it was written."""
+    """One controller's store on a server; fail_next is raised by the next append, before or after it was written.
+
+    taken hears of a lease that was taken here before its taker does, as a quick standby may.
+    """
 
     def __init__(self, server: MemoryServer, clock: ManualClock) -> None:
         self.server = server
         self.clock = clock
         self.fail_next: Exception | None = None
+        self.taken: Callable[[Lease], None] = lambda lease: None
         self.written_all_the_same = False
 
     @property
@@ -68,6 +72,7 @@ class MemoryStore:
             return None
         names: dict[str, Any] = {"holder": candidate.node_id, "token": candidate.token, "address": candidate.address}
         self.server.lease = replace(lease, epoch=lease.epoch + 1, renewals=lease.renewals + 1, **names)
+        self.taken(self.server.lease)
         return self.follow(position)
 
     def renew(self, epoch: int, seen_offset: int = -1, seen_epoch: int = -1) -> tuple[Lease, float]:

@@ -5,6 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,7 +25,8 @@ from tailrace_controller.controller import Controller
 from tailrace_controller.database import Database
 from tailrace_controller.effects import Effects
 from tailrace_controller.handlers import broker_heartbeat, service_heartbeat
-from tailrace_controller.lease import NOBODY, STAND_BACK_LEASES, Candidate
+from tailrace_controller.lease import NOBODY, STAND_BACK_LEASES, Candidate, Lease
+from tailrace_controller.seen_file import SeenFile
 
 LEASE_MS = 1000.0
 
@@ -32,12 +34,14 @@ LEASE_MS = 1000.0
 class Member:
     """One controller, its clock and its connection."""
 
-    def __init__(self, number: int, server: MemoryServer) -> None:
+    def __init__(self, number: int, server: MemoryServer, data_dir: Path | None = None) -> None:
         self.clock = ManualClock()
         self.database = MemoryDatabase(self.clock, server, shared=True)
         tools = (cast(Database, self.database), self.clock, random.Random(number), structlog.get_logger())
         candidate = Candidate(number, f"token-{number}", f"unix:/run/{number}")
-        self.controller = Controller(Config.load("controller"), Candidacy(candidate, *tools, LEASE_MS), *tools)
+        seen_file = None if data_dir is None else SeenFile(data_dir, number, candidate.token)
+        candidacy = Candidacy(candidate, *tools, LEASE_MS)
+        self.controller = Controller(Config.load("controller"), candidacy, *tools, seen_file)
         self.serving = asyncio.get_running_loop().create_task(self.controller.serve())
 
     async def pass_ms(self, total_ms: float, step_ms: float = 100) -> None:
@@ -52,13 +56,15 @@ async def turns(count: int = 15) -> None:
 
 
 @asynccontextmanager
-async def members(count: int = 2, server: MemoryServer | None = None) -> AsyncIterator[list[Member]]:
+async def members(
+    count: int = 2, server: MemoryServer | None = None, data_dir: Path | None = None
+) -> AsyncIterator[list[Member]]:
     """The first is active."""
     server = server or MemoryServer()
     started = []
     try:
         for number in range(count):
-            started.append(Member(number, server))
+            started.append(Member(number, server, data_dir))
             await started[-1].controller.ready.wait()
         yield started
     finally:
@@ -175,6 +181,39 @@ async def test_an_offset_that_the_database_does_not_have_makes_its_controller_re
         assert alone.controller.active
         assert alone.controller.committed.offset > 50
         assert await alone.controller.run(setting("1")) == "1"
+
+
+async def test_a_standby_that_noted_the_new_epoch_first_is_no_sign_of_another_database(tmp_path: Path) -> None:
+    """A controller killed and started again refused to be active when a standby of its directory was quicker."""
+    server = MemoryServer()
+    async with members(2, server, tmp_path) as (active, standby):
+        await active.controller.run(setting("1"))
+        await follow(standby)
+        image = standby.controller.committed
+        active.serving.cancel()
+        again = Member(0, server, tmp_path)
+
+        def note(lease: Lease) -> None:
+            SeenFile(tmp_path, 1, "").note(image.cluster_id, Seen(image.offset, lease.epoch), 0, at_once=True)
+
+        again.database.store.taken = note
+        await turns()
+        assert (again.controller.active, again.controller.epoch, again.controller.refusal) == (True, 2, "")
+        again.serving.cancel()
+        await asyncio.gather(again.serving, return_exceptions=True)
+
+
+async def test_what_a_standby_noted_before_the_lease_was_taken_is_believed(tmp_path: Path) -> None:
+    server = MemoryServer()
+    async with members(1, server, tmp_path) as (active,):
+        image = active.controller.committed
+        active.serving.cancel()
+        SeenFile(tmp_path, 1, "").note(image.cluster_id, Seen(image.offset + 7, 1), 0, at_once=True)
+        again = Member(0, server, tmp_path)
+        await turns()
+        assert f"--seen-offset {image.offset + 7}" in again.controller.refusal
+        again.serving.cancel()
+        await asyncio.gather(again.serving, return_exceptions=True)
 
 
 def context() -> Any:
