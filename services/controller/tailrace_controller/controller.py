@@ -22,7 +22,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
-from tailrace.net.metadata_batches import Batch, encode_batch, encode_snapshot
+from tailrace.net.metadata_batches import Batch, Snapshot, encode_batch, encode_snapshot
 from tailrace_controller import acceptance, bootstrap, projection
 from tailrace_controller.acceptance import Seen
 from tailrace_controller.candidacy import Candidacy
@@ -449,32 +449,31 @@ class Controller:
             seen = Seen(image.offset, max(self.epoch, -1 if self.lease is None else self.lease.epoch))
             self._seen_file.note(image.cluster_id, seen, self.clock.monotonic_ms(), at_once=at_once)
 
-    def _due_snapshot(self) -> bool:
-        present = self.followed.snapshot
-        covered = 0 if present is None else present.end_offset
-        return self.committed.offset + 1 - covered >= self.records_between_snapshots
+    async def _due_snapshot(self) -> Snapshot | None:
+        """Encodes what is committed if there is much behind the last snapshot."""
+        if self.committed.offset + 1 - self.followed.covered < self.records_between_snapshots:
+            return None
+        image, timestamp_ms = self.committed, self.clock.wall_ms()
+        return await self._database.beside(lambda: encode_snapshot(image, timestamp_ms))
 
     async def _maybe_snapshot(self) -> None:
-        if not self._due_snapshot():
+        snapshot = await self._due_snapshot()
+        if snapshot is None:
             return
-        covered = 0 if self.followed.snapshot is None else self.followed.snapshot.end_offset
-        image, timestamp_ms = self.committed, self.clock.wall_ms()
-        snapshot = await self._database.beside(lambda: encode_snapshot(image, timestamp_ms))
+        keep_from, timestamp_ms = self.followed.covered, self.clock.wall_ms()
         stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
         asked_ms = await self._database.run(
-            lambda opened: opened.snapshot(self.epoch, stored, timestamp_ms, keep_from=covered),
+            lambda opened: opened.snapshot(self.epoch, stored, timestamp_ms, keep_from),
             self._candidacy.append_timeout_ms,
         )
         self._confirmed(asked_ms)
-        self.followed.take_snapshot(snapshot, keep_from=covered)
+        self.followed.take_snapshot(snapshot, keep_from)
 
     async def _trim(self) -> None:
         """A standby's log does not grow for ever either: it makes its own snapshots, in memory."""
-        if self._due_snapshot():
-            covered = 0 if self.followed.snapshot is None else self.followed.snapshot.end_offset
-            image, timestamp_ms = self.committed, self.clock.wall_ms()
-            snapshot = await self._database.beside(lambda: encode_snapshot(image, timestamp_ms))
-            self.followed.take_snapshot(snapshot, keep_from=covered)
+        snapshot = await self._due_snapshot()
+        if snapshot is not None:
+            self.followed.take_snapshot(snapshot, self.followed.covered)
 
     def _resign(self, reason: str) -> None:
         """Answers nobody from an image that may not be what the log says."""

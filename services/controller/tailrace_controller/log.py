@@ -19,6 +19,11 @@ class MetadataLog:
         self.end_offset = end_offset
         self.start_offset = self._batches[0].base_offset if self._batches else end_offset
 
+    @property
+    def covered(self) -> int:
+        """Where the newest snapshot ends, 0 without one."""
+        return 0 if self.snapshot is None else self.snapshot.end_offset
+
     def append(self, batches: Iterable[Batch]) -> None:
         """Adds committed batches; they continue the log."""
         for batch in batches:
