@@ -4,8 +4,8 @@ Pure: from replica lists and racks to replica lists. Only partitions that change
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 Partition: TypeAlias = tuple[str, int]  # topic name, partition id
 Replicas: TypeAlias = tuple[int, ...]
@@ -15,6 +15,19 @@ Plan: TypeAlias = dict[Partition, Replicas]
 
 class NoRoom(Exception):
     """A plan is impossible; the text is a sentence for an operator."""
+
+
+class Copied(NamedTuple):
+    """Bytes of the copies under way, and what they will be when they are whole."""
+
+    copied_bytes: int
+    total_bytes: int
+
+
+def copied(whole_bytes: int, copies_bytes: Iterable[int]) -> Copied:
+    """How far a partition's new replicas are; one that has more than its leader (it is to be cut) counts as whole."""
+    sizes = [min(size, whole_bytes) for size in copies_bytes]
+    return Copied(sum(sizes), whole_bytes * len(sizes))
 
 
 def drained(partitions: Mapping[Partition, Replicas], racks: Racks, leaving: int, *, shrink: bool = False) -> Plan:

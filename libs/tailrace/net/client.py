@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from struct import Struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from tailrace.net.address import Address
 from tailrace.net.context import Identity
@@ -17,6 +17,7 @@ _SIZE = Struct(">i")
 _CORRELATION_ID = Struct(">i")
 _MAX_ANSWER_BYTES = 1 << 30
 _BUFFER_BYTES = 65_536
+_Answered: TypeAlias = asyncio.Future[bytes | bytearray]  # a large frame is not copied
 
 
 class Disconnected(ConnectionError):
@@ -32,7 +33,7 @@ class _Wire(asyncio.BufferedProtocol):
         self._filled = 0
         self._large: bytearray | None = None
         self._large_filled = 0
-        self.waiting: deque[tuple[int, asyncio.Future[bytes]]] = deque()
+        self.waiting: deque[tuple[int, _Answered]] = deque()
         self.transport: Any = None
         self.lost = asyncio.get_running_loop().create_future()
 
@@ -93,7 +94,7 @@ class _Wire(asyncio.BufferedProtocol):
             self.transport.abort()
             return False
         if not future.done():
-            future.set_result(frame)  # type: ignore[arg-type]
+            future.set_result(frame)
         return True
 
 
@@ -144,7 +145,7 @@ class Client:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 8)
         async with asyncio.timeout(timeout_ms / 1000):
             wire = await self._connected()
-            future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            future: _Answered = asyncio.get_running_loop().create_future()
             wire.waiting.append((correlation_id, future))
             wire.transport.write(frame)
             return await future
@@ -162,10 +163,10 @@ class Client:
             wire.transport.close()
             await asyncio.shield(wire.lost)
 
-    def _send(self, wire: _Wire, message: ApiMessage, version: int) -> asyncio.Future[bytes]:
+    def _send(self, wire: _Wire, message: ApiMessage, version: int) -> _Answered:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         frame = codec.encode_request(message, version, self._correlation_id, self._client_id)
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        future: _Answered = asyncio.get_running_loop().create_future()
         wire.waiting.append((self._correlation_id, future))
         wire.transport.write(frame)
         return future

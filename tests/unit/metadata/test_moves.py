@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tailrace.metadata.moves import NoRoom, by_rack, drained, spread
+from tailrace.metadata.moves import NoRoom, by_rack, copied, drained, spread
 
 FOUR = {0: None, 1: None, 2: None, 3: None}
 
@@ -58,3 +58,9 @@ def test_more_replicas_than_brokers_is_refused() -> None:
 
 def test_neighbours_are_of_different_racks() -> None:
     assert by_rack({0: "a", 1: "a", 2: "b", 3: "b", 4: "c"}) == [0, 2, 4, 1, 3]
+
+
+def test_copies_count_up_to_the_size_of_the_whole() -> None:
+    assert copied(100, [0, 40, 130]) == (140, 300)
+    assert copied(0, [7]) == (0, 0)
+    assert copied(100, []) == (0, 0)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import typer
 
 from tailrace.cli.daily.nodes import Nodes
-from tailrace.metadata.moves import Partition, Replicas
+from tailrace.metadata.moves import Partition, Replicas, copied
 
 _LOOK_MS = 500
 _SHORTLY_MS = 50
@@ -39,17 +39,15 @@ class Show(Protocol):
 
 
 def look(cluster: Nodes, partitions: set[Partition]) -> Progress:
-    """How far these partitions are now. A copy counts with its leader's size as its whole."""
+    """How far these partitions are now. The largest replica's size counts as the whole."""
     moving = {key: row for key, row in cluster.reassignments().items() if key in partitions}
     sizes = cluster.sizes(moving) if moving else {}
-    copied = total = 0
+    done = total = 0
     for key, row in moving.items():
-        whole = max((size.size_bytes for (_, of), size in sizes.items() if of == key), default=0)
-        for node in row.adding_replicas:
-            here = sizes.get((node, key))
-            total += whole
-            copied += 0 if here is None else min(here.size_bytes, whole)
-    return Progress(len(partitions), len(moving), copied, total)
+        here = {node: size.size_bytes for (node, of), size in sizes.items() if of == key}
+        part = copied(max(here.values(), default=0), [here.get(node, 0) for node in row.adding_replicas])
+        done, total = done + part.copied_bytes, total + part.total_bytes
+    return Progress(len(partitions), len(moving), done, total)
 
 
 def follow(cluster: Nodes, plan: Mapping[Partition, Replicas]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata.moves import NoRoom, Partition, Plan, Replicas, drained
+from tailrace.metadata import moves
+from tailrace.metadata.moves import Copied, NoRoom, Partition, Plan, Replicas, drained
 from tailrace.wire.messages import (
     AlterPartitionReassignmentsRequest,
     DescribeLogDirsRequest,
@@ -18,13 +18,6 @@ from tailrace_gateway.rest.errors import check
 
 _TIMEOUT_MS = 10_000
 _LOG_DIRS_VERSION = 4
-
-
-class Copied(NamedTuple):
-    """Bytes of a partition's new replicas, and what they will be when they are whole."""
-
-    copied_bytes: int
-    total_bytes: int
 
 
 async def alter(backend: AdminBackend, plan: Mapping[Partition, Replicas | None]) -> None:
@@ -86,8 +79,7 @@ async def copied(backend: AdminBackend, partitions: Iterable[Partition]) -> dict
     for key, part in moving.items():
         whole = sizes.get(part.leader, {}).get(key)
         if whole is not None:
-            here = sum(min(whole, sizes[node].get(key, 0)) for node in part.adding_replicas)
-            found[key] = Copied(here, whole * len(part.adding_replicas))
+            found[key] = moves.copied(whole, [sizes[node].get(key, 0) for node in part.adding_replicas])
     return found
 
 

@@ -8,11 +8,10 @@ from http import HTTPStatus
 from fastapi import APIRouter
 
 from tailrace.metadata.image import PartitionImage
-from tailrace.metadata.moves import Partition
+from tailrace.metadata.moves import Copied, Partition
 from tailrace_gateway.cluster_state import is_reassigning
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import reassignments
-from tailrace_gateway.rest.kafka.reassignments import Copied
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.replication_models import (
     BrokerRemoval,
