@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from tailrace.errors import ApiError
+from tailrace.records.groups import GroupRecord, decode, encode
 from tailrace.state import KeyValue, Output, Shard
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.join import Join
@@ -15,7 +16,6 @@ from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
 from tailrace_coordinator.groups.offsets import Commit, Position
-from tailrace_coordinator.groups.records import GroupRecord, decode, encode
 
 START_MS = 1_700_000_000_000
 RANGE = (("range", b"range-metadata"),)

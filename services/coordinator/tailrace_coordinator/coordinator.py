@@ -15,11 +15,11 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.endpoints import address_of
+from tailrace.records.groups import BadRecord
 from tailrace.state import partition_for
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
-from tailrace_coordinator.groups.records import BadRecord
 from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.owned_shard import Decide, Log, OwnedShard
 from tailrace_coordinator.partition_log import Barrier, Place

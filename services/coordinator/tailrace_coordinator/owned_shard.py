@@ -18,13 +18,13 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.records.batch import read_header, split
+from tailrace.records.groups import BadRecord, GroupRecord, decode, encode
 from tailrace.records.record import iterate
 from tailrace.state import KeyValue, Output, Overloaded, Shard
 from tailrace.wire.codec import Malformed
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
-from tailrace_coordinator.groups.records import BadRecord, GroupRecord, decode, encode
 from tailrace_coordinator.partition_log import Barrier, Place
 
 Decide = Callable[[GroupMachine, int, int], GroupEffects]  # (machine, now_ms, token)

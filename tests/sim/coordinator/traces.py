@@ -6,10 +6,10 @@ from typing import Any
 
 from support.groups import START_MS, Driver
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.groups import GroupMetadata, GroupRemoved, OffsetCommitted, OffsetRemoved, decode
 from tailrace.state import Output
 from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.records import GroupMetadata, GroupRemoved, OffsetCommitted, OffsetRemoved, decode
 
 
 class Traced(Driver):

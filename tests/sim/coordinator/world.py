@@ -17,11 +17,11 @@ from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
+from tailrace.records.groups import BadRecord
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.records import BadRecord
 from tailrace_coordinator.owned_shard import OwnedShard
 from tailrace_coordinator.partition_log import Barrier, Place
 

@@ -6,9 +6,9 @@ import pytest
 
 from support.groups import START_MS, Driver, subscription
 from tailrace.errors import ErrorCode
+from tailrace.records.groups import OffsetCommitted, decode
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.offsets import Commit, Position
-from tailrace_coordinator.groups.records import OffsetCommitted, decode
 
 RETENTION_MS = 7 * 24 * 3600 * 1000
 SIMPLE = Commit("simple", -1, "", None, 9)

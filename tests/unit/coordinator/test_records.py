@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.groups import subscription
-from tailrace_coordinator.groups.consumer_protocol import subscribed_topics
-from tailrace_coordinator.groups.records import (
+from tailrace.records.groups import (
     BadRecord,
     GroupMetadata,
     GroupRecord,
@@ -20,6 +19,7 @@ from tailrace_coordinator.groups.records import (
     decode,
     encode,
 )
+from tailrace_coordinator.groups.consumer_protocol import subscribed_topics
 
 MEMBER = "raw-49744875-020f-47e4-b336-4683c7b8bb94"
 CAPTURED: list[tuple[GroupRecord, str, str | None]] = [

@@ -10,6 +10,7 @@ from support.coordinator import OFFSETS_ID, TOPIC_ID, Stage, image, settle
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import ShardImage
 from tailrace.net.client import Disconnected
+from tailrace.records.groups import OffsetCommitted, encode
 from tailrace.wire.messages import (
     HeartbeatRequest,
     ListGroupsRequest,
@@ -17,7 +18,6 @@ from tailrace.wire.messages import (
     OffsetFetchRequest,
 )
 from tailrace_coordinator.coordinator import TOPIC
-from tailrace_coordinator.groups.records import OffsetCommitted, encode
 from tailrace_coordinator.reports import Reports
 
 _TOPIC = OffsetCommitRequest.OffsetCommitRequestTopic

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.daily import brokers, configs, elections, groups, reassignments, records, status, topics
+from tailrace.cli.files import dump, verify
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,6 +25,8 @@ app.command("elect-leaders")(elections.elect_leaders)
 app.command("produce")(records.produce)
 app.command("consume")(records.consume)
 app.command("status")(status.status)
+app.command("dump-log")(dump.dump_log)
+app.command("verify-log")(verify.verify_log)
 
 # These start before typer is loaded (command.py); they are here for --help alone.
 _STARTED_EARLIER = {

@@ -6,6 +6,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.groups import (
+    GroupMetadata,
+    GroupRecord,
+    GroupRemoved,
+    OffsetCommitted,
+    OffsetRemoved,
+)
 from tailrace.state import Effects, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import describe, offsets
@@ -13,13 +20,6 @@ from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
-from tailrace_coordinator.groups.records import (
-    GroupMetadata,
-    GroupRecord,
-    GroupRemoved,
-    OffsetCommitted,
-    OffsetRemoved,
-)
 from tailrace_coordinator.groups.turn import Turn
 
 GroupEffects = Effects[GroupRecord]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.groups import OffsetCommitted, OffsetRemoved
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.rebalance import reschedule_heartbeat
-from tailrace_coordinator.groups.records import OffsetCommitted, OffsetRemoved
 from tailrace_coordinator.groups.turn import Turn
 
 TopicPartition = tuple[str, int]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tailrace.records.groups import GroupRecord
 from tailrace.state import Decision
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.records import GroupRecord
 
 TimerKey = tuple[str, ...]
 

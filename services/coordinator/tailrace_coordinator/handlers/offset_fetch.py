@@ -13,10 +13,10 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.records.groups import OffsetCommitted
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.offsets import TopicPartition
-from tailrace_coordinator.groups.records import OffsetCommitted
 from tailrace_coordinator.handlers.offset_commit import find_topic
 
 Found = Mapping[TopicPartition, OffsetCommitted]

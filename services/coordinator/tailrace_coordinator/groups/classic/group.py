@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.groups import GroupMetadata, MemberMetadata
 from tailrace.state import Token
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
-from tailrace_coordinator.groups.records import GroupMetadata, MemberMetadata
 
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the member's order of preference
 

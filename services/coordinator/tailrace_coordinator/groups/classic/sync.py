@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.groups import encode
 from tailrace.state import Token, size_bytes
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
@@ -15,7 +16,6 @@ from tailrace_coordinator.groups.classic.rebalance import (
     sync_refused,
     synced,
 )
-from tailrace_coordinator.groups.records import encode
 from tailrace_coordinator.groups.turn import Turn, sync_key
 
 

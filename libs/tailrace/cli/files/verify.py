@@ -1,0 +1,63 @@
+"""`tailrace verify-log DIR...`: reads everything, changes nothing, says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from tailrace.cli.daily.connection import Json
+from tailrace.log.verify import Finding, size_bytes, verify
+
+FOUND, REFUSED = 1, 2
+
+
+def progress(text: str) -> Progress:
+    """A bar of bytes on standard error, nothing where that is no terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn(text),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+
+
+def verify_log(
+    directories: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="data, log or partition directories"),
+    ],
+    as_data: Json = False,
+) -> None:
+    """Check every segment, index, snapshot and checkpoint, Tailrace's or Apache Kafka's; status 1 if one is wrong.
+
+    Nothing is changed. Stop the broker first: what it is writing just now may look wrong.
+    """
+    for directory in directories:
+        if not directory.is_dir():
+            typer.echo(f"{directory} is no directory.", err=True)
+            raise typer.Exit(REFUSED)
+    count = 0
+    total = size_bytes(directories)
+    with progress("Reading") as bar:
+        task = bar.add_task("", total=total)
+        for directory in directories:
+            for finding in verify(directory, lambda read: bar.advance(task, read)):
+                count += 1
+                typer.echo(_json(finding) if as_data else str(finding))
+    if not as_data:
+        found = "nothing is wrong" if not count else f"{count} finding{'s' * (count != 1)}"
+        typer.echo(f"{total} bytes of segments read: {found}.", err=True)
+    if count:
+        raise typer.Exit(FOUND)
+
+
+def _json(finding: Finding) -> str:
+    return json.dumps({"path": str(finding.path), "what": finding.what, "advice": finding.advice})

@@ -1,0 +1,90 @@
+"""The records of internal topics in words: `__consumer_offsets` and `__cluster_metadata`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from struct import Struct
+from typing import Any, Final
+from uuid import UUID
+
+from tailrace.log.checkpoints import format_uuid
+from tailrace.log.files import METADATA_TOPIC, OFFSETS_TOPIC
+from tailrace.metadata import codec
+from tailrace.records import groups
+from tailrace.records.record import Record
+
+Row = dict[str, Any]
+_INT16: Final = Struct(">h")
+
+# Key types of KIP-848, KIP-932 and KIP-1071 groups; each key begins with the group id.
+_GROUP_KEYS: Final = {
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    9: "ShareGroupPartitionMetadata",
+    10: "ShareGroupMemberMetadata",
+    11: "ShareGroupMetadata",
+    12: "ShareGroupTargetAssignmentMetadata",
+    13: "ShareGroupTargetAssignmentMember",
+    14: "ShareGroupCurrentMemberAssignment",
+    15: "ShareGroupStatePartitionMetadata",
+    16: "ConsumerGroupRegularExpression",
+    17: "StreamsGroupMetadata",
+    18: "StreamsGroupPartitionMetadata",
+    19: "StreamsGroupMemberMetadata",
+    20: "StreamsGroupTargetAssignmentMetadata",
+    21: "StreamsGroupTargetAssignmentMember",
+    22: "StreamsGroupCurrentMemberAssignment",
+    23: "StreamsGroupTopology",
+}
+
+
+def decoder_for(topic: str) -> Callable[[Record], Row] | None:
+    """What puts this topic's records into words; None for a topic of users."""
+    return {OFFSETS_TOPIC: offsets_record, METADATA_TOPIC: metadata_record}.get(topic)
+
+
+def offsets_record(record: Record) -> Row:
+    """A record of `__consumer_offsets`: a commit, a group, or the name of a newer group protocol's record."""
+    key = record.key or b""
+    try:
+        found = groups.decode(key, record.value)
+        if found is not None:
+            return {"type": type(found).__name__, **_plain(asdict(found))}
+        kind = _INT16.unpack_from(key)[0]
+        return {"type": _GROUP_KEYS.get(kind, f"key type {kind}"), "group_id": _first_string(key)}
+    except (groups.BadRecord, UnicodeDecodeError) as error:
+        return {"type": "damaged", "error": str(error)}
+
+
+def _first_string(key: bytes) -> str:
+    length = _INT16.unpack_from(key, 2)[0] if len(key) >= 4 else 0
+    return key[4 : 4 + length].decode()
+
+
+def metadata_record(record: Record) -> Row:
+    """A record of `__cluster_metadata`."""
+    value = record.value or b""
+    try:
+        found = codec.decode(value)
+    except codec.MalformedRecord as error:
+        return {"type": "unknown", "error": str(error), "bytes": value.hex()}
+    return {"type": type(found).__name__, **_plain(asdict(found))}
+
+
+def _plain(value: Any) -> Any:
+    """The value with what JSON lacks as text."""
+    match value:
+        case UUID():
+            return format_uuid(value)
+        case bytes():
+            return value.hex()
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case tuple() | list():
+            return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,89 @@
+"""The files of a log directory as a reader finds them: what kind each is by its name, and its bytes, read only."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tailrace.log import checkpoints
+from tailrace.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+)
+from tailrace.log.snapshots import SNAPSHOT_SUFFIX
+from tailrace.records.batch import Bytes
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_SNAPSHOT_SUFFIX: Final = ".checkpoint"
+
+BY_SUFFIX: Final = {
+    LOG_SUFFIX: "segment",
+    INDEX_SUFFIX: "offset index",
+    TIME_INDEX_SUFFIX: "time index",
+    TRANSACTION_INDEX_SUFFIX: "transaction index",
+    SNAPSHOT_SUFFIX: "producer snapshot",
+    METADATA_SNAPSHOT_SUFFIX: "metadata snapshot",
+}
+OFFSET_CHECKPOINTS: Final = (
+    checkpoints.RECOVERY_POINT,
+    checkpoints.LOG_START_OFFSET,
+    checkpoints.REPLICATION_OFFSET,
+    checkpoints.CLEANER_OFFSET,
+)
+BY_NAME: Final = {
+    **dict.fromkeys(OFFSET_CHECKPOINTS, "offset checkpoint"),
+    checkpoints.LEADER_EPOCH: "leader epochs",
+    checkpoints.PARTITION_METADATA: "partition metadata",
+    checkpoints.META_PROPERTIES: "properties",
+    checkpoints.CLEAN_SHUTDOWN: "clean shutdown",
+}
+# On their way in or out when the process ended; a start finishes or removes them.
+_PASSING: Final = re.compile(r"\.(deleted|cleaned|swap|tmp)$")
+_PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)$")
+
+
+def kind_of(name: str) -> str | None:
+    """What a file of this name holds; None for a name that no broker writes. A passing suffix is looked through."""
+    name = _PASSING.sub("", name)
+    return BY_NAME.get(name) or BY_SUFFIX.get(Path(name).suffix)
+
+
+def partition_of(directory: Path) -> tuple[str, int] | None:
+    """The topic and partition that a directory's name says; None for any other directory (or one being deleted)."""
+    found = _PARTITION.match(directory.name)
+    return (found["topic"], int(found["partition"])) if found else None
+
+
+def base_offset(path: Path) -> int:
+    """The offset in the name of a segment's file; ValueError without twenty digits."""
+    stem = path.name.split(".")[0].split("-")[0]
+    if len(stem) != 20 or not stem.isdigit():
+        raise ValueError(f"{path.name} does not begin with an offset in twenty digits")
+    return int(stem)
+
+
+def content(path: Path) -> Bytes:
+    """The file's bytes without reading them all at once; OSError as the kernel gives it."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        return memoryview(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)) if size else b""
+
+
+def log_directories(path: Path) -> Iterator[Path]:
+    """The log directories that a path stands for: itself, or the brokers' directories of a Tailrace data directory."""
+    brokers = sorted(folder for folder in path.glob("broker-*") if (folder / checkpoints.META_PROPERTIES).exists())
+    if brokers and not (path / checkpoints.META_PROPERTIES).exists():
+        yield from brokers
+    else:
+        yield path
+
+
+def partitions(log_directory: Path) -> list[Path]:
+    """The partitions' directories in a log directory, by name."""
+    return sorted(folder for folder in log_directory.iterdir() if folder.is_dir() and partition_of(folder))

@@ -1,0 +1,134 @@
+"""verify-log's reading: a sound directory has no finding, a flipped bit is found wherever it matters."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.logs import NOW, append, records_of, with_settings
+from tailrace.log import checkpoints
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.log import Log
+from tailrace.log.logs import LogDir
+from tailrace.log.verify import verify
+
+CONFIG = with_settings(segment_bytes=900, index_interval_bytes=200)
+TOPIC_ID = UUID(int=7)
+FLIPPED = (".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint")
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log directory with two partitions of several segments, shut down cleanly."""
+    path = tmp_path_factory.mktemp("sound")
+    logs = LogDir.open(RealFilesystem(), str(path), node_id=0, cluster_id="c", now_ms=NOW)
+    for partition in range(2):
+        log = logs.create("topic", partition, TOPIC_ID, CONFIG)
+        for number in range(15):
+            fields = {"producer_id": 3, "producer_epoch": 0, "base_sequence": number * 2}
+            append(log, b"a" * 40, b"b" * number, leader_epoch=number // 4, timestamp=NOW + number * 5, **fields)
+        logs.high_watermarks["topic", partition] = log.log_end_offset
+    logs.close(broker_epoch=5)
+    return path
+
+
+def findings(path: Path) -> list[str]:
+    return [str(finding) for finding in verify(path, lambda read: None)]
+
+
+@contextmanager
+def changed(path: Path, change: Callable[[bytes], bytes]) -> Iterator[None]:
+    before = path.read_bytes()
+    path.write_bytes(change(before))
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+def test_a_sound_directory_has_no_finding_and_stays_as_it_is(sound: Path) -> None:
+    before = {path: path.read_bytes() for path in sorted(sound.rglob("*")) if path.is_file()}
+    read: list[int] = []
+    assert list(verify(sound, read.append)) == []
+    assert findings(sound / "topic-1") == []
+    assert {path: path.read_bytes() for path in sorted(sound.rglob("*")) if path.is_file()} == before
+    assert sum(read) == sum(len(data) for path, data in before.items() if path.suffix == ".log")
+
+
+def answers(path: Path) -> object:
+    """What a broker would answer from this partition: its records, and the offset of every timestamp."""
+    log = Log.open(RealFilesystem(), str(path), CONFIG, recovery_point=10**6, clean=True)
+    found = [log.offset_for_timestamp(NOW + step) for step in range(150)]
+    return records_of(log), found, log.epochs.entries()
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_a_flipped_bit_is_found_or_changes_no_answer(sound: Path, data: st.DataObject) -> None:
+    files = [path for path in sorted((sound / "topic-0").iterdir()) if path.name.endswith(FLIPPED)]
+    path = data.draw(st.sampled_from([path for path in files if path.stat().st_size]))
+    at = data.draw(st.integers(0, path.stat().st_size - 1))
+    mask = 1 << data.draw(st.integers(0, 7))
+    before = path.read_bytes()
+    try:
+        path.write_bytes(before[:at] + bytes([before[at] ^ mask]) + before[at + 1 :])
+        if not findings(sound):
+            copy = sound.parent / "copy"
+            shutil.copytree(sound / "topic-0", copy)
+            try:
+                assert answers(copy) == answers_of_sound(sound)
+            finally:
+                shutil.rmtree(copy)
+    finally:
+        path.write_bytes(before)
+
+
+def answers_of_sound(sound: Path) -> object:
+    copy = sound.parent / "right"
+    shutil.copytree(sound / "topic-1", copy)
+    try:
+        return answers(copy)
+    finally:
+        shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("topic-0/00000000000000000000.log", lambda data: data[:-1], "are no whole batch"),
+        ("topic-0/00000000000000000000.index", lambda data: data[:-1], "ends within an entry"),
+        ("topic-0/00000000000000000000.timeindex", lambda data: data[:12] * 2, "is out of order"),
+        ("topic-0/leader-epoch-checkpoint", lambda data: b"0\n1\n0 0\n", "says epoch 0 for offset 8"),
+        ("topic-0/leader-epoch-checkpoint", lambda data: data + b"9 99\n", "cannot be read"),
+        ("topic-0/partition.metadata", lambda data: b"version: 0\n", "no topic_id"),
+        ("topic-0/partition.metadata", lambda data: data.replace(b"AB", b"AC"), "names another"),
+        ("recovery-point-offset-checkpoint", lambda data: data.replace(b" 30", b" 29"), "end offset 30"),
+        ("replication-offset-checkpoint", lambda data: data.replace(b"0 30", b"0 31"), "holds 0 to 30"),
+        ("log-start-offset-checkpoint", lambda data: b"0\n1\nother 0 1\n", "which has no directory here"),
+        ("cleaner-offset-checkpoint", lambda data: b"1\n0\n", "cannot be read as a checkpoint"),
+        ("meta.properties", lambda data: b"", "cannot be read as meta.properties"),
+        (".kafka_cleanshutdown", lambda data: b"{}", "does not name a broker epoch"),
+    ],
+)  # fmt: skip
+def test_what_does_not_agree_is_said_with_what_to_do(
+    sound: Path, name: str, change: Callable[[bytes], bytes], said: str
+) -> None:
+    with changed(sound / name, change):
+        found = findings(sound)
+    assert [line for line in found if said in line and name in line], found
+    assert all(";" in line and "\n" not in line for line in found)
+
+
+def test_a_compacted_log_may_lack_offsets_and_no_other(sound: Path) -> None:
+    first = sound / "topic-0" / "00000000000000000000.log"
+    with changed(first, lambda data: b""):
+        assert [line for line in findings(sound) if "goes on at" in line]
+        with changed(sound / checkpoints.CLEANER_OFFSET, lambda data: b"0\n1\ntopic 0 8\n"):
+            assert not [line for line in findings(sound) if "goes on at" in line]

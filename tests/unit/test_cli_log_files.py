@@ -1,0 +1,107 @@
+"""`tailrace dump-log` and `verify-log` as commands: lines, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from support.logs import NOW, SMALL, append
+from tailrace.cli.daily import app
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.logs import LogDir
+from tailrace.log.transactions import AbortedTransaction, encode
+from tailrace.records.compression import Codec
+from tailrace.records.groups import OffsetCommitted
+from tailrace.records.groups import encode as encode_group
+from tailrace.records.record import Record, build
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    logs = LogDir.open(RealFilesystem(), str(tmp_path / "broker-0"), node_id=0, cluster_id="c", now_ms=NOW)
+    log = logs.create("topic", 0, UUID(int=9), SMALL)
+    for number in range(9):
+        append(
+            log, b"v%d" % number, b"\xff", codec=Codec.ZSTD, producer_id=4, producer_epoch=1, base_sequence=number * 2
+        )
+    offsets = logs.create("__consumer_offsets", 0, UUID(int=10), SMALL)
+    key, value = encode_group(OffsetCommitted("readers", "topic", 0, 7))
+    offsets.append([build([Record(timestamp=NOW, key=key, value=value)])], 0, NOW)
+    logs.close(broker_epoch=5)
+    return tmp_path / "broker-0"
+
+
+def rows(*arguments: object) -> list[dict[str, object]]:
+    done = run("dump-log", "--json", *arguments)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.output.splitlines()]
+
+
+def test_a_segment_is_shown_by_batches_and_with_deep_by_records(directory: Path) -> None:
+    segment = directory / "topic-0" / "00000000000000000000.log"
+    batches = [row for row in rows(segment) if row["row"] == "batch"]
+    assert [row["base_offset"] for row in batches][:3] == [0, 2, 4]
+    assert batches[0]["compression"] == "zstd" and batches[0]["producer_id"] == 4 and batches[0]["valid"] is True
+    records = [row for row in rows("--deep", segment) if row["row"] == "record"]
+    assert [(row["offset"], row["value"]) for row in records][:2] == [(0, "v0"), (1, "0xff")]
+    assert "producer 4/1 from sequence 0" in run("dump-log", segment).output
+
+
+def test_every_kind_of_file_is_shown(directory: Path) -> None:
+    (directory / "topic-0" / "00000000000000000000.txnindex").write_bytes(encode([AbortedTransaction(4, 2, 9, 10)]))
+    files = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.name != ".lock"]
+    found = {str(path.name): rows(path) for path in files}
+    assert found["00000000000000000000.txnindex"][1]["first_offset"] == 2
+    assert found["00000000000000000018.snapshot"][1]["last_sequence"] == 17
+    offset = {"row": "offset", "topic": "topic", "partition": 0, "offset": 18}
+    assert offset in found["recovery-point-offset-checkpoint"]
+    assert found[".kafka_cleanshutdown"][1]["broker_epoch"] == 5
+    assert found["leader-epoch-checkpoint"][1] == {"row": "epoch", "leader_epoch": 0, "start_offset": 0}
+    assert {"row": "property", "key": "node.id", "value": "0"} in found["meta.properties"]
+
+
+def test_committed_offsets_are_decoded(directory: Path) -> None:
+    (record,) = [
+        row
+        for row in rows("--deep", directory / "__consumer_offsets-0" / "00000000000000000000.log")
+        if row["row"] == "record"
+    ]
+    decoded = record["decoded"]
+    assert isinstance(decoded, dict)
+    assert (decoded["type"], decoded["group_id"], decoded["offset"]) == ("OffsetCommitted", "readers", 7)
+
+
+def test_damage_is_shown_and_told_by_the_exit_code(directory: Path) -> None:
+    segment = directory / "topic-0" / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[70] ^= 1
+    segment.write_bytes(data)
+    shown = run("dump-log", segment)
+    assert shown.exit_code == 1
+    assert "DAMAGED at 0: the record batch has a wrong CRC-32C" in shown.output
+    checked = run("verify-log", directory)
+    assert checked.exit_code == 1
+    (line,) = [line for line in checked.stdout.splitlines() if "CRC" in line]
+    assert line.startswith(f"{segment}: ") and "move the partition's directory away" in line
+
+
+def test_a_sound_data_directory_verifies(directory: Path) -> None:
+    done = run("verify-log", directory.parent)
+    assert (done.exit_code, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["dump-log", "verify-log"])
+def test_what_is_no_log_is_refused_in_a_sentence(command: str, tmp_path: Path) -> None:
+    stranger = tmp_path / "notes.txt"
+    stranger.write_text("hello")
+    done = run(command, stranger)
+    assert done.exit_code == 2
+    assert len(done.output.splitlines()) == 1 and "notes.txt" in done.output
