@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from tailrace.log.open_files import OpenFiles
 from tailrace.records.batch import Bytes
 
 
@@ -45,7 +46,10 @@ class File(Protocol):
 
 
 class Filesystem(Protocol):
-    """What the log needs of a file system."""
+    """What the log needs of a file system. Segments tell open_files what they keep open."""
+
+    @property
+    def open_files(self) -> OpenFiles: ...
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Opens for reading and writing; FileNotFoundError unless create."""
@@ -131,6 +135,9 @@ _IOV_MAX = os.sysconf("SC_IOV_MAX")
 
 class RealFilesystem:
     """The operating system's files."""
+
+    def __init__(self, open_files: OpenFiles | None = None) -> None:
+        self.open_files = OpenFiles() if open_files is None else open_files
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         return RealFile(path, os.O_RDWR | (os.O_CREAT if create else 0))

@@ -37,6 +37,7 @@ from tailrace.records.batch import (
 __all__ = ["Appended", "Log"]
 
 _MAX_PLACES: Final = 64
+_NEVER_MS: Final = 2**63 - 1  # flush.ms, by default
 _PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
@@ -140,6 +141,10 @@ class Log:
     def leader_epoch(self) -> int:
         """The last epoch that wrote records, -1 if none did."""
         return self.epochs.latest
+
+    @property
+    def first_base_offset(self) -> int:
+        return self._bases[0]
 
     @property
     def segment_base_offsets(self) -> list[int]:
@@ -488,6 +493,13 @@ class Log:
         return flush.begin(
             self._filesystem, self.directory, files, self._unsynced, self.epochs, offset, now_ms, self._cuts
         )
+
+    @property
+    def flush_to_come(self) -> bool:
+        """Whether a flush may become due though nothing is appended any more."""
+        if self.recovery_point >= self.log_end_offset:
+            return False
+        return self._config.flush_ms < _NEVER_MS or self.recovery_point < self.active.base_offset
 
     def finish_flush(self, done: Flush) -> None:
         """Moves the recovery point up to what the flush has synced; not where the log was cut meanwhile."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -37,6 +37,7 @@ from tailrace.log.segment import LOG_SUFFIX
 
 _DELETE_SUFFIX = "-delete"
 _CLOSING_THREADS = 16
+_RETAINED_A_STEP = 50
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -256,21 +257,23 @@ class LogDir:
             self._recovery_points[key] = log.recovery_point
             if log.cleaned_offset:
                 self._cleaned_offsets[key] = log.cleaned_offset
-            if log.log_start_offset > log.segment_base_offsets[0]:
+            if log.log_start_offset > log.first_base_offset:
                 self._log_start_offsets[key] = log.log_start_offset
             else:
                 self._log_start_offsets.pop(key, None)
+        # Copies, because to write ten thousand lines four times takes longer than a request may wait.
         files = [
-            (RECOVERY_POINT, format_offsets(self._recovery_points)),
-            (LOG_START_OFFSET, format_offsets(self._log_start_offsets)),
-            (CLEANER_OFFSET, format_offsets(self._cleaned_offsets)),
-            (REPLICATION_OFFSET, format_offsets(self.high_watermarks)),
+            (RECOVERY_POINT, dict(self._recovery_points)),
+            (LOG_START_OFFSET, dict(self._log_start_offsets)),
+            (CLEANER_OFFSET, dict(self._cleaned_offsets)),
+            (REPLICATION_OFFSET, dict(self.high_watermarks)),
         ]
 
         lowered = self._lowered
 
         def write() -> None:
-            for name, content in files:
+            for name, offsets in files:
+                content = format_offsets(offsets)
                 with self._writing:
                     if name != RECOVERY_POINT or lowered == self._lowered:
                         write_file_atomically(self._filesystem, self.path, name, content)
@@ -279,13 +282,22 @@ class LogDir:
 
     def retain(self, now_ms: int) -> list[str]:
         """Applies retention to the open logs; the paths whose delay is over, to be given to remove()."""
-        paths = []
-        for key, log in self._logs.items():
-            log.delete_retention(now_ms, self.high_watermarks.get(key, 0))
-            paths += log.removable_files(now_ms)
-        paths += [path for due_ms, path in self._doomed if due_ms <= now_ms]
+        return [path for paths in self.retain_in_steps(now_ms) for path in paths]
+
+    def retain_in_steps(self, now_ms: int) -> Iterator[list[str]]:
+        """As retain, a few logs at a time: logs may be opened and deleted between two steps."""
+        keys = list(self._logs)
+        for start in range(0, len(keys), _RETAINED_A_STEP):
+            paths = []
+            for key in keys[start : start + _RETAINED_A_STEP]:
+                log = self._logs.get(key)
+                if log is not None:
+                    log.delete_retention(now_ms, self.high_watermarks.get(key, 0))
+                    paths += log.removable_files(now_ms)
+            yield paths
+        due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
         self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
-        return paths
+        yield due
 
     def remove(self, paths: Iterable[str]) -> None:
         """Removes files and -delete directories; may be called in another thread."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tailrace.log.filesystem import FileStat
+from tailrace.log.open_files import OpenFiles
 from tailrace.records.batch import Bytes
 
 
@@ -99,7 +100,10 @@ class MemoryFile:
 
     def pread(self, length: int, position: int) -> bytes:
         self._filesystem.maybe_fail("read")
-        return bytes(self._inode.cached[position : position + length])
+        data = bytes(self._inode.cached[position : position + length])
+        self._filesystem.reads += 1
+        self._filesystem.bytes_read += len(data)
+        return data
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         data = b"".join(buffers)
@@ -132,12 +136,13 @@ class MemoryFile:
 class MemoryFilesystem:
     """Paths are absolute; the root's own entries are always on the disk.
 
-    writes counts the write calls, now_ms is the time stamped on files.
+    writes, opens and reads count the calls, bytes_read what those brought; now_ms is the time stamped on files.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, open_files: OpenFiles | None = None) -> None:
+        self.open_files = OpenFiles() if open_files is None else open_files
         self.now_ms = 0
-        self.writes = 0
+        self.writes = self.opens = self.reads = self.bytes_read = 0
         self._root = _Directory()
         self._failures: dict[str, tuple[int, OSError]] = {}
         self._locks: weakref.WeakValueDictionary[str, MemoryFile] = weakref.WeakValueDictionary()
@@ -176,6 +181,7 @@ class MemoryFilesystem:
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         self.maybe_fail("open")
+        self.opens += 1
         directory, name = self._parent(path)
         node = directory.cached.get(name)
         if node is None:

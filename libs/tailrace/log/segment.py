@@ -32,6 +32,7 @@ class Segment:
     """Opened lazily: a closed segment costs nothing until it is read."""
 
     __slots__ = (
+        "__weakref__",
         "_file",
         "_indexes",
         "base_offset",
@@ -69,9 +70,19 @@ class Segment:
 
     @property
     def file(self) -> File:
-        if self._file is None:
-            self._file = self.filesystem.open(self.path(LOG_SUFFIX))
-        return self._file
+        file = self._file
+        if file is None:
+            file = self.filesystem.open(self.path(LOG_SUFFIX))
+            self._hold(file)
+        return file
+
+    def _hold(self, file: File) -> None:
+        self._file = file
+        self.filesystem.open_files.add(self)
+
+    def let_go(self) -> None:
+        """Forgets the open file (see OpenFiles); the next use opens it by its name."""
+        self._file = None
 
     @property
     def modified_ms(self) -> int:
@@ -99,8 +110,9 @@ class Segment:
 
     def create(self) -> None:
         """Makes an empty segment, whatever was there under its name."""
-        self._file = self.filesystem.open(self.path(LOG_SUFFIX), create=True)
-        self._file.truncate(0)
+        file = self.filesystem.open(self.path(LOG_SUFFIX), create=True)
+        file.truncate(0)
+        self._hold(file)
         self.size_bytes = 0
         self.forget_indexes()
 

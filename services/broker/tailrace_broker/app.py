@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from uuid import UUID
 from tailrace.config import Config
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
+from tailrace.log.open_files import OpenFiles
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside
@@ -81,11 +83,12 @@ def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> 
     """
     paths = config.log_dirs or (str(environment.data_dir / f"broker-{config.node_id}"),)
     opened: list[LogDir] = []
+    filesystem = RealFilesystem(OpenFiles(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
     try:
         for path in paths:
             Path(path).mkdir(parents=True, exist_ok=True)
             log_dir = LogDir.open(
-                RealFilesystem(),
+                filesystem,
                 path,
                 node_id=config.node_id,
                 cluster_id=cluster_id,

@@ -89,6 +89,8 @@ class Broker:
         self.storage.follow(old, new, self.config)
         self.node.brokers = new.brokers
         changes = self.topics.update(old, new)
+        if old.configs is not new.configs:  # flush.ms may be among them
+            self.node.changed.update(p for p in self.topics.partitions() if p.opened is not None)
         if not self.topics.may_lead and self._registered(new):
             released = self.topics.release(new)
             changes = Changes(changes.moved + released.moved, changes.touched, changes.deleted)
@@ -183,6 +185,7 @@ class Broker:
     def on_flushed(self, partition: Partition, error: OSError | None) -> None:
         """A flush that flush.messages asked for is over."""
         if error is None:
+            self.node.changed.add(partition)  # its recovery point
             partition.advance()
             self.committed(partition)
         else:

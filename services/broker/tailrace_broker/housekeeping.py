@@ -22,6 +22,8 @@ class Housekeeping:
         self._broker = broker
         self._clock = clock
         self._log = log
+        self._unflushed: set[Partition] = set()  # a flush of them may become due
+        self._unnoted: set[Partition] = set()  # their high watermark may not be in the checkpoint
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -42,21 +44,38 @@ class Housekeeping:
 
     async def checkpoint(self) -> None:
         """Writes the high watermarks of logs that changed, then each dir's checkpoint files."""
+        self._take_changed()
+        moved, self._unnoted = self._unnoted, set()
         changed: dict[LogDir, bool] = {}
-        for partition in self._broker.topics.partitions():
-            if partition.opened is not None:
-                log_dir = self._broker.storage.place_of(partition.topic, partition.index)
-                place = (partition.topic, partition.index)
-                if log_dir is not None and log_dir.high_watermarks.get(place) != partition.high_watermark:
-                    log_dir.high_watermarks[place] = partition.high_watermark
-                    changed[log_dir] = True
-        for log_dir in changed:
-            await asyncio.to_thread(log_dir.begin_checkpoint())
+        for partition in moved:
+            log_dir = self._broker.storage.place_of(partition.topic, partition.index)
+            if partition.opened is not None and log_dir is not None:
+                log_dir.high_watermarks[partition.topic, partition.index] = partition.high_watermark
+                changed[log_dir] = True
+        try:
+            for log_dir in changed:
+                await asyncio.to_thread(log_dir.begin_checkpoint())
+        except OSError:
+            self._unnoted |= moved
+            raise
+
+    def _take_changed(self) -> None:
+        """Flushes and checkpoints look at what changed since the last look only: idle partitions cost nothing."""
+        changed = self._broker.node.take_changed()
+        self._unflushed |= changed
+        self._unnoted |= changed
 
     async def flush(self) -> None:
         """flush.ms, and closed segments that are not on the disk yet: synced in a thread, one log after another."""
-        for partition in list(self._broker.topics.partitions()):
+        self._take_changed()
+        for partition in list(self._unflushed):
+            log = partition.opened
+            recovery_point = 0 if log is None else log.recovery_point
             await self._broker.flusher.upkeep(partition)
+            if log is None or not log.flush_to_come:
+                self._unflushed.discard(partition)
+            if log is not None and log.recovery_point != recovery_point:
+                self._unnoted.add(partition)
 
     async def retain(self) -> None:
         """retention.ms and retention.bytes. A log nobody used since the start is opened for it if it holds data."""
@@ -67,9 +86,10 @@ class Housekeeping:
                 await self._clock.sleep(0)
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
-            doomed = log_dir.retain(now_ms)
-            if doomed:
-                await asyncio.to_thread(log_dir.remove, doomed)
+            for doomed in log_dir.retain_in_steps(now_ms):
+                if doomed:
+                    await asyncio.to_thread(log_dir.remove, doomed)
+                await self._clock.sleep(0)
 
     async def compact(self) -> None:
         """One pass over what is dirty enough, log by log, in a thread."""

@@ -126,6 +126,7 @@ class Partition:
         log = self._log
         if log is None:
             log = self._log = self._open_log()
+            self.node.changed.add(self)
             if len(self.replicas) > 1:
                 self.high_watermark = min(max(self._checkpointed(), log.log_start_offset), log.log_end_offset)
             else:
@@ -212,6 +213,7 @@ class Partition:
         except OSError as failed:
             refusal = Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(failed))
             return [refusal] * len(batches)
+        self.node.changed.add(self)
         if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
             self.syncing = True
         if self.leading is None:  # as advance(), inline: half a microsecond of eight
@@ -228,7 +230,10 @@ class Partition:
             self.high_watermark = leading.high_watermark(before, end, durable, self.min_isr)
         elif self.leader == self.node.node_id and len(self.replicas) <= 1:
             self.high_watermark = max(before, self.durable_end)
-        return self.high_watermark != before
+        if self.high_watermark == before:
+            return False
+        self.node.changed.add(self)
+        return True
 
     # -- flush.messages ----------------------------------------------------------------------------------------------
 
@@ -351,7 +356,7 @@ class Partition:
         means that the leader's log begins behind ours: ours begins anew there.
         """
         log = self.log
-        before = self.high_watermark
+        before, start = self.high_watermark, log.log_start_offset
         if answer.diverging is not None:
             self._truncate(truncation_offset(log, *answer.diverging))
         elif answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -369,7 +374,10 @@ class Partition:
             if answer.log_start_offset > log.log_start_offset:
                 log.advance_log_start_offset(min(answer.log_start_offset, log.log_end_offset))
                 self.high_watermark = max(self.high_watermark, log.log_start_offset)
-        return self.high_watermark != before
+        moved = self.high_watermark != before
+        if moved or len(answer.records) or log.log_start_offset != start:
+            self.node.changed.add(self)
+        return moved
 
     def _truncate(self, offset: int) -> None:
         self.log.truncate_to(offset)

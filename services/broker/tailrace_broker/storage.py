@@ -21,6 +21,7 @@ class Storage:
         self._config = config
         self._wall_ms = wall_ms
         self._image = MetadataImage()
+        self._topic_configs: dict[str, TopicConfig] = {}  # of one value each: a topic's partitions share it
         self._places = {place: log_dir for log_dir in dirs for place in log_dir.partitions()}
 
     @property
@@ -30,7 +31,10 @@ class Storage:
 
     def topic_config(self, topic: str) -> TopicConfig:
         """A topic's effective configs under the present image."""
-        return TopicConfig.of(self._image.config(TOPIC, topic), self._config)
+        config = self._topic_configs.get(topic)
+        if config is None:
+            config = self._topic_configs[topic] = TopicConfig.of(self._image.config(TOPIC, topic), self._config)
+        return config
 
     def follow(self, old: MetadataImage, new: MetadataImage, config: Config) -> None:
         """Takes up changed topic configs and broker defaults; logs that are open get theirs at once."""
@@ -39,6 +43,7 @@ class Storage:
         self._config = config
         if old.configs is new.configs and not everything:
             return
+        self._topic_configs.clear()
         names = {name for kind, name in old.configs.keys() | new.configs.keys() if kind == TOPIC}
         changed = [n for n in names if everything or old.configs.get((TOPIC, n)) != new.configs.get((TOPIC, n))]
         if everything:

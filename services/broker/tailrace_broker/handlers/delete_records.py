@@ -44,6 +44,7 @@ async def _delete(broker: Broker, topic: str, index: int, offset: int, timeout_m
         if offset < 0 or offset > partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.advance_log_start_offset(offset)
+        broker.node.changed.add(partition)
         broker.appended(partition)
         await trims.trimmed(partition, offset, timeout_ms)
     except ApiError as refused:

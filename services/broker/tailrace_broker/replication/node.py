@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from tailrace.metadata.image import BrokerImage
+
+if TYPE_CHECKING:
+    from tailrace_broker.partition import Partition
 
 NO_EPOCH = -1
 
@@ -12,7 +16,7 @@ NO_EPOCH = -1
 class Node:
     """One broker's surroundings; the shell replaces `brokers` with every image and sets the epoch once registered."""
 
-    __slots__ = ("broker_epoch", "brokers", "monotonic_ms", "node_id", "replica_lag_time_max_ms")
+    __slots__ = ("broker_epoch", "brokers", "changed", "monotonic_ms", "node_id", "replica_lag_time_max_ms")
 
     def __init__(
         self, node_id: int, monotonic_ms: Callable[[], float], replica_lag_time_max_ms: float = 30_000
@@ -22,6 +26,13 @@ class Node:
         self.brokers: Mapping[int, BrokerImage] = {}
         self.monotonic_ms = monotonic_ms
         self.replica_lag_time_max_ms = replica_lag_time_max_ms
+        # Whose log or high watermark is not what housekeeping saw last, so that it looks at no others.
+        self.changed: set[Partition] = set()
+
+    def take_changed(self) -> set[Partition]:
+        """What changed since the last call."""
+        changed, self.changed = self.changed, set()
+        return changed
 
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         """KIP-841 and KIP-903: only a live broker that is not leaving, in the life that fetched, may be in sync."""

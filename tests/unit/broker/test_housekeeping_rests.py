@@ -1,0 +1,119 @@
+"""Housekeeping looks at what changed: partitions nobody writes to cost it nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from support.broker import batch, image, running
+from tailrace.log.logs import LogDir
+from tailrace.runtime.clock import SystemClock
+from tailrace_broker.flusher import Flusher
+from tailrace_broker.housekeeping import Housekeeping
+
+
+class Counts:
+    """How often the work of a turn was done; the work is done all the same."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.looked_at: list[int] = []
+        self.checkpoints = 0
+        upkeep, begin = Flusher.upkeep, LogDir.begin_checkpoint
+
+        async def counted(flusher: Flusher, partition: Any) -> None:
+            self.looked_at.append(partition.index)
+            await upkeep(flusher, partition)
+
+        def counted_begin(log_dir: LogDir) -> Any:
+            self.checkpoints += 1
+            return begin(log_dir)
+
+        patch.setattr(Flusher, "upkeep", counted)
+        patch.setattr(LogDir, "begin_checkpoint", counted_begin)
+
+    def take(self) -> tuple[list[int], int]:
+        taken = sorted(self.looked_at), self.checkpoints
+        self.looked_at, self.checkpoints = [], 0
+        return taken
+
+
+def housekeeping(node: Any) -> Housekeeping:
+    return Housekeeping(node.broker, SystemClock(), structlog.get_logger())
+
+
+def content(node: Any, name: str) -> str:
+    (log_dir,) = node.broker.storage.dirs
+    return Path(log_dir.path, name).read_text(encoding="ascii")
+
+
+async def turn(keeper: Housekeeping) -> None:
+    await keeper.flush()
+    await keeper.checkpoint()
+
+
+async def test_a_turn_looks_at_what_was_written_since_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as node:
+        counts, keeper = Counts(monkeypatch), housekeeping(node)
+        await node.produce(0, batch(b"v"))
+        await node.produce(1, batch(b"v"))
+        await turn(keeper)
+        assert counts.take() == ([0, 1], 1)
+        await turn(keeper)
+        assert counts.take() == ([], 0)
+        await node.produce(1, batch(b"v"))
+        await turn(keeper)
+        assert counts.take() == ([1], 1)
+
+
+async def test_what_waits_for_flush_ms_is_looked_at_until_it_is_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, image(**{"flush.ms": "3600000"})) as node:
+        counts, keeper = Counts(monkeypatch), housekeeping(node)
+        await node.produce(0, batch(b"v"))
+        await turn(keeper)  # the first hour counts from 1970
+        counts.take()
+        await node.produce(0, batch(b"v"))
+        await turn(keeper)
+        await turn(keeper)
+        assert counts.take() == ([0, 0], 1)
+        node.broker.topics.by_name[b"t"].partitions[0].log.flush()
+        await turn(keeper)
+        await turn(keeper)
+        assert counts.take()[0] == [0]
+
+
+async def test_a_recovery_point_that_a_flush_raised_is_written_though_nothing_was_appended_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, image(**{"flush.ms": "0"})) as node:
+        counts, keeper = Counts(monkeypatch), housekeeping(node)
+        await node.produce(0, batch(b"v"))
+        await keeper.checkpoint()
+        counts.take()
+        await keeper.flush()
+        await keeper.checkpoint()
+        assert counts.take() == ([0], 1)
+        assert "\nt 0 1\n" in content(node, "recovery-point-offset-checkpoint")
+
+
+async def test_a_checkpoint_that_failed_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(tmp_path) as node:
+        keeper = housekeeping(node)
+        await node.produce(0, batch(b"v"))
+        begin = LogDir.begin_checkpoint
+
+        def fails(log_dir: LogDir) -> Any:
+            raise OSError("no")
+
+        monkeypatch.setattr(LogDir, "begin_checkpoint", fails)
+        with pytest.raises(OSError, match="no"):
+            await keeper.checkpoint()
+        monkeypatch.setattr(LogDir, "begin_checkpoint", begin)
+        await keeper.checkpoint()
+        assert "\nt 0 1\n" in content(node, "replication-offset-checkpoint")

@@ -1,0 +1,136 @@
+"""Many partitions and segments: what a start opens, how many files stay open, what a checkpoint looks at."""
+
+import gc
+from uuid import UUID
+
+import pytest
+
+from support.logs import NOW, append, open_log, values_of, with_settings
+from tailrace.log.logs import LogDir
+from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.open_files import OpenFiles
+
+TOPIC_ID = UUID(int=5)
+SETTINGS = with_settings()
+
+
+def open_dir(filesystem: MemoryFilesystem) -> LogDir:
+    return LogDir.open(filesystem, "/logs", node_id=0, cluster_id="c", now_ms=NOW)
+
+
+def filled(filesystem: MemoryFilesystem, partitions: int) -> LogDir:
+    """One record in each partition."""
+    logs = open_dir(filesystem)
+    for partition in range(partitions):
+        append(logs.create("t", partition, TOPIC_ID, SETTINGS), b"%d" % partition)
+    return logs
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_start_opens_as_many_files_for_many_partitions_as_for_few(clean: bool) -> None:
+    opens = []
+    for partitions in (2, 300):
+        filesystem = MemoryFilesystem()
+        logs = filled(filesystem, partitions)
+        if clean:
+            logs.close()
+        filesystem.kill()
+        before = filesystem.opens
+        again = open_dir(filesystem)
+        opens.append(filesystem.opens - before)
+        assert (again.clean, len(again.partitions())) == (clean, partitions)
+    assert opens[0] == opens[1]
+
+
+def test_more_logs_than_files_may_be_open_are_written_and_read() -> None:
+    filesystem = MemoryFilesystem(OpenFiles(limit=8))
+    logs = filled(filesystem, 40)
+    for partition in range(40):
+        log = logs.log("t", partition)
+        assert log is not None
+        append(log, b"more")
+        assert len(filesystem.open_files) <= 8
+    for partition in range(40):
+        log = logs.log("t", partition)
+        assert log is not None and values_of(log) == [b"%d" % partition, b"more"]
+    assert filesystem.open_files.let_go >= 40 + 40 + 40 - 8
+
+
+def test_what_fits_is_opened_once() -> None:
+    filesystem = MemoryFilesystem(OpenFiles(limit=8))
+    logs = filled(filesystem, 8)
+    before = filesystem.opens
+    for partition in range(8):
+        log = logs.log("t", partition)
+        assert log is not None
+        append(log, b"more")
+        assert values_of(log) == [b"%d" % partition, b"more"]
+    assert (filesystem.opens, filesystem.open_files.let_go) == (before, 0)
+
+
+def test_a_slice_outlives_that_its_segment_let_the_file_go_and_was_deleted() -> None:
+    filesystem = MemoryFilesystem(OpenFiles(limit=1))
+    logs = filled(filesystem, 2)
+    first = logs.log("t", 0)
+    assert first is not None
+    held = first.read(0, 1000)
+    expected = held.read()
+    logs.log("t", 1).read(0, 1000).read()  # type: ignore[union-attr]
+    logs.delete("t", 0, NOW)
+    assert held.read() == expected
+
+
+def test_deleted_logs_do_not_stay_in_memory_for_the_sake_of_their_files() -> None:
+    filesystem = MemoryFilesystem(OpenFiles(limit=100))
+    logs = filled(filesystem, 3)
+    kept = filesystem.open_files
+    for partition in range(3):
+        logs.delete("t", partition, NOW)
+    gc.collect()
+    assert all(holder() is None for holder in kept._holders)
+
+
+def test_a_flush_of_what_was_let_go_reaches_the_disk() -> None:
+    filesystem = MemoryFilesystem(OpenFiles(limit=1))
+    logs = filled(filesystem, 3)
+    logs.close()
+    for partition in range(3):
+        assert filesystem.content(f"/logs/t-{partition}/{0:020d}.log")
+    again = open_dir(filesystem)
+    assert again.clean and all(values_of(again.log("t", p)) == [b"%d" % p] for p in range(3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "due"),
+    [
+        ({}, False),  # flush.ms is never: nothing is due before a segment is rolled
+        ({"flush_ms": 1000}, True),
+    ],
+)
+def test_a_log_says_whether_a_flush_is_to_come_without_another_append(settings: dict[str, int], due: bool) -> None:
+    log = open_log(MemoryFilesystem(), with_settings(**settings))
+    assert not log.flush_to_come
+    append(log, b"v")
+    assert log.flush_to_come == due
+    log.roll()
+    assert log.flush_to_come
+    log.flush()
+    assert not log.flush_to_come
+
+
+def test_retention_in_steps_does_what_retention_does() -> None:
+    settings = with_settings(retention_ms=1, file_delete_delay_ms=0)
+    found = []
+    for in_steps in (False, True):
+        filesystem = MemoryFilesystem()
+        logs = open_dir(filesystem)
+        for partition in range(120):
+            log = logs.create("t", partition, TOPIC_ID, settings)
+            append(log, b"v" * 600)
+            append(log, b"v" * 600)
+            logs.high_watermarks["t", partition] = 2
+        later = NOW + 10_000
+        steps = list(logs.retain_in_steps(later)) if in_steps else [logs.retain(later)]
+        found.append(sorted(path for paths in steps for path in paths))
+        assert len(steps) == (1 + 3 if in_steps else 1)
+    assert found[0] == found[1] and len(found[0]) >= 120
