@@ -5,6 +5,7 @@ Paths are strings. Errors are OSError, as the kernel gives them.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Sequence
@@ -30,6 +31,18 @@ class File(Protocol):
 
     def pread(self, length: int, position: int) -> bytes:
         """Up to length bytes from position; fewer only at the end of the file."""
+        ...
+
+    def pread_cached(self, length: int, position: int) -> Bytes | None:
+        """As pread, or None where the disk would have to be waited for."""
+        ...
+
+    def cached(self, length: int, position: int) -> bool:
+        """Whether these bytes are in the page cache, as far as a look at some of their pages tells."""
+        ...
+
+    def warm(self, length: int, position: int) -> None:
+        """Returns when these bytes are in the page cache; those behind them may be on their way there."""
         ...
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
@@ -107,6 +120,31 @@ class RealFile:
             rest -= len(data)
         return b"".join(parts)
 
+    def pread_cached(self, length: int, position: int) -> Bytes | None:
+        data = bytearray(length)
+        try:
+            count = os.preadv(self._fd, [data], position, _NOWAIT)
+        except OSError as error:
+            return self.pread(length, position) if _never_waits(error) else None
+        return data if count == length else None
+
+    def cached(self, length: int, position: int) -> bool:
+        probe = [bytearray(1)]
+        last = position + length - 1
+        try:
+            for at in (*range(position, last, _PROBE_BYTES), last):
+                if not os.preadv(self._fd, probe, at, _NOWAIT):
+                    return False
+        except OSError as error:
+            return _never_waits(error)
+        return True
+
+    def warm(self, length: int, position: int) -> None:
+        end = position + length
+        os.posix_fadvise(self._fd, position, length + _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+        while position < end and (data := os.pread(self._fd, min(_PROBE_BYTES, end - position), position)):
+            position += len(data)
+
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         written = os.pwritev(self._fd, buffers[:_IOV_MAX], position)
         if written != sum(map(len, buffers)):
@@ -131,6 +169,18 @@ class RealFile:
 
 
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
+_NOWAIT = os.RWF_NOWAIT
+_PROBE_BYTES = 131_072  # what the kernel reads ahead at least
+_AHEAD_BYTES = 2_097_152
+
+
+def _never_waits(error: OSError) -> bool:
+    """Whether a read failed because its file system knows no such reads (tmpfs, which need not)."""
+    if isinstance(error, BlockingIOError):
+        return False
+    if error.errno == errno.EOPNOTSUPP:
+        return True
+    raise error
 
 
 class RealFilesystem:

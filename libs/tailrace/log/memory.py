@@ -105,6 +105,15 @@ class MemoryFile:
         self._filesystem.bytes_read += len(data)
         return data
 
+    def pread_cached(self, length: int, position: int) -> bytes:
+        return self.pread(length, position)
+
+    def cached(self, length: int, position: int) -> bool:
+        return True
+
+    def warm(self, length: int, position: int) -> None:
+        self._filesystem.maybe_fail("read")
+
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         data = b"".join(buffers)
         self._inode.modified_ms = self._filesystem.now_ms

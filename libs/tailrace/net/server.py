@@ -19,9 +19,11 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
+from tailrace.log.reading import Slice
 from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Service, answer_frame, api_versions
+from tailrace.net.outbox import Outbox
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import FLEXIBLE_FROM, RequestHeader, parse_request_header, skip_request_header
@@ -34,6 +36,8 @@ _FULL_BUFFER_BYTES = 262_144
 IN_FLIGHT_MAX = 256
 # Answers that are collected before they are written; above it the client must take some first.
 _ANSWERED_MAX_BYTES = 1_048_576
+# Of a Unix socket: the kernel's default takes a fifth of a large answer, and every rest costs a wake-up on both sides.
+_UNIX_SEND_BYTES = 1_048_576
 
 
 class Promised:
@@ -47,6 +51,8 @@ class Promised:
 
 class Connection(asyncio.BufferedProtocol):
     """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
+
+    sends_files = True  # answers may hold Slices
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -63,6 +69,8 @@ class Connection(asyncio.BufferedProtocol):
         self._parsing = False
         self._answered_bytes = 0
         self._transport: Any = None
+        self._outbox: Outbox | None = None  # from the first answer with a slice on
+        self._leaving = False  # closed as soon as the outbox is empty
         self.identity = Identity()
         self.state: dict[str, Any] = {}
         self.active = True
@@ -71,6 +79,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family == socket.AF_UNIX:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
         peer = transport.get_extra_info("peername")
         host, port = (peer[0], peer[1]) if isinstance(peer, tuple) and len(peer) >= 2 else ("", 0)
         local = transport.get_extra_info("sockname")
@@ -92,6 +103,8 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(slot, asyncio.Future):
                 slot.cancel()
         self._slots.clear()
+        if self._outbox is not None:
+            self._outbox.close()
         if self._service.on_close is not None:
             self._service.on_close(self)
 
@@ -279,7 +292,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Writes every answer that is ready and not behind one that is not, with one call."""
-        slots, out = self._slots, []
+        if self._outbox is not None and self._outbox.busy:
+            return
+        slots, out, files = self._slots, [], False
         self._answered_bytes = 0
         while slots:
             slot = slots[0]
@@ -297,14 +312,39 @@ class Connection(asyncio.BufferedProtocol):
             slots.popleft()
             if isinstance(slot, list):
                 out.extend(slot)
+                files = files or (len(slot) > 1 and Slice in map(type, slot))
             else:
                 out.append(slot)
         if not out or self._transport.is_closing():
             return
-        if len(out) == 1:
+        if files:
+            self._send_files(out)
+        elif len(out) == 1:
             self._transport.write(out[0])
         else:
             self._transport.writelines(out)
+
+    def _send_files(self, out: list[Any]) -> None:
+        """Past the transport if it has nothing to send, else through it, with copies."""
+        if self._transport.get_write_buffer_size():
+            self._transport.writelines([piece.read() if type(piece) is Slice else piece for piece in out])
+            return
+        if self._outbox is None:
+            self._outbox = Outbox(self._transport.get_extra_info("socket"), self._sent, self._broke)
+        if not self._outbox.send(out) and self._outbox.busy:
+            self.pause_writing()
+
+    def _sent(self) -> None:
+        """The client has taken the files: what waited for that goes on."""
+        if self._leaving:
+            self.close()
+        else:
+            self.resume_writing()
+
+    def _broke(self, error: OSError) -> None:
+        if not isinstance(error, ConnectionError):
+            self._service.log.error("answer not sent", error=str(error))
+        self._transport.abort()
 
     def _refuse(self, why: str) -> None:
         """Closes with one line that says who and why; answers already due go out first."""
@@ -312,7 +352,10 @@ class Connection(asyncio.BufferedProtocol):
         self._service.log.warning("connection closed", why=why, client=f"{identity.client_host}:{identity.client_port}")
         self._filled = 0
         self._flush()
-        self.close()
+        if self._outbox is not None and self._outbox.busy:
+            self._leaving = True
+        else:
+            self.close()
 
 
 def bind_unix(path: str) -> socket.socket:

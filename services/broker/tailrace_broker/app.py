@@ -129,6 +129,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                     if config.controlled_shutdown_enable:
                         await lifecycle.shut_down(timeout_ms=2000)
             broker.producer_ids.close()
+            broker.cold_reads.close()
             broker.flusher.close()
             storage.close(lifecycle.broker_epoch)
 
@@ -142,7 +143,7 @@ async def open_listener(
     With internal.listen it is that address alone.
     """
     produce = ProducePath(broker)
-    fetch = FetchPath(broker, FetchSessions(config.max_incremental_fetch_session_cache_slots))
+    fetch = FetchPath(broker, FetchSessions(config.max_incremental_fetch_session_cache_slots), broker.cold_reads)
     service = Service(
         role=broker,
         handlers=HANDLERS,
@@ -220,6 +221,7 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
             ),
             "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
             "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
+            "cold_reads": ("Fetches that had to wait for the disk", lambda: broker.cold_reads.count),
             "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
             "connection_count": ("Open connections", lambda: len(server.connections)),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),

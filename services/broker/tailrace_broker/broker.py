@@ -15,6 +15,7 @@ from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
 from tailrace_broker import acks, trims
 from tailrace_broker.barriers import last_barrier_epoch
+from tailrace_broker.cold_reads import ColdReads
 from tailrace_broker.flusher import Flusher
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partition import Partition
@@ -61,6 +62,7 @@ class Broker:
         self.on_changes: Callable[[Changes], None] = lambda changes: None
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
+        self.cold_reads = ColdReads()
         self.flusher = Flusher(clock.wall_ms, self.on_flushed)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)
         self.now_ms = clock.wall_ms

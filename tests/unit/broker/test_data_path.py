@@ -433,7 +433,7 @@ async def test_a_disk_that_cannot_be_read_is_a_storage_error_of_its_partition(
 
     async with running(tmp_path) as broker:
         await broker.produce(0, batch(b"a"))
-        monkeypatch.setattr(Slice, "read", fail)
+        monkeypatch.setattr(Slice, "read_cached", fail)
         assert (await broker.fetch(0, 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -6,6 +6,9 @@ Whole batches, from the one that holds the offset; at least one even above max_b
 read_committed reads to the last stable offset, which equals the high watermark until transactions exist. Any replica
 serves consumers (KIP-392); a leader with a rack-aware selector sends them to one in their rack. A new leader has no
 news before its high watermark has reached its epoch's start (KIP-207). Followers: follower_fetch.py.
+
+Large pieces of a log leave as slices, which the connection sends from the page cache uncopied. What is not in the page
+cache is brought there by threads first (cold_reads.py).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.reading import Slice
 from tailrace.net.context import Identity
 from tailrace.wire.fetch import (
     Fetch,
@@ -23,6 +27,7 @@ from tailrace.wire.fetch import (
     encode_fetch_answer,
     node_endpoints,
 )
+from tailrace_broker.cold_reads import ColdReads
 from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
 from tailrace_broker.handlers.follower_fetch import FollowerFetch
 from tailrace_broker.replication.follower import diverges
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
 _NOTHING = b""
+_SENDFILE_BYTES = 65_536  # below it a copy is cheaper than the calls (dataplane.md)
 _READ_COMMITTED = 1
 _ANY_REPLICA_FROM = 11
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -39,9 +45,10 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 class FetchPath:
     """Fetch for one broker: sessions, long poll and encoding."""
 
-    def __init__(self, broker: Broker, sessions: FetchSessions) -> None:
+    def __init__(self, broker: Broker, sessions: FetchSessions, cold: ColdReads) -> None:
         self.broker = broker
         self.sessions = sessions
+        self.cold = cold
         self.followers = FollowerFetch(broker)
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
@@ -51,7 +58,7 @@ class FetchPath:
         if request.replica_id >= 0:
             return self.followers.handle(connection, version, correlation_id, request)
         if request.session_id == 0 and request.session_epoch == FINAL_EPOCH and len(request.topics) == 1:
-            answer = self._at_once(version, correlation_id, request)
+            answer = self._at_once(version, correlation_id, request, connection.sends_files)
             if answer is not None:
                 return answer
         try:
@@ -59,15 +66,16 @@ class FetchPath:
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
         wait = FetchWait(self, version, correlation_id, connection.identity, request, session, full)
+        wait.sends_files = connection.sends_files
         rows, ready = wait.collect()
         if ready or request.max_wait_ms <= 0:
-            return wait.encode(rows)
+            return wait.reply(rows)
         wait.future = asyncio.get_running_loop().create_future()
         wait.future.add_done_callback(wait.forget)
         broker.purgatory.park(wait, wait.partitions, request.max_wait_ms)
         return wait.future
 
-    def _at_once(self, version: int, correlation_id: int, request: Fetch) -> list[Any] | None:
+    def _at_once(self, version: int, correlation_id: int, request: Fetch, sends_files: bool) -> list[Any] | None:
         """One partition, no session, enough data: nothing that could wait is built. None for all else."""
         key, wants = request.topics[0]
         if len(wants) != 1:
@@ -83,13 +91,22 @@ class FetchPath:
             piece = partition.read(offset, limit, min_one=True)
             if piece.length < max(1, request.min_bytes):
                 return None
-            records = piece.read()
+            records = loaded(piece, sends_files)
         except (ApiError, OSError):
             return None  # the long way says why
+        if records is None:
+            return None  # and waits for the disk
         self.broker.metrics.bytes_out += len(records)
         mark, committed = partition.high_watermark, request.isolation_level == _READ_COMMITTED
         row = PartitionData(index, 0, mark, mark, partition.log.log_start_offset, records, None, committed)
         return encode_fetch_answer(version, correlation_id, 0, 0, [(key, [row])])
+
+
+def loaded(piece: Slice, sends_files: bool) -> Any:
+    """The records as they will be sent; None where the disk would have to be waited for."""
+    if sends_files and piece.length >= _SENDFILE_BYTES:
+        return piece if piece.cached() else None
+    return piece.read_cached()
 
 
 class FetchWait:
@@ -107,6 +124,7 @@ class FetchWait:
         "done",
         "future",
         "partitions",
+        "sends_files",
     )
 
     def __init__(
@@ -129,6 +147,7 @@ class FetchWait:
         self._wants = list(asked(request, session))
         self.partitions: list[Any] = []
         self.future: asyncio.Future[list[Any]] | None = None
+        self.sends_files = False
         self.done = False
 
     def collect(self) -> tuple[list[tuple[bytes, PartitionData]], bool]:
@@ -191,8 +210,17 @@ class FetchWait:
 
     def _finish(self, rows: list[tuple[bytes, PartitionData]]) -> None:
         self.done = True
+        if self.future is None or self.future.done():
+            return
+        answer = self.reply(rows)
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(self._pass_on)
+        else:
+            self.future.set_result(answer)
+
+    def _pass_on(self, answer: asyncio.Future[list[Any]]) -> None:
         if self.future is not None and not self.future.done():
-            self.future.set_result(self.encode(rows))
+            self.future.set_result(answer.result())
 
     def forget(self, _: object) -> None:
         """After the answer, or when the client went away: no partition holds on to this wait."""
@@ -200,34 +228,54 @@ class FetchWait:
         for partition in self.partitions:
             partition.waiters.discard(self)
 
+    def reply(self, rows: list[tuple[bytes, PartitionData]]) -> Any:
+        """The answer's buffers, or a future of them if the disk must be waited for."""
+        ready, cold = [], []
+        for key, row in rows:
+            piece = row.records
+            if piece is None:
+                ready.append((key, row))
+                continue
+            try:
+                records = loaded(piece, self.sends_files) if piece.length else _NOTHING
+            except OSError:
+                ready.append((key, _unreadable(row)))
+                continue
+            if records is None:
+                cold.append(piece)
+            else:
+                ready.append((key, row._replace(records=records)))
+        if not cold:
+            return self.encode(ready)
+        return self._path.cold.then(cold, lambda: self.encode([(key, self._read(row)) for key, row in rows]))
+
     def _read(self, row: PartitionData) -> PartitionData:
-        """The row with its records in place of their slice."""
+        """The row with its records as they will be sent, whatever that takes."""
+        piece = row.records
+        if piece is None or (self.sends_files and piece.length >= _SENDFILE_BYTES):
+            return row
         try:
-            records = row.records.read() if row.records.length else _NOTHING
+            return row._replace(records=piece.read() if piece.length else _NOTHING)
         except OSError:
-            return PartitionData(row.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, None, True)
-        self._path.broker.metrics.bytes_out += len(records)
-        return row._replace(records=records)
+            return _unreadable(row)
 
     def encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
         """The answer's buffers; an incremental one leaves out what has no news."""
         session, topics, served, hinted = self._session, [], [], set()
         last: bytes | None = None
         for key, row in rows:
-            data = row
-            if row.records is not None:
-                data = self._read(row)
-                if data.records:
-                    served.append((key, row.partition))
+            if row.records:
+                self._path.broker.metrics.bytes_out += len(row.records)
+                served.append((key, row.partition))
             if row.leader is not None:
                 hinted.add(row.leader[0])
-            if session is not None and not session.news(key, data) and not self._full:
+            if session is not None and not session.news(key, row) and not self._full:
                 continue
             if key != last:
-                topics.append((key, [data]))
+                topics.append((key, [row]))
                 last = key
             else:
-                topics[-1][1].append(data)
+                topics[-1][1].append(row)
         session_id = 0
         if session is not None:
             session.rotate(served)
@@ -237,3 +285,7 @@ class FetchWait:
         if hinted and version >= 16:
             tags = node_endpoints(self._path.broker.endpoints(hinted, self._identity))
         return encode_fetch_answer(version, self._correlation_id, session_id, 0, topics, tags)
+
+
+def _unreadable(row: PartitionData) -> PartitionData:
+    return PartitionData(row.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, None, True)

@@ -1,0 +1,93 @@
+"""Answers that hold slices of files, past the transport: their records go from the page cache to the socket uncopied.
+
+Its descriptor is a second one of the connection's socket, because uvloop lets nobody watch a transport's own. It is
+used only while the transport itself has nothing to send, so what both write is in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tailrace.log.reading import Slice
+
+# What one turn of the event loop sends to one client that takes everything at once.
+_TURN_BYTES = 4_194_304
+
+
+class Outbox:
+    """What is on its way to one client: buffers and slices, oldest first."""
+
+    def __init__(self, sock: Any, drained: Callable[[], None], broke: Callable[[OSError], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sock = socket.socket(sock.family, sock.type, sock.proto, os.dup(sock.fileno()))
+        self._fd = self._sock.fileno()
+        self._pieces: deque[Any] = deque()
+        self._drained = drained
+        self._broke = broke
+        self._watching = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether something has not left yet."""
+        return bool(self._pieces)
+
+    def send(self, pieces: Iterable[Any]) -> bool:
+        """Takes more to send; whether everything has left at once. Otherwise drained is called when it has."""
+        self._pieces.extend(pieces)
+        return self._push()
+
+    def _push(self) -> bool:
+        pieces, left = self._pieces, _TURN_BYTES
+        try:
+            while pieces and left > 0:
+                left -= self._send_first(pieces)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            pieces.clear()
+            self._watch(False)
+            self._broke(error)
+            return False
+        self._watch(bool(pieces))
+        return not pieces
+
+    def _send_first(self, pieces: deque[Any]) -> int:
+        """Sends of the oldest piece what the socket takes; returns how many bytes that were."""
+        piece = pieces[0]
+        if type(piece) is Slice:
+            sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, min(piece.length, _TURN_BYTES))
+            if not sent:
+                raise OSError("the segment ends before the records that were announced")
+            rest: Any = Slice(piece.file, piece.position + sent, piece.length - sent)
+        else:
+            sent = self._sock.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
+            rest = memoryview(piece)[sent:]
+        if len(rest):
+            pieces[0] = rest
+        else:
+            pieces.popleft()
+        return sent
+
+    def _writable(self) -> None:
+        if self._push():
+            self._drained()
+
+    def _watch(self, wanted: bool) -> None:
+        if wanted == self._watching:
+            return
+        self._watching = wanted
+        if wanted:
+            self._loop.add_writer(self._fd, self._writable)
+        else:
+            self._loop.remove_writer(self._fd)
+
+    def close(self) -> None:
+        """Forgets what has not left."""
+        self._pieces.clear()
+        self._watch(False)
+        self._sock.close()

@@ -1,0 +1,246 @@
+"""Records that leave by sendfile, and records that must come from the disk first: order, bounds, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.broker import Running, batch, running
+from tailrace.errors import ErrorCode
+from tailrace.log.filesystem import RealFile
+from tailrace.log.reading import Slice
+from tailrace.net.address import Address
+from tailrace.net.outbox import Outbox
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.messages import FetchResponse, ListOffsetsRequest
+
+LARGE = 300_000
+ONE = {"max_bytes": LARGE // 2, "partition_max_bytes": LARGE // 2}  # one large batch an answer
+
+
+async def filled(broker: Running) -> list[bytes]:
+    """Partition 0 holds three large batches and a small one."""
+    values = [bytes([n]) * LARGE for n in range(3)] + [b"small"]
+    await broker.produce(0, *(batch(value) for value in values))
+    return values
+
+
+class Raw:
+    """A client that reads only when told to."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def open(cls, address: Address) -> Raw:
+        sock = socket.socket(socket.AF_UNIX if address.is_unix else socket.AF_INET)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(
+            sock, address.host if address.is_unix else (address.host, address.port)
+        )
+        return cls(sock)
+
+    async def send(self, *frames: bytes) -> None:
+        await self.loop.sock_sendall(self.sock, b"".join(frames))
+
+    async def read(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            part = await self.loop.sock_recv(self.sock, min(count - len(parts), 10_000))
+            if not part:
+                raise EOFError
+            parts += part
+        return bytes(parts)
+
+    async def records(self, correlation_id: int) -> bytes:
+        """The records of the next answer, which must be the one of that request."""
+        (size,) = struct.unpack(">i", await self.read(4))
+        frame = await self.read(size)
+        assert codec.response_correlation_id(frame) == correlation_id
+        answer: FetchResponse = codec.decode_response(
+            ApiKey.FETCH, 12, codec.response_body(ApiKey.FETCH, 12, memoryview(frame))
+        )
+        row = answer.responses[0].partitions[0]
+        assert row.error_code == 0
+        assert isinstance(row.records, bytes)
+        return row.records
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+def fetch_frame(broker: Running, offset: int, correlation_id: int) -> bytes:
+    return codec.encode_request(broker.fetch_request(0, offset, session_epoch=-1, **ONE), 12, correlation_id, "raw")
+
+
+@pytest.mark.parametrize("unix", [True, False])
+async def test_large_and_small_answers_keep_their_order_to_a_slow_reader(tmp_path: Path, unix: bool) -> None:
+    async with running(tmp_path, internal_listen="" if unix else "127.0.0.1:0") as broker:
+        values = await filled(broker)
+        client = await Raw.open(broker.address)
+        offsets = [0, 3, 1, 3, 3, 2, 0, 3] * 4
+        await client.send(*(fetch_frame(broker, offset, n) for n, offset in enumerate(offsets)))
+        for n, offset in enumerate(offsets):
+            assert values[offset][:200] in await client.records(n)
+        client.close()
+
+
+async def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = asyncio.Event()
+    watch = Outbox._watch
+
+    def watched(self: Outbox, wanted: bool) -> None:
+        if wanted:
+            blocked.set()
+        watch(self, wanted)
+
+    monkeypatch.setattr(Outbox, "_watch", watched)
+    async with running(tmp_path) as broker:
+        await filled(broker)
+        client = await Raw.open(broker.address)
+        requests = 200
+        await client.send(*(fetch_frame(broker, 0, n) for n in range(requests)))
+        await blocked.wait()
+        # Another client is served meanwhile, so the loop has turned since.
+        assert (await broker.fetch(0, 3)).error_code == 0
+        assert broker.broker.metrics.bytes_out < requests * LARGE / 4
+        for n in range(requests):
+            assert len(await client.records(n)) >= LARGE
+        client.close()
+
+
+async def test_a_client_that_leaves_in_the_middle_of_an_answer_harms_nobody(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await filled(broker)
+        client = await Raw.open(broker.address)
+        await client.send(*(fetch_frame(broker, 0, n) for n in range(50)))
+        await client.read(1000)
+        client.close()
+        assert (await broker.fetch(0, 3)).error_code == 0
+
+
+async def test_a_segment_that_ends_too_early_closes_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sendfile = os.sendfile
+
+    def cut(out: int, source: int, offset: int, count: int) -> int:
+        return sendfile(out, source, offset, 1000) if count > LARGE - 2000 else 0
+
+    async with running(tmp_path) as broker:
+        await filled(broker)
+        monkeypatch.setattr(os, "sendfile", cut)
+        client = await Raw.open(broker.address)
+        await client.send(fetch_frame(broker, 0, 1))
+        with pytest.raises((EOFError, ConnectionResetError)):
+            await client.records(1)
+        client.close()
+
+
+class ColdDisk:
+    """Nothing is in the page cache until it was warmed, which takes as long as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
+        self.asked = threading.Event()
+        self.go = threading.Event()
+        self.warm: set[int] = set()
+        monkeypatch.setattr(RealFile, "cached", lambda file, length, position: position in self.warm)
+        monkeypatch.setattr(RealFile, "pread_cached", lambda file, length, at: self.pread_cached(file, length, at))
+        monkeypatch.setattr(RealFile, "warm", lambda file, length, position: self.wait(position))
+        self.error = error
+
+    def pread_cached(self, file: Any, length: int, position: int) -> bytes | None:
+        return file.pread(length, position) if position in self.warm else None
+
+    def wait(self, position: int) -> None:
+        self.asked.set()
+        self.go.wait(10)
+        if self.error is not None:
+            raise self.error
+        self.warm.add(position)
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+async def test_a_cold_read_waits_in_a_thread_while_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    async with running(tmp_path) as broker:
+        values = await filled(broker)
+        disk = ColdDisk(monkeypatch)
+        cold = asyncio.create_task(broker.fetch(0, offset, **ONE))
+        await asyncio.to_thread(disk.asked.wait, 10)
+        assert (await produced(broker, b"meanwhile")).error_code == 0
+        assert not cold.done()
+        disk.go.set()
+        assert values[offset][:200] in (await cold).records
+        assert broker.broker.cold_reads.count == 1
+
+
+async def produced(broker: Running, value: bytes) -> Any:
+    """Appends by another connection than the one that waits."""
+    other = Running(broker.broker, broker.follower, broker.address)
+    try:
+        return await other.produce(1, batch(value))
+    finally:
+        await other.client.close()
+
+
+async def test_a_cold_read_that_fails_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Slice) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    async with running(tmp_path) as broker:
+        await filled(broker)
+        disk = ColdDisk(monkeypatch, OSError(5, "Input/output error"))
+        disk.go.set()
+        monkeypatch.setattr(Slice, "read", fail)
+        assert (await broker.fetch(0, 3)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_requests_behind_a_cold_read_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(tmp_path) as broker:
+        values = await filled(broker)
+        disk = ColdDisk(monkeypatch)
+        client = await Raw.open(broker.address)
+        list_offsets = codec.encode_request(ListOffsetsRequest(topics=[]), 7, 2, "raw")
+        await client.send(fetch_frame(broker, 1, 1), list_offsets, fetch_frame(broker, 2, 3))
+        await asyncio.to_thread(disk.asked.wait, 10)
+        disk.go.set()
+        assert values[1][:200] in await client.records(1)
+        (size,) = struct.unpack(">i", await client.read(4))
+        assert codec.response_correlation_id(await client.read(size)) == 2
+        assert values[2][:200] in await client.records(3)
+        client.close()
+
+
+def test_what_left_the_page_cache_is_noticed(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    file = RealFile(path, os.O_RDWR | os.O_CREAT)
+    file.pwritev([b"x" * 500_000], 0)
+    assert file.cached(500_000, 0)
+    assert file.pread_cached(500_000, 0) == b"x" * 500_000
+    assert file.pread_cached(10, 499_995) is None  # shorter than announced
+    file.sync()
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        gone = os.preadv(file.fileno(), [bytearray(1)], 300_000, os.RWF_NOWAIT) == 0
+    except BlockingIOError:
+        gone = True
+    except OSError:
+        gone = False
+    if not gone:
+        pytest.skip("this file system keeps everything in memory")
+    assert not file.cached(500_000, 0)
+    assert file.pread_cached(500_000, 0) is None
+    file.warm(500_000, 0)
+    assert file.cached(500_000, 0)
