@@ -104,6 +104,24 @@ def calm(rows: Sequence[Row]) -> str:
     return f"Others used {statistics.median(shares):.0%} of the machine in the median run, {max(shares):.0%} at most."
 
 
+def handed_over(rows: Sequence[Row]) -> str:
+    """A sentence on what the way by the gateway costs a client whose socket is handed over: 1 would be nothing."""
+    direct = {row.cell: row for row in rows if row.target == "direct" and row.runs}
+    pairs = [(row, direct[row.cell]) for row in rows if row.target == "handover" and row.runs and row.cell in direct]
+    rates = [_of(row, other, "requests_per_second") for row, other in pairs if "rate" not in row.cell.options]
+    costs = [_of(row, other, "server_cpu_us") for row, other in pairs]
+    if not rates:
+        return ""
+    return (
+        f"Handed over, against direct: {statistics.median(rates):.2f} of the requests/s in the median cell, "
+        f"{min(rates):.2f} in the worst; {statistics.median(costs):.2f} of the CPU, {max(costs):.2f} in the worst."
+    )
+
+
+def _of(row: Row, other: Row, key: str) -> float:
+    return row.median(key) / max(other.median(key), 0.01)
+
+
 def replace_section(document: str, name: str, text: str) -> str:
     """Puts text between `<!-- name -->` and `<!-- /name -->`; appends the section when the document has none."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"

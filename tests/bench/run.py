@@ -43,7 +43,9 @@ class Bench:
         self.remarks: list[str] = []
         self.rows: list[Row] = []
 
-    def start(self, name: str, server: servers.Kafka | servers.Tailrace, stack: ExitStack) -> None:
+    def start(
+        self, name: str, server: servers.Kafka | servers.Tailrace | servers.HandingOver, stack: ExitStack
+    ) -> None:
         """Starts a server and prepares its topics; one that can't is left out with a remark."""
         say(f"starting {name}")
         try:
@@ -135,7 +137,8 @@ def write(bench: Bench, arguments: list[str]) -> None:
         *machine.describe(),
         f"Command: `{command}` ({bench.options.rounds} rounds of {bench.options.seconds:g} s).",
     ]
-    lines += [line for line in (report.client_cost(bench.rows), report.calm(bench.rows), memory) if line]
+    said = (report.client_cost(bench.rows), report.calm(bench.rows), memory, report.handed_over(bench.rows))
+    lines += [line for line in said if line]
     text = "\n".join([*lines, "", *bench.remarks, ""]) + report.table(bench.rows)
     report.write_section("load", text, bench.options.output)
 
@@ -160,6 +163,7 @@ def main(arguments: list[str]) -> None:
                 bench.start("kafka", servers.kafka(folder), stack)
         if options.only != "kafka":
             bench.start("tailrace", servers.tailrace(folder), stack)
+            bench.start("tailrace with hand-over", servers.handing_over(folder), stack)
         bench.warm()
         bench.measure()
         write(bench, arguments)

@@ -81,6 +81,15 @@ class Tailrace(Cluster):
         return [Target("direct", direct, pids), Target("gateway", gateway, pids)]
 
 
+class HandingOver(Cluster):
+    """The same with `gateway.handover`: the broker answers on the sockets that the gateway accepted."""
+
+    def targets(self) -> list[Target]:
+        """The gateway; the CPU of every role counts."""
+        pids = [int(file.read_text()) for file in sorted((self.data_dir / "run").glob("*-*.pid"))]
+        return [Target("handover", self.addresses("gateway")["client"].partition(",")[0], pids)]
+
+
 def kafka(folder: Path) -> Kafka:
     """A Kafka that is not started yet."""
     return Kafka(folder / "kafka", SETTINGS)
@@ -89,6 +98,11 @@ def kafka(folder: Path) -> Kafka:
 def tailrace(folder: Path) -> Tailrace:
     """A Tailrace that is not started yet."""
     return Tailrace(data_dir=folder / "tailrace", settings={**SETTINGS, "gateway.advertise": "brokers"})
+
+
+def handing_over(folder: Path) -> HandingOver:
+    """A Tailrace with hand-over that is not started yet."""
+    return HandingOver(data_dir=folder / "handover", settings={**SETTINGS, "gateway.handover": "true"})
 
 
 def three_kafkas(folder: Path, **settings: str) -> KafkaNodes:

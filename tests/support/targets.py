@@ -15,7 +15,7 @@ from support.kafka_peer import KafkaPeer
 from support.raw import REQUESTS, Raw
 from tailrace.testing import Cluster
 
-BROKERS = {"tailrace1": 1, "tailrace3": 3, "kafka": 1}
+BROKERS = {"tailrace1": 1, "tailrace1h": 1, "tailrace3": 3, "kafka": 1}
 # Both must be told the same; what the scripts need is short group timers and nothing that waits.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -111,6 +111,8 @@ class Targets:
             cluster = KafkaPeer(folder, SETTINGS)
         else:
             settings = SETTINGS if BROKERS[name] == 1 else SETTINGS | LIKE_ONE_BROKER
+            if name.endswith("h"):
+                settings = settings | {"gateway.handover": "true"}
             cluster = Cluster(brokers=BROKERS[name], data_dir=folder, settings=settings)
         self._stack.callback(cluster.stop)
         cluster.start()

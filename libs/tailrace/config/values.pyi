@@ -65,6 +65,7 @@ class Values:
     gateway_advertise: str
     gateway_advertised_host: str | None
     gateway_advertised_port: int | None
+    gateway_handover: bool
     gateway_listen: tuple[str, ...]
     gateway_port: int
     group_consumer_assignment_interval_ms: int

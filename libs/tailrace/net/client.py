@@ -150,6 +150,18 @@ class Client:
             wire.transport.write(frame)
             return await future
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection that nothing is known to have broken."""
+        return self._wire is not None and not self._wire.lost.done()
+
+    def take_over(self, transport: Any) -> None:
+        """Goes on with a connection that was opened from the other side; the peer knows for whom this client speaks."""
+        self._wire = wire = _Wire(self.address)
+        wire.connection_made(transport)
+        transport.set_protocol(wire)
+        transport.resume_reading()
+
     def abort(self) -> None:
         """Breaks the connection off; requests without an answer fail with Disconnected soon."""
         wire, self._wire = self._wire, None

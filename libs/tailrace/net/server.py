@@ -54,9 +54,10 @@ class Connection(asyncio.BufferedProtocol):
 
     sends_files = True  # answers may hold Slices
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, identity: Identity | None = None, unread: bytes = b"") -> None:
         self._server = server
         self._service = server.service
+        self._unread = unread  # of a socket that another process has read from
         self._hot = server.hot
         self._buffer = bytearray(_FIRST_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
@@ -70,8 +71,10 @@ class Connection(asyncio.BufferedProtocol):
         self._answered_bytes = 0
         self._transport: Any = None
         self._outbox: Outbox | None = None  # from the first answer with a slice on
-        self._leaving = False  # closed as soon as the outbox is empty
-        self.identity = Identity()
+        self._leaving = False  # no more requests are handled; closed as soon as nothing is owed
+        self._released = False  # somebody else reads from the transport
+        self._known = identity
+        self.identity = identity or Identity()
         self.state: dict[str, Any] = {}
         self.active = True
 
@@ -82,18 +85,29 @@ class Connection(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family == socket.AF_UNIX:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
+        if self._known is None:
+            self.identity = self._identity_of(transport)
+        self._server.opened(self)
+        if self._unread and not transport.is_closing():
+            unread, self._unread = self._unread, b""
+            if len(unread) >= len(self._buffer):
+                self._grow(2 * len(unread))
+            self._view[: len(unread)] = unread
+            self._filled = len(unread)
+            self._parse()
+
+    def _identity_of(self, transport: Any) -> Identity:
         peer = transport.get_extra_info("peername")
         host, port = (peer[0], peer[1]) if isinstance(peer, tuple) and len(peer) >= 2 else ("", 0)
         local = transport.get_extra_info("sockname")
         advertised, base_port = (local[0], local[1]) if isinstance(local, tuple) and len(local) >= 2 else ("", 0)
-        self.identity = Identity(
+        return Identity(
             client_host=host,
             client_port=port,
             listener=self._service.listener,
             advertised_host=advertised,
             base_port=base_port,
         )
-        self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
@@ -118,6 +132,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._held:
             self._transport.resume_reading()
         self._parse()
+        if self._leaving:
+            self.leave()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_make_room).
@@ -134,6 +150,24 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def leave(self) -> None:
+        """Closes as soon as what is being answered has been; requests behind that are not handled."""
+        self._leaving = True
+        if not self._slots and self._task is None and not (self._outbox is not None and self._outbox.busy):
+            self.close()
+
+    @property
+    def passes_sockets(self) -> bool:
+        """Whether the other end is a process of this host that can hand an open socket over."""
+        return bool(self._transport.get_extra_info("socket").family == socket.AF_UNIX)
+
+    def release(self) -> Any:
+        """The transport, for somebody else to read from; answers that are due still leave by this connection."""
+        self._released = self._held = True
+        self._transport.pause_reading()
+        self._server.connections.discard(self)
+        return self._transport
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
@@ -153,6 +187,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _may_handle(self) -> bool:
         """Whether the next request may be handled: nothing before it waits, and the client takes its answers."""
+        if self._leaving:
+            return False
         return self._task is None and not self._paused and not self._waiting and len(self._slots) < IN_FLIGHT_MAX
 
     def _parse(self) -> None:
@@ -184,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._parsing = False
         self._compact(pos, need)
-        if self._held and self._filled < len(self._buffer) and not self._paused:
+        if self._held and self._filled < len(self._buffer) and not self._paused and not self._released:
             self._held = False
             self._transport.resume_reading()
         self._flush()
@@ -315,14 +351,15 @@ class Connection(asyncio.BufferedProtocol):
                 files = files or (len(slot) > 1 and Slice in map(type, slot))
             else:
                 out.append(slot)
-        if not out or self._transport.is_closing():
-            return
-        if files:
-            self._send_files(out)
-        elif len(out) == 1:
-            self._transport.write(out[0])
-        else:
-            self._transport.writelines(out)
+        if out and not self._transport.is_closing():
+            if files:
+                self._send_files(out)
+            elif len(out) == 1:
+                self._transport.write(out[0])
+            else:
+                self._transport.writelines(out)
+        if self._leaving:
+            self.leave()
 
     def _send_files(self, out: list[Any]) -> None:
         """Past the transport if it has nothing to send, else through it, with copies."""
@@ -336,10 +373,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _sent(self) -> None:
         """The client has taken the files: what waited for that goes on."""
-        if self._leaving:
-            self.close()
-        else:
-            self.resume_writing()
+        self.resume_writing()
 
     def _broke(self, error: OSError) -> None:
         if not isinstance(error, ConnectionError):
@@ -354,6 +388,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if self._outbox is not None and self._outbox.busy:
             self._leaving = True
+            self._slots.clear()
         else:
             self.close()
 
@@ -395,6 +430,11 @@ class Server:
             return
         self.connections.add(connection)
 
+    async def adopt(self, sock: socket.socket, connection: Connection) -> None:
+        """Serves a socket that another process accepted and read from; raises OSError if it broke meanwhile."""
+        self._sweep_idle()
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
+
     async def listen(self, address: Address) -> None:
         """Binds one more address; port 0 picks a free one. A stale Unix socket is replaced."""
         loop = asyncio.get_running_loop()
@@ -408,8 +448,11 @@ class Server:
             host, port = server.sockets[0].getsockname()[:2]
             self.addresses.append(Address(host, port))
         self._servers.append(server)
+        self._sweep_idle()
+
+    def _sweep_idle(self) -> None:
         if self._sweep is None:
-            self._sweep = loop.call_later(self.service.idle_ms / 1000, self._close_idle)
+            self._sweep = asyncio.get_running_loop().call_later(self.service.idle_ms / 1000, self._close_idle)
 
     def _close_idle(self) -> None:
         """One sweep per idle period: what said nothing since the last one is closed (connections.max.idle.ms)."""

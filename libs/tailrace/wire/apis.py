@@ -60,6 +60,7 @@ class ApiKey(IntEnum):
     SERVICE_HEARTBEAT = 10002
     ACQUIRE_LEASE = 10003
     FENCE_SHARD = 10004
+    ADOPT_CONNECTION = 10005
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ _INTERNAL = (
     Api(ApiKey.SERVICE_HEARTBEAT, m.ServiceHeartbeatRequest, m.ServiceHeartbeatResponse, 0, 0),
     Api(ApiKey.ACQUIRE_LEASE, m.AcquireLeaseRequest, m.AcquireLeaseResponse, 0, 0),
     Api(ApiKey.FENCE_SHARD, m.FenceShardRequest, m.FenceShardResponse, 0, 0),
+    Api(ApiKey.ADOPT_CONNECTION, m.AdoptConnectionRequest, m.AdoptConnectionResponse, 0, 0),
 )
 APIS: dict[int, Api] = {api.key: api for api in _PUBLIC}
 INTERNAL_APIS: dict[int, Api] = {api.key: api for api in _PUBLIC + _INTERNAL}

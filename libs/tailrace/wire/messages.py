@@ -88,6 +88,8 @@ from kafka.protocol.producer import (
 from tailrace.wire.descriptors import (
     AcquireLeaseRequest,
     AcquireLeaseResponse,
+    AdoptConnectionRequest,
+    AdoptConnectionResponse,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
@@ -115,6 +117,8 @@ Message = ApiMessage
 __all__ = [
     "AcquireLeaseRequest",
     "AcquireLeaseResponse",
+    "AdoptConnectionRequest",
+    "AdoptConnectionResponse",
     "AllocateProducerIdsRequest",
     "AllocateProducerIdsResponse",
     "AlterClientQuotasRequest",

@@ -24,10 +24,12 @@ from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follo
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
+from tailrace_broker.adopted import Adopted
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
 from tailrace_broker.client_listener import GatewayRelay
 from tailrace_broker.fetch_sessions import FetchSessions
 from tailrace_broker.handlers import (
+    adopt_connection,
     delete_records,
     describe_configs,
     describe_log_dirs,
@@ -52,6 +54,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.FENCE_SHARD: fence_shard.handle,
+    ApiKey.ADOPT_CONNECTION: adopt_connection.handle,
 }
 # What a client may ask a broker directly; DescribeConfigs and the like go to the gateway, which knows whom to ask.
 CLIENT_APIS = (
@@ -159,21 +162,25 @@ async def open_listener(
     async with AsyncExitStack() as stack:
         server = await serve(wanted, service)
         stack.push_async_callback(server.close)
+        relay = GatewayRelay(broker.follower, environment.boot_id)
+        public = for_clients(service, relay, config)
+        broker.adopted = Adopted(Server(public), relay, broker.image, environment.log)
+        broker.follower.subscribe(broker.adopted.image_changed)
+        stack.push_async_callback(broker.adopted.close)
         tcp = server.addresses[0]
         endpoints = [endpoint_of(address, environment.boot_id) for address in server.addresses]
         addresses = {"internal": str(server.addresses[-1]), "tcp": str(tcp)}
         if config.gateway_advertise == "brokers":
-            client = await serve_clients(service, broker, config, environment)
+            client = await serve_clients(public, config)
             stack.push_async_callback(client.close)
             endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
         yield server, endpoints, addresses
 
 
-async def serve_clients(service: Service, broker: Broker, config: Config, environment: Environment) -> Server:
-    """gateway.advertise=brokers: clients come here; what is not the broker's to answer goes on to a gateway."""
-    relay = GatewayRelay(broker.follower, environment.boot_id)
-    public = replace(
+def for_clients(service: Service, relay: GatewayRelay, config: Config) -> Service:
+    """What clients are served at the broker itself; what is not its to answer goes on to a gateway."""
+    return replace(
         service,
         handlers={key: handler for key, handler in HANDLERS.items() if key in CLIENT_APIS},
         apis=APIS,
@@ -181,11 +188,15 @@ async def serve_clients(service: Service, broker: Broker, config: Config, enviro
         listener=CLIENT_ENDPOINT,
         relay=relay.ask,
         on_close=relay.forget,
+        max_connections=config.max_connections,
         idle_ms=config.connections_max_idle_ms,
     )
-    port = 0
+
+
+async def serve_clients(public: Service, config: Config) -> Server:
+    """gateway.advertise=brokers: clients come here."""
     first, *others = config.gateway_listen
-    server = await serve([Address(first, port)], public)
+    server = await serve([Address(first, 0)], public)
     for host in others:
         await server.listen(Address(host, server.addresses[0].port))
     return server
@@ -212,6 +223,7 @@ def open_lifecycle(
 def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
     """The broker's gauges, read when scraped."""
     topics = broker.topics
+    metrics.counters["cold_reads"] = ("Fetches that had to wait for the disk", lambda: broker.cold_reads.count)
     metrics.gauges.update(
         {
             "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
@@ -221,9 +233,12 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
             ),
             "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
             "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
-            "cold_reads": ("Fetches that had to wait for the disk", lambda: broker.cold_reads.count),
             "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
             "connection_count": ("Open connections", lambda: len(server.connections)),
+            "adopted_connection_count": (
+                "Connections handed over by a gateway",
+                lambda: len(broker.adopted) if broker.adopted else 0,
+            ),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
             "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
         }

@@ -14,6 +14,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
 from tailrace_broker import acks, trims
+from tailrace_broker.adopted import Adopted
 from tailrace_broker.barriers import last_barrier_epoch
 from tailrace_broker.cold_reads import ColdReads
 from tailrace_broker.flusher import Flusher
@@ -60,6 +61,8 @@ class Broker:
         self.topics = Topics(self.node, storage.open, storage.checkpointed)
         # Replication's part, put in by app.py: who fetches from whom, and who asks the controller.
         self.on_changes: Callable[[Changes], None] = lambda changes: None
+        # Clients that a gateway handed over, put in by app.py.
+        self.adopted: Adopted | None = None
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
         self.cold_reads = ColdReads()

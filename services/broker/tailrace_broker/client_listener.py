@@ -1,12 +1,14 @@
-"""The broker's own client listener (gateway.advertise=brokers): data APIs are served, everything else is relayed.
+"""Clients at the broker itself (gateway.advertise=brokers, or handed over): what is not its to answer is relayed.
 
 Each client connection has one upstream connection to a gateway, opened at its first such request, with a preamble that
-says who the client is; the server runs one relayed request at a time, so answers keep their order.
+says who the client is, or, where a gateway handed the client over, the one by which it came; the server runs one
+relayed request at a time, so answers keep their order. When the gateway has gone the next request looks for another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 from tailrace.metadata.image import MetadataImage
@@ -17,6 +19,7 @@ from tailrace.net.metadata_follower import MetadataFollower
 
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
 _RELAY_TIMEOUT_MS = 1_860_000
+_HANDED_OVER = Address("the gateway that handed the client over", -1)
 
 
 class GatewayRelay:
@@ -31,10 +34,23 @@ class GatewayRelay:
     async def ask(self, connection: Any, frame: bytes) -> bytes:
         """Relays one frame; Disconnected while there is no gateway."""
         client = self._clients.get(connection)
-        if client is None:
-            address = self._gateway(self._follower.image)
-            client = self._clients[connection] = Client(address, "relay", connection.identity)
+        if client is None or not client.connected:
+            client = self._clients[connection] = await self._connected(connection)
         return await client.ask_frame(frame, timeout_ms=_RELAY_TIMEOUT_MS)
+
+    async def _connected(self, connection: Any) -> Client:
+        """A new connection to the first gateway that lives."""
+        for address in self._gateways(self._follower.image):
+            client = Client(address, "relay", connection.identity)
+            with contextlib.suppress(Disconnected, TimeoutError):
+                await client.connect()
+                return client
+        raise Disconnected("no gateway can be reached")
+
+    def adopt(self, connection: Any, transport: Any) -> None:
+        """The connection by which a gateway handed this client over."""
+        client = self._clients[connection] = Client(_HANDED_OVER, "relay", connection.identity)
+        client.take_over(transport)
 
     def forget(self, connection: Any) -> None:
         """The client went away: so does its upstream connection."""
@@ -44,9 +60,6 @@ class GatewayRelay:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    def _gateway(self, image: MetadataImage) -> Address:
-        for service in image.services_of("gateway"):
-            address = address_of(service.endpoints, self._boot_id)
-            if address is not None:
-                return address
-        raise Disconnected("no gateway is registered")
+    def _gateways(self, image: MetadataImage) -> list[Address]:
+        found = (address_of(service.endpoints, self._boot_id) for service in image.services_of("gateway"))
+        return [address for address in found if address is not None]

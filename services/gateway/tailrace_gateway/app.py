@@ -91,6 +91,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             limits_of(config),
             advertised_of(config),
             environment.boot_id,
+            handover=config.gateway_handover,
         )
         stack.push_async_callback(close_connections, gateway)
         listener = Listener(gateway, config.gateway_listen, config.gateway_port)

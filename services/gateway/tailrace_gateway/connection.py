@@ -42,6 +42,7 @@ class ClientLink(Link):
             gateway.requests,
         )
         self.node: NodeLink | None = None
+        self.handed_over = False  # the client's socket is its broker's, which relays here what is not its own
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[int, int] | None = None  # (shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
@@ -56,6 +57,16 @@ class ClientLink(Link):
     def busy(self) -> bool:
         """Whether an answer is owed."""
         return bool(self.slots) or self._task is not None or bool(self.pauses & MUTED)
+
+    @property
+    def may_be_handed_over(self) -> bool:
+        """Whether the broker can go on from here: nothing owed, unsent or begun, and no quota to be charged here."""
+        meter = self.requests.meter
+        if self.closed or self.handed_over or self.sock.family == socket.AF_UNIX:
+            return False
+        if self.slots or self.outbox or self.pauses & (MUTED | ENDED) or not self.requests.between_frames:
+            return False
+        return not (self.requests.throttle_time_ms or meter.produce_limited or meter.fetch_limited)
 
     @property
     def waits_for_bytes(self) -> bool:
@@ -95,6 +106,10 @@ class ClientLink(Link):
 
     def ended(self) -> None:
         """The client sends no more: what it asked is answered, then the connection is closed."""
+        if self.handed_over:  # the client left, or its broker died
+            self.gateway.suspects.broke(self.node_id)
+            self.close()
+            return
         torn = not self.requests.between_frames or self.tail
         if torn and self._task is None and not self.pauses & MUTED:
             self.refuse("the connection ended in the middle of a frame")
@@ -184,7 +199,17 @@ class ClientLink(Link):
         self.requests.unanswered_sent = False
         node.start()
 
+    def hand_over(self, sock: socket.socket, rest: bytes) -> None:
+        """From now on the broker is this connection's client; `rest` of what was unread has to follow."""
+        self.handed_over = True
+        self.requests.node_wanted = False
+        self.exchange_socket(sock)
+        if rest:
+            self.write(rest)
+
     async def _open_node(self) -> None:
+        if await self.gateway.handover.offer(self):
+            return
         node = await self.gateway.open_node(self)
         if node is None:
             self.requests.node_refused = True

@@ -23,6 +23,7 @@ from tailrace_gateway import absent, configs, forward, groups
 from tailrace_gateway.buffers import Pool
 from tailrace_gateway.connection import ClientLink
 from tailrace_gateway.handlers import HANDLERS, api_versions
+from tailrace_gateway.handover import Handover
 from tailrace_gateway.meter import MeterOf
 from tailrace_gateway.relay import API_KEYS, Frame
 from tailrace_gateway.routes import Route, Versions, table
@@ -95,6 +96,8 @@ class Gateway:
         advertised: Advertised,
         boot_id: str,
         handlers: Mapping[int, Handler] = HANDLERS,
+        *,
+        handover: bool = False,
     ) -> None:
         self.follower = follower
         self.clock = clock
@@ -108,6 +111,7 @@ class Gateway:
         self.table = table()
         self.connections: set[ClientLink] = set()
         self.suspects = Suspects(self)
+        self.handover = Handover(self, wanted=handover)
         self.fenced_at_ms: dict[int, float] = {}
         self.away_since_ms: dict[int, float] = {}
         self.creating: set[str] = set()

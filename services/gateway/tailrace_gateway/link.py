@@ -167,6 +167,16 @@ class Link:
         if lender is not None:
             self.pool.give(lender)
 
+    def exchange_socket(self, sock: socket.socket) -> None:
+        """Goes on over another socket; the one before is somebody else's and stays open. Nothing may be unsent."""
+        assert not self.outbox
+        if self._reading:
+            self._reading = False
+            self.loop.remove_reader(self._fd)
+        self.sock.close()
+        self.sock, self._fd, self.tail = sock, sock.fileno(), b""
+        self._watch()
+
     def close(self) -> None:
         """Closes the socket; what is still in the outbox is dropped."""
         if self.closed:

@@ -41,6 +41,12 @@ class GatewayMetrics(Collector):
                 "tailrace_throttle_time_ms", "Throttle time given to clients (KIP-219).", value=gateway.throttled_ms
             ),
             GaugeMetricFamily("tailrace_connection_count", "Open connections.", value=len(gateway.connections)),
+            GaugeMetricFamily(
+                "tailrace_handed_over_connection_count",
+                "Of them, those whose socket is their broker's.",
+                value=sum(connection.handed_over for connection in gateway.connections),
+            ),
+            CounterMetricFamily("tailrace_handovers", "Connections handed to brokers.", value=gateway.handover.count),
             GaugeMetricFamily("tailrace_metadata_offset", "Last applied metadata offset.", value=gateway.image.offset),
             GaugeMetricFamily(
                 "tailrace_metadata_stale", "1 while no controller answers.", value=float(gateway.follower.stale)

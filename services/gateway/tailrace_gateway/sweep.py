@@ -65,6 +65,6 @@ def judge(connection: ClientLink, passed_ms: float) -> str:
     if limits.idle_ms > 0 and connection.quiet_ms >= limits.idle_ms:
         if connection.outbox:
             return f"the client has taken no answer for {connection.quiet_ms:.0f} ms"
-        if not connection.busy:
+        if not connection.busy and not connection.handed_over:  # its broker sees whether it is idle
             return IDLE
     return ""

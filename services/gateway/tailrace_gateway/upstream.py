@@ -176,6 +176,10 @@ class Exchange:
             count -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def detach(self) -> socket.socket:
+        """The socket, for another use than questions; nothing may be on its way."""
+        return self._sock
+
     def break_off(self) -> None:
         """Lets a waiting `ask` fail now."""
         with contextlib.suppress(OSError):

@@ -44,6 +44,14 @@ ROWS = (
         between(1, 65_535),
         "Port of node 0 that clients are told; where unset, gateway.port.",
     ),
+    ours(
+        "gateway.handover",
+        BOOLEAN,
+        False,
+        None,
+        "Whether a gateway hands its clients' sockets to a broker on the same host, which then answers data requests "
+        "without a relay. Clients that a quota limits stay with the gateway.",
+    ),
     ours("gateway.port", INT, 9092, between(0, 65_535), "Port of node 0 at the gateway; node n is at port + n."),
     ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Words(), "Addresses the gateway listens on."),
     ours("admin.port", INT, 8080, between(0, 65_535), "Port of the gateway's REST API and health pages; 0 picks one."),

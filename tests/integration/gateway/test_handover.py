@@ -1,0 +1,328 @@
+"""Connections handed over to a real broker in the same process, by a gateway that keeps the rest of their requests."""
+
+import asyncio
+import random
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from support.broker import TOPIC_ID, Running, batch, running
+from support.gateway import BOOT_ID, Client, World, turns_until
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import BrokerImage, ServiceImage
+from tailrace.metadata.records import Endpoint
+from tailrace.wire import codec
+from tailrace.wire import messages as m
+from tailrace.wire.apis import ApiKey
+from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.handover import Handover
+from tailrace_gateway.listener import InternalListener
+from tailrace_gateway.meter import unmetered
+
+
+class Pair:
+    """A gateway's world and the broker of its node 0."""
+
+    def __init__(self, world: World, broker: Running) -> None:
+        self.world = world
+        self.broker = broker
+
+    @property
+    def handed_over(self) -> list[Any]:
+        return [link for link in self.world.gateway.connections if link.handed_over]
+
+    @property
+    def adopted(self) -> Any:
+        adopted = self.broker.broker.adopted
+        assert adopted is not None
+        return adopted
+
+    async def handed(self) -> Client:
+        """A client whose socket is the broker's by now."""
+        client = await self.world.client()
+        before = self.adopted.count
+        answer = await client.ask(produce_request(b"first"), 12)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        assert self.adopted.count == before + 1
+        return client
+
+
+@asynccontextmanager
+async def paired(path: Path, limits: Limits | None = None, meter_of: Any = unmetered) -> AsyncIterator[Pair]:
+    path.joinpath("w").mkdir()
+    async with running(path) as broker:
+        world = World(path / "w", limits or Limits(), meter_of, Advertised())
+        world.gateway.handover = Handover(world.gateway, wanted=True)
+        world.internal = InternalListener(world.gateway, str(path / "w" / "gateway.sock"))
+        broker_image = BrokerImage(
+            0, 1, UUID(int=1), (Endpoint(f"UNIX-{BOOT_ID}", broker.address.host, 0),), None, False
+        )
+        world.put(brokers={0: broker_image})
+        world.put_topic("t", [0, 0, 1], TOPIC_ID)
+        endpoint = (Endpoint(f"UNIX-{BOOT_ID}", world.internal.path, 0),)
+        broker.follower.move(services={("gateway", 0): ServiceImage("gateway", 0, 1, UUID(int=1), endpoint)})
+        try:
+            yield Pair(world, broker)
+        finally:
+            await world.close()
+
+
+def produce_request(value: bytes, acks: int = 1) -> m.ProduceRequest:
+    topic = m.ProduceRequest.TopicProduceData
+    row = topic.PartitionProduceData(index=0, records=batch(value))
+    return m.ProduceRequest(
+        transactional_id=None, acks=acks, timeout_ms=1000, topic_data=[topic(name="t", partition_data=[row])]
+    )
+
+
+def produce(correlation_id: int, value: bytes, acks: int = 1) -> bytes:
+    return codec.encode_request(produce_request(value, acks), 12, correlation_id, "test")
+
+
+def metadata(correlation_id: int) -> bytes:
+    return codec.encode_request(m.MetadataRequest(topics=None), 8, correlation_id, "test")
+
+
+def fetch(broker: Running, correlation_id: int, offset: int = 0, **fields: Any) -> bytes:
+    request = broker.fetch_request(0, offset, session_epoch=-1, **fields)
+    return codec.encode_request(request, 12, correlation_id, "test")
+
+
+def base_offset(correlation_id: int, rest: bytes) -> int:
+    frame = struct.pack(">i", correlation_id) + rest
+    answer = codec.decode_response(ApiKey.PRODUCE, 12, codec.response_body(ApiKey.PRODUCE, 12, memoryview(frame)))
+    row = answer.responses[0].partition_responses[0]
+    assert row.error_code == 0
+    return int(row.base_offset)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_requests_of_all_kinds_keep_their_order_however_the_bytes_arrive(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    kinds = [chance.choice("pppmf") for _ in range(60)]
+    async with paired(tmp_path) as pair:
+        client = await pair.world.client()
+        stream = b""
+        for n, kind in enumerate(kinds):
+            stream += produce(n, b"%d" % n) if kind == "p" else metadata(n) if kind == "m" else fetch(pair.broker, n)
+        while stream:
+            cut = chance.randrange(1, 400)
+            client.send(stream[:cut])
+            stream = stream[cut:]
+            if chance.random() < 0.5:
+                await asyncio.sleep(0)
+        offsets = []
+        for n, kind in enumerate(kinds):
+            got, rest = await client.answer()
+            assert got == n
+            if kind == "p":
+                offsets.append(base_offset(got, rest))
+        assert offsets == list(range(len(offsets)))
+        assert (pair.adopted.count, pair.world.gateway.handover.count) == (1, 1)
+
+
+async def test_what_was_read_before_the_handover_goes_with_the_socket(tmp_path: Path) -> None:
+    """Many requests come with the first one, the last of them only by half."""
+    async with paired(tmp_path) as pair:
+        client = await pair.world.client()
+        frames = [produce(n, b"x" * 5000) for n in range(12)]
+        whole = b"".join(frames)
+        client.send(whole[:-2500])
+        for n in range(11):
+            got, rest = await client.answer()
+            assert (got, base_offset(got, rest)) == (n, n)
+        assert pair.adopted.count == 1
+        client.send(whole[-2500:])
+        got, rest = await client.answer()
+        assert (got, base_offset(got, rest)) == (11, 11)
+
+
+async def test_a_client_that_is_told_an_address_is_told_it_by_the_broker_too(tmp_path: Path) -> None:
+    """KIP-951: the broker's leader hints name the address that this client came by."""
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        topic = m.ProduceRequest.TopicProduceData
+        row = topic.PartitionProduceData(index=2, records=batch(b"a"))
+        elsewhere = m.ProduceRequest(
+            transactional_id=None, acks=1, timeout_ms=1000, topic_data=[topic(name="t", partition_data=[row])]
+        )
+        answer = await client.ask(elsewhere, 12)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        port = pair.world.listener.base_port
+        assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [(1, "127.0.0.1", port + 1)]
+
+
+async def test_records_without_acks_are_all_there(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.world.client()
+        client.send(b"".join(produce(n, b"%d" % n, acks=0) for n in range(20)) + produce(20, b"end"))
+        got, rest = await client.answer()
+        assert (got, base_offset(got, rest)) == (20, 20)
+
+
+async def test_a_connection_without_data_requests_stays(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.world.client()
+        await client.ask(m.MetadataRequest(topics=None), 8)
+        assert pair.adopted.count == 0
+        assert not pair.handed_over
+
+
+async def test_a_client_that_leaves_is_forgotten_on_both_sides(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        assert (len(pair.adopted), len(pair.handed_over)) == (1, 1)
+        client.writer.close()
+        await turns_until(lambda: not pair.handed_over and not len(pair.adopted))
+        assert pair.world.gateway.closed_connections == 1
+
+
+async def test_a_client_that_leaves_while_it_is_handed_over_harms_nobody(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        for _ in range(10):
+            client = await pair.world.client()
+            client.send(produce(1, b"gone")[:-3])
+            client.writer.transport.abort()
+        await turns_until(lambda: not pair.world.gateway.connections and not len(pair.adopted))
+        await pair.handed()
+
+
+async def test_connections_handed_over_count_among_the_gateways_own(tmp_path: Path) -> None:
+    async with paired(tmp_path, Limits(max_connections=2)) as pair:
+        first, _ = await pair.handed(), await pair.handed()
+        refused = await pair.world.client()
+        assert await refused.closed()
+        first.writer.close()
+        await turns_until(lambda: len(pair.world.gateway.connections) == 1)
+        await pair.handed()
+
+
+async def test_a_frame_that_is_not_kafkas_closes_a_connection_handed_over(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        for wrong in (b"GET / HTTP/1.1\r\n\r\n", struct.pack(">ihhih", 10, 999, 0, 7, -1)):
+            client = await pair.handed()
+            client.send(wrong)
+            assert await client.closed()
+        await turns_until(lambda: not pair.handed_over and not len(pair.adopted))
+
+
+class Metered:
+    """A client over its rate: every Produce is charged and throttled."""
+
+    produce_limited, fetch_limited = True, False
+
+    def produced(self, size_bytes: int) -> int:
+        return 1
+
+    def fetched(self, size_bytes: int) -> int:
+        return 0
+
+    def fetch_max_bytes(self) -> int:
+        return 1 << 30
+
+
+async def test_a_client_that_a_quota_limits_stays_and_is_throttled(tmp_path: Path) -> None:
+    meter = Metered()
+    async with paired(tmp_path, meter_of=lambda client_id: meter) as pair:
+        client = await pair.world.client()
+        answer = await client.ask(produce_request(b"a"), 12)
+        assert answer.throttle_time_ms == 1
+        assert pair.adopted.count == 0
+
+
+async def test_a_quota_that_comes_later_brings_its_clients_back_to_the_gateway(tmp_path: Path) -> None:
+    """What is being answered is answered first; what stands behind it is not begun, so it can be sent again."""
+    async with paired(tmp_path) as pair:
+        client, waiting = await pair.handed(), await pair.handed()
+        parked = fetch(pair.broker, 5, offset=2, max_wait_ms=30_000)
+        waiting.send(parked + produce(6, b"not begun"))
+        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        quotas = {(("client-id", "test"),): {"producer_byte_rate": 1000.0}}
+        pair.broker.follower.move(quotas=quotas)
+        assert await client.closed()
+        assert (await pair.broker.produce(0, batch(b"wakes"))).base_offset == 2
+        got, _ = await waiting.answer()
+        assert got == 5
+        assert await waiting.closed()
+        assert (await pair.broker.produce(0, batch(b"next"))).base_offset == 3
+        again = await pair.world.client()
+        await again.ask(produce_request(b"by the gateway"), 12)
+        assert pair.adopted.count == 2
+
+
+async def test_the_gateways_death_leaves_the_data_path_alone(tmp_path: Path) -> None:
+    """Relayed requests find another gateway: here, the same one again."""
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
+        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        for link in pair.handed_over:
+            link.close()
+        await pair.broker.produce(0, batch(b"second"))
+        assert (await client.answer())[0] == 1
+        client.send(produce(2, b"third") + metadata(3) + produce(4, b"fourth"))
+        assert [(await client.answer())[0] for _ in range(3)] == [2, 3, 4]
+
+
+async def test_a_relayed_request_without_any_gateway_closes_the_connection(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        pair.broker.follower.move(services={})
+        for link in pair.handed_over:
+            link.close()
+        client.send(produce(2, b"a") + metadata(3))
+        assert (await client.answer())[0] == 2
+        assert await client.closed()
+
+
+async def test_the_brokers_end_closes_the_connection_as_kafkas_would(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        await pair.adopted.close()
+        assert await client.closed()
+        await turns_until(lambda: not pair.world.gateway.connections)
+
+
+async def test_a_broker_that_takes_none_over_is_relayed_to(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        pair.broker.broker.adopted = None
+        client = await pair.world.client()
+        client.send(produce(1, b"a") + metadata(2) + produce(3, b"b"))
+        assert [(await client.answer())[0] for _ in range(3)] == [1, 2, 3]
+        assert not pair.handed_over
+
+
+async def test_a_broker_on_another_host_is_relayed_to(tmp_path: Path) -> None:
+    async with paired(tmp_path, Limits(node_wait_ms=10)) as pair:
+        image = pair.world.follower.image.brokers[0]
+        tcp = replace(image, endpoints=(Endpoint("UNIX-another-boot", "/nowhere", 0), *image.endpoints[1:]))
+        pair.world.put(brokers={0: tcp})
+        client = await pair.world.client()
+        client.send(metadata(1))
+        assert (await client.answer())[0] == 1
+        client.send(produce(2, b"a"))
+        await client.answer()
+        assert pair.world.gateway.handover.count == 0
+
+
+async def test_large_answers_and_deaf_clients_are_bounded_as_on_any_socket(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        size = 400_000
+        await pair.broker.produce(0, batch(b"l" * size))
+        client = await pair.world.client(receive_bytes=8192)
+        requests = 100
+        client.send(b"".join(fetch(pair.broker, n) for n in range(requests)))
+        await turns_until(lambda: pair.adopted.count == 1)
+        metrics = pair.broker.broker.metrics
+        assert (await pair.broker.produce(1, batch(b"others are served"))).error_code == 0
+        assert metrics.bytes_out < requests * size / 4
+        for n in range(requests):
+            got, rest = await client.answer()
+            assert got == n
+            assert len(rest) > size

@@ -1,0 +1,70 @@
+"""gateway.handover with real processes: who is killed takes with it only what was its own."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.batches import batch
+from support.raw import Raw, build
+from tailrace.testing import Cluster
+
+METADATA, PRODUCE, CREATE_TOPICS = 3, 0, 19
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(settings={"gateway.handover": "true", "offsets.topic.num.partitions": "1"}) as running:
+        yield running
+
+
+def connect(cluster: Cluster) -> Raw:
+    host, _, port = cluster.bootstrap.rpartition(":")
+    return Raw(host, int(port))
+
+
+def produce(client: Raw) -> int:
+    """One record; its offset."""
+    partition = {"index": 0, "records": batch(b"a")}
+    request = build(
+        PRODUCE,
+        transactional_id=None,
+        acks=1,
+        timeout_ms=5000,
+        topic_data=[{"name": "t", "partition_data": [partition]}],
+    )
+    (topic,) = client.ask(request, 9).responses
+    (row,) = topic.partition_responses
+    assert row.error_code == 0
+    return int(row.base_offset)
+
+
+def metric(cluster: Cluster, role: str, name: str) -> float:
+    text = urllib.request.urlopen(f"http://{cluster.addresses(role)['http']}/metrics", timeout=10).read().decode()
+    (line,) = [line for line in text.splitlines() if line.startswith(f"tailrace_{name} ")]
+    return float(line.split()[1])
+
+
+def topics(client: Raw) -> list[Any]:
+    names: list[Any] = [topic.name for topic in client.ask(build(METADATA, topics=None), 8).topics]
+    return names
+
+
+def test_the_data_path_outlives_the_gateway_and_ends_with_the_broker(cluster: Cluster) -> None:
+    with connect(cluster) as client:
+        topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        client.ask(build(CREATE_TOPICS, topics=[topic], timeout_ms=5000, validate_only=False), 5)
+        assert produce(client) == 0
+        assert metric(cluster, "gateway", "handovers_total") == 1
+        assert metric(cluster, "gateway", "handed_over_connection_count") == 1
+        assert metric(cluster, "broker", "adopted_connection_count") == 1
+        mark = cluster.kill("gateway")
+        assert produce(client) == 1
+        cluster.wait_for("ready", "gateway", since=mark)
+        assert topics(client) == ["t"]
+        assert produce(client) == 2
+        cluster.kill("broker")
+        assert client.is_closed_by_server()
