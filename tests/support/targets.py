@@ -15,7 +15,7 @@ from support.kafka_peer import KafkaPeer
 from support.raw import REQUESTS, Raw
 from tailrace.testing import Cluster
 
-BROKERS = {"tailrace1": 1, "tailrace1h": 1, "tailrace3": 3, "kafka": 1}
+BROKERS = {"tailrace1": 1, "tailrace1h": 1, "tailrace3": 3, "tailrace3h": 3, "kafka": 1}
 # Both must be told the same; what the scripts need is short group timers and nothing that waits.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

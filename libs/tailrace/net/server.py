@@ -267,6 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             answer = await asked
         except (ConnectionError, TimeoutError) as gone:
+            self._task = None
             self._refuse(str(gone) or "the gateway did not answer in time")
             return
         self._slots.append(answer)
