@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,13 +82,13 @@ def beat(address: str, seconds: float) -> Beats:
     record = batches.batch(b"x" * 1000)
     data = [{"name": TAIL, "partition_data": [{"index": 0, "records": record}]}]
     request = build(PRODUCE, transactional_id=None, acks=1, timeout_ms=10_000, topic_data=data)
-    beats = Beats([], [])
+    beats, never = Beats([], []), threading.Event()
     with connect(address) as producer, connect(address) as consumer:
         offset = int(producer.ask(request, 9).responses[0].partition_responses[0].base_offset) + 1
         until = time.perf_counter() + seconds
         while (began := time.perf_counter()) < until:
             poll = consumer.send(fetch(TAIL, offset, MIB, 10_000), 11)
-            time.sleep(max(0.0, BEAT_SECONDS - (time.perf_counter() - began)))
+            never.wait(max(0.0, BEAT_SECONDS - (time.perf_counter() - began)))
             sent = time.perf_counter()
             producer.ask(request, 9)
             beats.acknowledged.append((time.perf_counter() - sent) * 1e6)
