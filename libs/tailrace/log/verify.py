@@ -83,9 +83,11 @@ class _LogDirectory:
 
     def _clean_shutdown(self) -> Iterator[Finding]:
         path = self.path / checkpoints.CLEAN_SHUTDOWN
-        if self.clean and path.stat().st_size and checkpoints.parse_clean_shutdown(path.read_bytes()) < 0:
+        content = path.read_bytes() if self.clean else b""
+        epoch = checkpoints.parse_clean_shutdown(content)
+        if content and content.strip() != checkpoints.format_clean_shutdown(epoch):
             advice = "remove it: the next start then checks every log from its recovery point"
-            yield Finding(path, "does not name a broker epoch", advice)
+            yield Finding(path, "does not name a broker epoch as Kafka writes it", advice)
 
     def _read_offsets(self, name: str) -> Iterator[Finding]:
         path = self.path / name

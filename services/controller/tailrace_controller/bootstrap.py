@@ -13,6 +13,7 @@ from tailrace_controller.log import MetadataLog
 from tailrace_controller.stored import Loaded, StoredRecord
 
 ELR_FEATURE, ELR_LEVEL = "eligible.leader.replicas.version", 1  # KIP-966
+NO_CLUSTER = UUID(int=0)
 METADATA_VERSION = 25  # 4.0-IV3: brokers of this level use nothing that the image does not hold
 
 

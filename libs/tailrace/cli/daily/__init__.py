@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.daily import brokers, configs, elections, groups, reassignments, records, status, topics
-from tailrace.cli.files import dump, verify
+from tailrace.cli.files import dump, importing, verify
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,6 +27,7 @@ app.command("consume")(records.consume)
 app.command("status")(status.status)
 app.command("dump-log")(dump.dump_log)
 app.command("verify-log")(verify.verify_log)
+app.command("import-kafka")(importing.import_kafka)
 
 # These start before typer is loaded (command.py); they are here for --help alone.
 _STARTED_EARLIER = {

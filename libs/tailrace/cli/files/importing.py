@@ -1,0 +1,231 @@
+"""`tailrace import-kafka DIR...`: a stopped Apache Kafka's log directories become a Tailrace data directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NamedTuple
+from uuid import UUID
+
+import typer
+
+from tailrace.cli.data_dir import Refused
+from tailrace.cli.files import kafka_dirs, known_configs
+from tailrace.cli.files.kafka_dirs import KafkaDirectory
+from tailrace.cli.files.takeover import How, Step, steps, take
+from tailrace.cli.files.verify import progress
+from tailrace.cli.options import default_data_dir
+from tailrace.cli.roles import find_role
+from tailrace.log import checkpoints, files
+from tailrace.log.checkpoints import TopicPartition
+from tailrace.metadata import moving
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.metadata_batches import encode_snapshot
+from tailrace.runtime.clock import SystemClock
+
+_TIERED = "remote.storage.enable"
+_SNAPSHOT_FILE = "import.snapshot"
+_NAMED_MAX = 8
+
+
+def import_kafka(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR...", help="every log.dirs entry of every node")],
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="made here; default: that of `up`")] = None,
+    how: Annotated[How, typer.Option("--how", help="link: closed segments become hard links")] = How.LINK,
+    unclean: Annotated[bool, typer.Option("--unclean", help="import what a recovery finds after a crash")] = False,
+) -> None:
+    """Take over the log directories of a stopped Apache Kafka 4 cluster, with its topics, groups and offsets."""
+    target = (data or default_data_dir(os.environ)).expanduser().absolute()
+    try:
+        with kafka_dirs.held(directories):
+            for sentence in run(directories, target, how, unclean=unclean):
+                typer.echo(sentence)
+    except Refused as refusal:
+        typer.echo(str(refusal), err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        typer.echo(f"Nothing was imported: {error.filename or target}: {error.strerror}.", err=True)
+        raise typer.Exit(1) from None
+
+
+class Broker(NamedTuple):
+    """One broker of the new cluster, and the directories that were its own."""
+
+    new_id: int
+    old_id: int
+    directories: list[KafkaDirectory]
+
+    @property
+    def closed_epoch(self) -> int:
+        """The epoch under which all of its directories were closed cleanly, else -1."""
+        epochs = [-1 if found.broker_epoch is None else found.broker_epoch for found in self.directories]
+        return epochs[0] if len(set(epochs)) == 1 else -1
+
+    @property
+    def directory_id(self) -> UUID:
+        return self.directories[0].directory_id
+
+
+def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iterator[str]:
+    """Imports into target, which appears when all is there; yields sentences about it. Refused, OSError."""
+    if target.exists():
+        raise Refused(f"{target} exists already: name a data directory that does not, with --data DIR.")
+    found = [kafka_dirs.read(path, unclean=unclean) for path in paths]
+    if len({directory.cluster_id for directory in found}) != 1:
+        raise Refused("The directories are of several clusters: " + ", ".join(sorted({d.cluster_id for d in found})))
+    replayed = kafka_dirs.metadata(found)
+    image = replace(replayed.image, cluster_id=found[0].cluster_id)
+    left_out = list(known_configs.unknown_configs(image))
+    tiered = [name for (_, name), values in image.configs.items() if values.get(_TIERED) == "true"]
+    if tiered:
+        raise Refused(f"{tiered[0]} is in tiered storage ({_TIERED}): bring it back to local disks first.")
+    image = known_configs.without_configs(image, left_out)
+    brokers = _brokers(found, image)
+    ids = {broker.old_id: broker.new_id for broker in brokers}
+    closed = {broker.new_id: broker.closed_epoch for broker in brokers}
+    image = moving.moved(image, ids, closed, {broker.new_id: broker.directory_id for broker in brokers})
+    working = target.with_name(f".{target.name}.importing")
+    shutil.rmtree(working, ignore_errors=True)
+    try:
+        taken = [step for broker in brokers for step in _plan(broker, image, working, how)]
+        _carry_out(taken)
+        for broker in brokers:
+            _write_own_files(broker, image, working)
+        _begin(image, working)
+        working.rename(target)
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
+    if how is How.MOVE:
+        _give_up_sources(taken)
+    yield from _told(image, brokers, taken, target)
+    yield from _told_left_out(replayed.left_out, left_out)
+
+
+def _brokers(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker]:
+    """The brokers, numbered from 0 in the order of their ids; Refused where a replica's or a partition's is missing."""
+    wanted = {replica for topic in image.topics.values() for one in topic.partitions for replica in one.replicas}
+    by_node: dict[int, list[KafkaDirectory]] = {}
+    for directory in found:
+        if directory.node_id in wanted or directory.partitions:
+            by_node.setdefault(directory.node_id, []).append(directory)
+    if missing := sorted(wanted - by_node.keys()):
+        raise Refused(f"Broker {missing[0]} holds replicas too: name its log directories.")
+    if not by_node:
+        raise Refused("There is nothing to import: the cluster has no topics.")
+    for name, topic in image.topics.items():
+        for index, partition in enumerate(topic.partitions):
+            places = [
+                _of(directory, image, (name, index)) for node in partition.replicas for directory in by_node[node]
+            ]
+            if not any(places):
+                raise Refused(f"{name}-{index} is in none of the directories: name every entry of log.dirs.")
+    return [Broker(new, old, by_node[old]) for new, old in enumerate(sorted(by_node))]
+
+
+def _of(directory: KafkaDirectory, image: MetadataImage, place: TopicPartition) -> Path | None:
+    """The partition's directory, unless it is one of an older topic of that name."""
+    path, topic = directory.partitions.get(place), image.topics.get(place[0])
+    if path is None or topic is None or place[1] >= len(topic.partitions):
+        return None
+    try:
+        topic_id = checkpoints.parse_partition_metadata((path / checkpoints.PARTITION_METADATA).read_bytes())
+    except FileNotFoundError:
+        return path
+    return path if topic_id == topic.topic_id else None
+
+
+def _plan(broker: Broker, image: MetadataImage, working: Path, how: How) -> Iterator[Step]:
+    for directory in broker.directories:
+        for place in directory.partitions:
+            source = _of(directory, image, place)
+            if source is None:
+                continue
+            stable = -1
+            if directory.broker_epoch is not None:  # else recovery may cut anywhere after the recovery point
+                names = (checkpoints.RECOVERY_POINT, checkpoints.REPLICATION_OFFSET)
+                stable = min(directory.offset(name, place) for name in names)
+            target = working / f"broker-{broker.new_id}" / f"{place[0]}-{place[1]}"
+            target.mkdir(parents=True)
+            yield from steps(source, target, how, stable)
+
+
+def _carry_out(taken: list[Step]) -> None:
+    with progress("Taking over") as bar:
+        task = bar.add_task("", total=sum(step.size_bytes for step in taken))
+        advance: Callable[[int], None] = lambda sent: bar.advance(task, sent)  # noqa: E731
+        for step in taken:
+            take(step, advance)
+
+
+def _write_own_files(broker: Broker, image: MetadataImage, working: Path) -> None:
+    """What is about the directory itself: its identity, and the checkpoints of what it holds now."""
+    own = working / f"broker-{broker.new_id}"
+    own.mkdir(parents=True, exist_ok=True)
+    identity = checkpoints.format_meta_properties(image.cluster_id, broker.new_id, broker.directory_id)
+    (own / checkpoints.META_PROPERTIES).write_bytes(identity)
+    held = {place for folder in files.partitions(own) if (place := files.partition_of(folder))}
+    for name in files.OFFSET_CHECKPOINTS:
+        offsets = {
+            place: offset
+            for directory in broker.directories
+            for place, offset in directory.offsets.get(name, {}).items()
+            if place in held
+        }
+        (own / name).write_bytes(checkpoints.format_offsets(offsets))
+    if broker.closed_epoch >= 0:
+        (own / checkpoints.CLEAN_SHUTDOWN).write_bytes(checkpoints.format_clean_shutdown(broker.closed_epoch))
+
+
+def _begin(image: MetadataImage, working: Path) -> None:
+    """Gives the controller the image, by its own command: the command line knows no table of the database."""
+    snapshot = encode_snapshot(image, SystemClock().wall_ms())
+    path = working / _SNAPSHOT_FILE
+    path.write_bytes(snapshot.data)
+    options = ["--snapshot", str(path), "--end-offset", str(snapshot.end_offset), "--epoch", str(max(image.epoch, 1))]
+    status = find_role("controller")().commands["begin-with"]([*options, "--data", str(working)])
+    if status:
+        raise Refused("Nothing was imported: the metadata could not be stored.")
+    path.unlink()
+    for directory in (working, *files.log_directories(working)):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _give_up_sources(taken: list[Step]) -> None:
+    for step in taken:
+        step.source.unlink(missing_ok=True)
+    for folder in {step.source.parent for step in taken}:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], target: Path) -> Iterator[str]:
+    partitions = sum(len(topic.partitions) for topic in image.topics.values())
+    size = sum(step.size_bytes for step in taken)
+    linked = sum(step.size_bytes for step in taken if step.link)
+    yield (
+        f"Imported cluster {image.cluster_id}: {len(image.topics)} topics, {partitions} partitions, "
+        f"{size} bytes ({linked} of them linked)."
+    )
+    renamed = [f"{broker.old_id} is now {broker.new_id}" for broker in brokers if broker.old_id != broker.new_id]
+    if renamed:
+        yield f"Brokers count from 0 here: {', '.join(renamed)}."
+    number = f" --brokers {len(brokers)}" if len(brokers) > 1 else ""
+    yield f"Start it with: tailrace up --data {target}{number}"
+
+
+def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str], str]]) -> Iterator[str]:
+    for name, count in records.items():
+        if count > 0:
+            yield f"Left out: {count} {name}{'s' * (count != 1)}, which Tailrace has no place for yet."
+    for (kind, resource), name in configs[:_NAMED_MAX]:
+        what = known_configs.RESOURCE_NAMES.get(kind, f"resource type {kind}")
+        yield f"Left out: {name} of {what} {resource or '(default)'}, which Tailrace does not know."
+    if len(configs) > _NAMED_MAX:
+        yield f"Left out: {len(configs) - _NAMED_MAX} more configs."

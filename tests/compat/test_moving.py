@@ -1,0 +1,158 @@
+"""Moving in: a real Apache Kafka is filled and stopped, imported, and every client reads everything back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from support import kafka_peer
+from support.clients import CLIENTS, Record, connect
+from support.clients.base import EARLIEST
+from support.java_tools import CONSUMER, JavaTools
+from support.java_tools import missing as java_missing
+from tailrace.cli.daily import app
+from tailrace.log import checkpoints
+from tailrace.testing import Cluster
+
+PARTITIONS, COUNT = 3, 400
+CONFIGS = {"segment.bytes": "1048576", "retention.ms": "-1", "max.message.bytes": "2000000"}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def records(partition: int) -> list[Record]:
+    return [
+        Record(b"%d-%d " % (partition, n) + bytes(4000), b"k%d" % n, (("n", b"%d" % n),), partition)
+        for n in range(COUNT)
+    ]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_peer.KafkaPeer]:
+    """A stopped Kafka with records of every codec, an idempotent producer, committed offsets and a deleted topic."""
+    if needed := java_missing():
+        pytest.skip(needed)
+    settings = {"offsets.topic.num.partitions": "3", "group.initial.rebalance.delay.ms": "0"}
+    peer = kafka_peer.KafkaPeer(tmp_path_factory.mktemp("moving") / "kafka", settings)
+    peer.start()
+    try:
+        client = connect("kafka_python", peer.bootstrap)
+        try:
+            client.create_topic("orders", PARTITIONS, configs=CONFIGS)
+            client.create_topic("gone")
+            for partition, codec in enumerate(("lz4", "zstd", None)):
+                client.produce("orders", records(partition), compression=codec, idempotent=partition == 0)
+            client.commit("readers", "orders", 123, "")
+            client.delete_topic("gone")
+        finally:
+            client.close()
+        peer.stop()
+        yield peer
+    finally:
+        peer.stop()
+
+
+@pytest.fixture(scope="module")
+def imported(kafka: kafka_peer.KafkaPeer) -> Iterator[Cluster]:
+    """A Tailrace on the imported directory."""
+    target = kafka.folder.parent / "tailrace"
+    done = run("import-kafka", kafka.folder / "data", "--data", target)
+    assert done.exit_code == 0, done.output
+    assert "2 topics, 6 partitions" in done.output
+    with Cluster(data_dir=target) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_every_client_reads_what_was_in_kafka(imported: Cluster, name: str) -> None:
+    client = connect(name, imported.bootstrap)
+    try:
+        assert {"orders"} <= client.list_topics() and "gone" not in client.list_topics()
+        for partition in range(PARTITIONS):
+            read = client.read("orders", EARLIEST, COUNT, partition)
+            wanted = records(partition)
+            assert [(r.offset, r.key, r.value, r.headers) for r in read[:COUNT]] == [
+                (offset, r.key, r.value, r.headers) for offset, r in enumerate(wanted)
+            ]
+        committed = client.committed("readers", "orders")
+        assert committed is not None and committed[0] == 123
+        described = client.describe_config("topic", "orders")
+        assert {key: described[key][0] for key in CONFIGS} == CONFIGS
+    finally:
+        client.close()
+
+
+def test_kafkas_own_console_consumer_reads_it(imported: Cluster) -> None:
+    tools = JavaTools()
+    try:
+        arguments = ["--bootstrap-server", imported.bootstrap, "--topic", "orders", "--partition", "1"]
+        shown = tools.run(
+            CONSUMER, *arguments, "--offset", "0", "--max-messages", "5", "--formatter-property", "print.key=true"
+        )
+    finally:
+        tools.close()
+    assert [line.split("\t")[0] for line in shown.out.splitlines()] == [f"k{n}" for n in range(5)]
+
+
+def test_it_is_written_on_where_kafka_ended_and_kafkas_files_stay_as_they_are(
+    kafka: kafka_peer.KafkaPeer, imported: Cluster
+) -> None:
+    source = kafka.folder / "data" / "orders-2"
+    before = {path.name: path.read_bytes() for path in source.iterdir()}
+    client = connect("confluent", imported.bootstrap)
+    try:
+        assert client.produce("orders", [Record(b"new", partition=2)]) == [(2, COUNT)]
+    finally:
+        client.close()
+    assert {path.name: path.read_bytes() for path in source.iterdir()} == before
+    closed = sorted(source.glob("*.log"))[0]
+    twin = imported.data_dir / "broker-0" / "orders-2" / closed.name
+    assert os.stat(closed).st_ino == os.stat(twin).st_ino
+    assert run("verify-log", source.parent).exit_code == 0
+
+
+def test_a_kafka_that_runs_or_crashed_is_refused_without_a_trace(kafka: kafka_peer.KafkaPeer, tmp_path: Path) -> None:
+    data = kafka.folder / "data"
+    marker = data / checkpoints.CLEAN_SHUTDOWN
+    content = marker.read_bytes()
+    marker.unlink()
+    try:
+        refused = run("import-kafka", data, "--data", tmp_path / "new")
+        assert refused.exit_code == 1 and "was not shut down cleanly" in refused.output
+        assert list(tmp_path.iterdir()) == []
+        done = run("import-kafka", data, "--data", tmp_path / "new", "--unclean")
+        assert done.exit_code == 0, done.output
+    finally:
+        marker.write_bytes(content)
+    with Cluster(data_dir=tmp_path / "new") as cluster:
+        client = connect("kafka_python", cluster.bootstrap)
+        try:
+            assert len(client.read("orders", EARLIEST, COUNT, 1)) == COUNT
+        finally:
+            client.close()
+
+
+def test_a_lock_that_java_holds_is_seen(kafka: kafka_peer.KafkaPeer, tmp_path: Path) -> None:
+    """Apache Kafka locks by fcntl(2); another process stands for it."""
+    code = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    lock = kafka.folder / "data" / checkpoints.LOCK
+    command = [sys.executable, "-c", code, str(lock)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        refused = run("import-kafka", lock.parent, "--data", tmp_path / "new")
+    finally:
+        holder.send_signal(signal.SIGTERM)
+        holder.communicate()
+    assert refused.exit_code == 1 and "A broker runs on" in refused.output
+    assert list(tmp_path.iterdir()) == []

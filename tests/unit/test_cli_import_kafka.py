@@ -1,0 +1,185 @@
+"""`tailrace import-kafka` on directories made here: what is taken, what is shared, what is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from support.kafka_directory import ABORT, BEGIN, END, TOPIC_ID, kafka_directory, topic_records, write_metadata
+from support.logs import NOW, records_of
+from tailrace.cli.daily import app
+from tailrace.log.checkpoints import parse_properties
+from tailrace.log.config import LogConfig
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.logs import LogDir
+from tailrace.metadata import codec
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.metadata_batches import Snapshot, decode_snapshot
+
+SCRAM = b"\x01\x0b\x00\x06alice\x01\x00"
+UNKNOWN = b"\x01\x63\x00\x00"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def image_of(target: Path) -> MetadataImage:
+    with sqlite3.connect(target / "metadata.db") as database:
+        (row,) = database.execute("SELECT * FROM snapshots").fetchall()
+        names = [column[1] for column in database.execute("PRAGMA table_info(snapshots)")]
+    database.close()
+    stored = dict(zip(names, row, strict=True))
+    return decode_snapshot(Snapshot(stored["end_offset"], stored["epoch"], stored["payload"]))
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Path:
+    return kafka_directory(tmp_path / "kafka", 7, (7,))
+
+
+def test_topics_configs_quotas_and_producer_ids_are_taken(kafka: Path, tmp_path: Path) -> None:
+    done = run("import-kafka", kafka, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert "Left out: brand.new.config of topic orders" in done.output
+    assert "Brokers count from 0 here: 7 is now 0." in done.output
+    image = image_of(tmp_path / "new")
+    assert image.topics["orders"].topic_id == TOPIC_ID
+    (partition,) = image.topics["orders"].partitions
+    assert (partition.replicas, partition.leader, partition.eligible_leader_replicas) == ((0,), -1, (0,))
+    assert partition.leader_epoch == 4
+    assert image.config(2, "orders") == {"retention.ms": "-1"}
+    assert image.quotas == {(("user", "alice"),): {"producer_byte_rate": 1024.0}}
+    assert image.next_producer_id == 3000
+    assert (image.brokers[0].broker_epoch, image.brokers[0].fenced) == (5, True)
+    assert image.epoch == 3 and image.offset >= len(topic_records((7,))) - 1
+
+
+def test_records_are_there_and_only_closed_segments_are_shared(kafka: Path, tmp_path: Path) -> None:
+    before = contents(kafka)
+    assert run("import-kafka", kafka, "--data", tmp_path / "new").exit_code == 0
+    own = tmp_path / "new" / "broker-0"
+    segments = sorted((own / "orders-0").glob("*.log"))
+    twins = [kafka / "orders-0" / path.name for path in segments]
+    shared = [path.stat().st_ino == twin.stat().st_ino for path, twin in zip(segments, twins, strict=True)]
+    assert shared == [True] * (len(segments) - 1) + [False] and len(segments) > 2
+    assert parse_properties((own / "meta.properties").read_bytes())["node.id"] == "0"
+    logs = LogDir.open(RealFilesystem(), str(own), node_id=0, cluster_id="AAAAAAAAAAAAAAAAAAAAAQ", now_ms=NOW)
+    log = logs.create("orders", 0, TOPIC_ID, LogConfig())
+    assert logs.clean and logs.clean_shutdown_epoch == 5
+    assert [record.value for record in records_of(log)] == [b"value-%d" % number for number in range(30)]
+    logs.close()
+    assert contents(kafka) == before
+    assert run("verify-log", tmp_path / "new").exit_code == 0
+
+
+def test_a_copy_shares_nothing_and_a_move_leaves_nothing(kafka: Path, tmp_path: Path) -> None:
+    assert run("import-kafka", kafka, "--data", tmp_path / "copy", "--how", "copy").exit_code == 0
+    links = {path.stat().st_nlink for path in (tmp_path / "copy").rglob("*.log")}
+    assert links == {1}
+    assert run("import-kafka", kafka, "--data", tmp_path / "moved", "--how", "move").exit_code == 0
+    assert not (kafka / "orders-0").exists()
+    assert contents(tmp_path / "moved" / "broker-0") == contents(tmp_path / "copy" / "broker-0")
+
+
+def test_several_directories_are_brokers_of_one_cluster(tmp_path: Path) -> None:
+    directories = [kafka_directory(tmp_path / f"k{node}", node, (3, 1, 2), epoch=node) for node in (1, 2, 3)]
+    done = run("import-kafka", *directories, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert "--brokers 3" in done.output
+    image = image_of(tmp_path / "new")
+    assert image.topics["orders"].partitions[0].replicas == (2, 0, 1)
+    assert {number: broker.broker_epoch for number, broker in image.brokers.items()} == {0: 1, 1: 2, 2: 3}
+    refused = run("import-kafka", *directories[:2], "--data", tmp_path / "less")
+    assert refused.exit_code == 1 and "Broker 3 holds replicas too" in refused.output
+
+
+def test_records_of_transactions_count_when_they_end_and_what_has_no_place_is_told(kafka: Path, tmp_path: Path) -> None:
+    values = [codec.encode(record) for record in topic_records((7,))]
+    other = codec.encode(topic_records((7,))[1])
+    write_metadata(kafka, [BEGIN, *values, END, SCRAM, BEGIN, other[:-3] + b"99\x00", ABORT])
+    done = run("import-kafka", kafka, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert "Left out: 1 SCRAM credential" in done.output
+    assert image_of(tmp_path / "new").config(2, "orders") == {"retention.ms": "-1"}
+
+
+def _unclean(kafka: Path) -> None:
+    (kafka / ".kafka_cleanshutdown").unlink()
+
+
+def _unknown_record(kafka: Path) -> None:
+    write_metadata(kafka, [UNKNOWN])
+
+
+def _zookeeper(kafka: Path) -> None:
+    (kafka / "meta.properties").write_text("version=0\nbroker.id=0\ncluster.id=x\n")
+
+
+def _without_metadata(kafka: Path) -> None:
+    (kafka / "__cluster_metadata-0" / "00000000000000000000.log").unlink()
+    (kafka / "__cluster_metadata-0").rmdir()
+
+
+def _damaged_metadata(kafka: Path) -> None:
+    path = kafka / "__cluster_metadata-0" / "00000000000000000000.log"
+    path.write_bytes(bytes(200))
+
+
+def _old_records(kafka: Path) -> None:
+    path = sorted((kafka / "orders-0").glob("*.log"))[0]
+    data = bytearray(path.read_bytes())
+    data[16] = 1
+    path.write_bytes(data)
+
+
+def _lost_partition(kafka: Path) -> None:
+    (kafka / "orders-0").rename(kafka.parent / "orders-0")
+
+
+def _tiered(kafka: Path) -> None:
+    records = [codec.encode(record) for record in topic_records((7,))]
+    value = codec.encode(topic_records((7,))[1]).replace(
+        b"\x0dretention.ms\x03-1", b"\x16remote.storage.enable\x05true"
+    )
+    write_metadata(kafka, [*records, value])
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (_unclean, "was not shut down cleanly"),
+        (_unknown_record, "api key 99, version 0 is not known"),
+        (_zookeeper, "only KRaft clusters (version 1) can be imported"),
+        (_without_metadata, "None of the directories has the cluster's metadata"),
+        (_damaged_metadata, "cannot be read"),
+        (_old_records, "holds records of magic 1"),
+        (_lost_partition, "orders-0 is in none of the directories"),
+        (_tiered, "is in tiered storage"),
+    ],
+)
+def test_what_cannot_be_imported_is_refused_in_a_sentence_without_a_trace(
+    kafka: Path, tmp_path: Path, harm: Callable[[Path], None], said: str
+) -> None:
+    harm(kafka)
+    before = contents(kafka)
+    (tmp_path / "place").mkdir()
+    done = run("import-kafka", kafka, "--data", tmp_path / "place" / "new")
+    assert done.exit_code == 1
+    assert said in done.output and len(done.output.strip().splitlines()) == 1
+    assert list((tmp_path / "place").iterdir()) == [] and contents(kafka) == before
+
+
+def test_a_directory_in_use_and_one_that_exists_are_refused(kafka: Path, tmp_path: Path) -> None:
+    lock = RealFilesystem().lock(str(kafka / ".lock"))
+    assert "A broker runs on" in run("import-kafka", kafka, "--data", tmp_path / "new").output
+    del lock
+    assert "exists already" in run("import-kafka", kafka, "--data", tmp_path).output
