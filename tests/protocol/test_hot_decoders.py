@@ -22,6 +22,7 @@ from tailrace.wire.produce import (
     decode_produce,
     encode_internal_produce,
     encode_produce_answer,
+    with_throttle,
 )
 
 TOPIC_ID = UUID(int=77)
@@ -122,6 +123,20 @@ def test_produce_answers_decode_as_the_schema_says(version: int) -> None:
     assert (first.index, first.error_code, first.base_offset) == (3, 0, 1234)
     assert first.log_start_offset == (5 if version >= 5 else -1)
     assert (second.index, second.error_code, second.error_message) == (4, 6, None)
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_throttled_produce_answer_is_the_same_but_for_its_throttle_time(version: int, partitions: int) -> None:
+    key = TOPIC_ID.bytes if version >= 13 else b"topic"
+    frame = encode_produce_answer(version, 9, [(key, [(n, 0, 1234, -1, 5) for n in range(partitions)])])
+    throttled = with_throttle(version, frame, 777)
+    before, after = (
+        codec.decode_response(0, version, codec.response_body(0, version, data[4:])) for data in (frame, throttled)
+    )
+    assert (before.throttle_time_ms, after.throttle_time_ms) == (0, 777)
+    before.throttle_time_ms = 777
+    assert after == before
 
 
 def test_an_internal_produce_carries_the_shard_epoch_beside_the_batch() -> None:

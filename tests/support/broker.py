@@ -24,6 +24,7 @@ from tailrace.runtime.role import Environment
 from tailrace.wire.messages import FetchRequest, ProduceRequest
 from tailrace_broker import app
 from tailrace_broker.broker import Broker
+from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.storage import Storage
@@ -133,7 +134,7 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> 
 
 @asynccontextmanager
 async def running(
-    path: Path, metadata: MetadataImage | None = None, *, replicating: str = "", **settings: str
+    path: Path, metadata: MetadataImage | None = None, *, replicating: str = "", space: Any = None, **settings: str
 ) -> AsyncIterator[Running]:
     overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
     config = Config.load("broker", overrides=overrides)
@@ -143,7 +144,15 @@ async def running(
     with app.open_log_dirs(config, environment, "c") as dirs:
         metrics = BrokerMetrics(environment.registry)
         storage = Storage(dirs, config, clock.wall_ms)
-        broker = Broker(config, clock, environment.random, storage=storage, follower=follower, metrics=metrics)
+        broker = Broker(
+            config,
+            clock,
+            environment.random,
+            storage=storage,
+            follower=follower,
+            metrics=metrics,
+            pressure=DiskPressure(storage, config, space or app.space_of, log),
+        )
         async with app.open_listener(broker, config, environment) as (server, _, _):
             replicas = Replicas(broker, clock, environment.random, "boot", log)
             running = Running(broker, follower, server.addresses[-1], replicas)

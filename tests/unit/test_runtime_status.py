@@ -25,6 +25,7 @@ def cluster(**changes: Any) -> dict[str, Any]:
         **{f"{name}_partitions": count() for name in empty},
         "preferred_replica_imbalance": count(),
         "reassignments": [],
+        "log_dirs_under_pressure": [],
         **changes,
     }
 
@@ -49,6 +50,12 @@ def test_a_move_shows_how_far_its_copy_is() -> None:
     unknown = {**move, "copied_bytes": None, "total_bytes": None}
     lines = [line for line in rendered(cluster(reassignments=[known, unknown])) if "moving" in line]
     assert lines == ["  moving    a-3 to 2, off -, 25 % of 2.0 MB", "  moving    a-3 to 2, off -"]
+
+
+def test_a_disk_without_space_is_named_with_what_that_does_to_producers() -> None:
+    full = {"broker_id": 2, "log_dir": "/data", "usable_bytes": 12_300_000, "total_bytes": 64_000_000}
+    lines = list(rendered(cluster(log_dirs_under_pressure=[{**full, "producers": "refused"}])))
+    assert "Disk        broker 2 /data: 12.3 of 64.0 MB left, producers are refused" in lines
 
 
 def test_a_controller_that_is_away_is_not_passed_over() -> None:

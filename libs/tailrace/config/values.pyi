@@ -154,6 +154,8 @@ class Values:
     log_cleanup_policy: tuple[str, ...]
     log_dir: tuple[str, ...]
     log_dir_failure_timeout_ms: int
+    log_dir_pressure_refuse_bytes: int
+    log_dir_pressure_slow_bytes: int
     log_dirs: tuple[str, ...] | None
     log_flush_interval_messages: int
     log_flush_interval_ms: int | None

@@ -66,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None
         self._paused = False
         self._held = False
+        self._muted: asyncio.TimerHandle | None = None  # no request is handled before it has rung (KIP-219)
         self._waiting = False  # a hot request left a future: the next one waits, as in Kafka
         self._parsing = False
         self._answered_bytes = 0
@@ -113,6 +114,8 @@ class Connection(asyncio.BufferedProtocol):
         self._server.connections.discard(self)
         if self._task is not None:
             self._task.cancel()
+        if self._muted is not None:
+            self._muted.cancel()
         for slot in self._slots:
             if isinstance(slot, asyncio.Future):
                 slot.cancel()
@@ -187,9 +190,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _may_handle(self) -> bool:
         """Whether the next request may be handled: nothing before it waits, and the client takes its answers."""
-        if self._leaving:
+        if self._leaving or self._task is not None or self._paused or self._waiting or self._muted is not None:
             return False
-        return self._task is None and not self._paused and not self._waiting and len(self._slots) < IN_FLIGHT_MAX
+        return len(self._slots) < IN_FLIGHT_MAX
+
+    def mute(self, throttle_time_ms: int) -> None:
+        """Handles no further request for so long; what comes stays in the buffer, then in the socket."""
+        if self._muted is None and not self._transport.is_closing():
+            self._muted = asyncio.get_running_loop().call_later(throttle_time_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._parse()
 
     def _parse(self) -> None:
         if self._parsing:

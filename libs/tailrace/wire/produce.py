@@ -222,6 +222,12 @@ def encode_produce_answer(
     return _HEAD.pack(len(body) + 4, correlation_id) + body
 
 
+def with_throttle(version: int, frame: bytes, throttle_time_ms: int) -> bytes:
+    """A frame of encode_produce_answer with its throttle_time_ms set; only the tags of v9 and later come behind it."""
+    end = len(frame) - (1 if version >= 9 else 0)
+    return b"".join((frame[: end - 4], _I32.pack(throttle_time_ms), frame[end:]))
+
+
 def encode_internal_produce(
     version: int,
     correlation_id: int,

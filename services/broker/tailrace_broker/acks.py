@@ -13,7 +13,7 @@ from tailrace.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from tailrace.net.server import Promised
-    from tailrace_broker.handlers.produce import Cell, ProducePath
+    from tailrace_broker.handlers.produce import Answer, Cell, ProducePath
     from tailrace_broker.partition import Partition
 
 
@@ -27,14 +27,12 @@ class AcksWait:
         path: ProducePath,
         slot: Promised,
         connection: Any,
-        version: int,
-        correlation_id: int,
-        topics: list[tuple[bytes, list[Cell]]],
+        answer: Answer,
         acks: int,
     ) -> None:
         self._path = path
         self._all = acks == -1
-        self._answer = (version, correlation_id, topics)
+        self._answer = answer
         self._open: set[Cell] = set()
         self.slot = slot
         self.connection = connection
@@ -42,7 +40,7 @@ class AcksWait:
 
     def begin(self) -> bool:
         """Queues at every partition that has not committed yet; True if none has to be waited for."""
-        for _, cells in self._answer[2]:
+        for _, cells in self._answer.topics:
             for cell in cells:
                 partition = cell.partition
                 if cell.error_code or partition is None:
@@ -74,7 +72,7 @@ class AcksWait:
     def finish(self) -> None:
         """Encodes the answer; the connection sends it with its next flush."""
         self.done = True
-        self.slot.answer = [self._path.encode(self.connection, *self._answer)]
+        self.slot.answer = [self._path.encode(self.connection, self._answer)]
 
     def try_complete(self) -> None:
         """Nothing to look at: partitions settle what waits for them."""

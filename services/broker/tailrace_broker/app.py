@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from tailrace.config import Config
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
 from tailrace.log.open_files import OpenFiles
+from tailrace.log.pressure import Level, Pressure
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside
@@ -27,6 +29,7 @@ from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker.adopted import Adopted
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
 from tailrace_broker.client_listener import GatewayRelay
+from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.fetch_sessions import FetchSessions
 from tailrace_broker.handlers import (
     adopt_connection,
@@ -115,13 +118,23 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs:
             metrics = BrokerMetrics(environment.registry)
             storage = Storage(dirs, config, clock.wall_ms)
-            broker = Broker(config, clock, environment.random, storage=storage, follower=follower, metrics=metrics)
+            pressure = DiskPressure(storage, config, space_of, log)
+            broker = Broker(
+                config,
+                clock,
+                environment.random,
+                storage=storage,
+                follower=follower,
+                metrics=metrics,
+                pressure=pressure,
+            )
             async with open_listener(broker, config, environment) as (server, endpoints, addresses):
                 count(metrics, broker, server)
                 lifecycle = open_lifecycle(follower, config, environment, endpoints, dirs)
                 lifecycle.on_epoch = broker.on_epoch
                 replicas = Replicas(broker, clock, environment.random, environment.boot_id, log)
                 count_replicas(metrics, replicas)
+                count_space(metrics, pressure)
                 previous_epoch = min(log_dir.clean_shutdown_epoch for log_dir in dirs)
                 async with beside(replicas.run()):
                     async with (
@@ -253,6 +266,43 @@ def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
             "under_min_isr_partition_count": ("Led partitions under min.insync.replicas", replicas.under_min_isr),
             "at_min_isr_partition_count": ("Led partitions at min.insync.replicas", replicas.at_min_isr),
             "replica_fetcher_max_lag": ("Committed records the furthest behind follower here lacks", replicas.max_lag),
+        }
+    )
+
+
+def space_of(path: str) -> tuple[int, int]:
+    """(total, usable) bytes of the file system that holds path, as DescribeLogDirs says them."""
+    disk = os.statvfs(path)
+    return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+
+
+def count_space(metrics: BrokerMetrics, pressure: DiskPressure) -> None:
+    """What the fullest log dir does to producers."""
+
+    def worst(read: Callable[[Pressure], float]) -> Callable[[], float]:
+        return lambda: 0.0 if (found := pressure.worst()) is None else read(found)
+
+    levels = list(Level)
+    metrics.gauges.update(
+        {
+            "log_dir_pressure": (
+                "The fullest log dir: 0 takes records, 1 slows producers, 2 refuses them",
+                worst(lambda found: levels.index(found.level)),
+            ),
+            "log_dir_throttle_time_ms": (
+                "throttle_time_ms of producers to the fullest log dir",
+                worst(lambda found: found.throttle_time_ms),
+            ),
+            "log_dir_usable_bytes": ("Free bytes of the fullest log dir", worst(lambda found: found.usable_bytes)),
+        }
+    )
+    metrics.counters.update(
+        {
+            "disk_pressure_refused_batches": ("Batches refused for want of space", lambda: pressure.refused_batches),
+            "disk_pressure_throttled_requests": (
+                "Produce requests slowed or refused for want of space",
+                lambda: pressure.throttled_requests,
+            ),
         }
     )
 

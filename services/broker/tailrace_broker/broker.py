@@ -17,6 +17,7 @@ from tailrace_broker import acks, trims
 from tailrace_broker.adopted import Adopted
 from tailrace_broker.barriers import last_barrier_epoch
 from tailrace_broker.cold_reads import ColdReads
+from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.flusher import Flusher
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partition import Partition
@@ -44,6 +45,7 @@ class Broker:
         storage: Storage,
         follower: MetadataFollower,
         metrics: BrokerMetrics,
+        pressure: DiskPressure,
     ) -> None:
         self.static_config = config
         self.config = config
@@ -51,6 +53,7 @@ class Broker:
         self.storage = storage
         self.follower = follower
         self.metrics = metrics
+        self.pressure = pressure
         self.leader_throttle = Throttle(
             lambda: self.dynamic_rate("leader.replication.throttled.rate"), clock.monotonic_ms
         )

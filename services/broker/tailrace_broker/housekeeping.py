@@ -13,6 +13,7 @@ from tailrace_broker.partition import Partition
 
 _CHECKPOINT_MS = 5000
 _FLUSH_MS = 1000
+_SPACE_MS = 1000
 
 
 class Housekeeping:
@@ -31,6 +32,7 @@ class Housekeeping:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._every(_CHECKPOINT_MS, self.checkpoint))
             group.create_task(self._every(_FLUSH_MS, self.flush))
+            group.create_task(self._every(_SPACE_MS, self.measure_space))
             group.create_task(self._every(config.log_retention_check_interval_ms, self.retain))
             group.create_task(self._every(config.log_cleaner_backoff_ms, self.compact))
 
@@ -76,6 +78,10 @@ class Housekeeping:
                 self._unflushed.discard(partition)
             if log is not None and log.recovery_point != recovery_point:
                 self._unnoted.add(partition)
+
+    async def measure_space(self) -> None:
+        """Producers are slowed, refused and taken again by what is free (disk_pressure.py)."""
+        self._broker.pressure.measure()
 
     async def retain(self) -> None:
         """retention.ms and retention.bytes. A log nobody used since the start is opened for it if it holds data."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client
@@ -25,11 +26,16 @@ class Admin:
     """The gateway's AdminBackend. Raises TimeoutError, ConnectionError or ApiError as that says."""
 
     def __init__(
-        self, gateway: Gateway, node_address: Callable[[], tuple[str, int]], min_insync_replicas: int = 1
+        self,
+        gateway: Gateway,
+        node_address: Callable[[], tuple[str, int]],
+        min_insync_replicas: int = 1,
+        log_dir_marks: Callable[[int], Marks] = lambda total_bytes: marks(total_bytes, AUTOMATIC, AUTOMATIC),
     ) -> None:
         self._gateway = gateway
         self._min_insync_replicas = min_insync_replicas
         self._node_address = node_address
+        self._log_dir_marks = log_dir_marks
         self._clients: dict[Address, Client] = {}
 
     def image(self) -> MetadataImage:
@@ -37,6 +43,9 @@ class Admin:
 
     def state(self) -> ClusterState:
         return state_of(self._gateway.image, self._min_insync_replicas)
+
+    def log_dir_marks(self, total_bytes: int) -> Marks:
+        return self._log_dir_marks(total_bytes)
 
     def controller(self) -> ControllerView:
         follower = self._gateway.follower

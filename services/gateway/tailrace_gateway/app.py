@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tailrace.config import Config
+from tailrace.log.pressure import marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
@@ -115,7 +116,13 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             addresses["internal"] = f"unix:{internal.path}"
         await stack.enter_async_context(beside(leases_of(config, environment, follower, quotas).run()))
         await stack.enter_async_context(registered(config, environment, follower, endpoints))
-        admin = Admin(gateway, lambda: (listener.hosts[0], listener.base_port), config.min_insync_replicas)
+        slow, refuse = config.log_dir_pressure_slow_bytes, config.log_dir_pressure_refuse_bytes
+        admin = Admin(
+            gateway,
+            lambda: (listener.hosts[0], listener.base_port),
+            config.min_insync_replicas,
+            lambda total_bytes: marks(total_bytes, slow, refuse),
+        )
         stack.push_async_callback(admin.close)
         rest = Rest(admin, config, environment)
         opened = OpenGateway(gateway, follower, addresses)

@@ -36,7 +36,10 @@ def status(
     ] = None,
     as_data: Json = False,
 ) -> None:
-    """Show a cluster on one screen; status 0 if all is ready and no partition is offline, 1 if not, 3 if none runs."""
+    """Show a cluster on one screen; status 0 if all is ready and no partition is offline, 1 if not, 3 if none runs.
+
+    Producers that a full disk refuses count as not ready.
+    """
     data_dir = data or default_data_dir(os.environ)
     files = [RunFile.read(path) for path in sorted((data_dir / "run").glob("*.json"))] if not admin else []
     running = [file for file in files if file and file.is_running()]
@@ -54,9 +57,13 @@ def status(
             table(
                 ("process", "pid", "ready", "since", "addresses"), [tuple(_process(file).values()) for file in running]
             )
-    healthy = cluster is not None and not cluster["offline_partitions"]["count"]
+    healthy = cluster is not None and not cluster["offline_partitions"]["count"] and not _refused(cluster)
     if not healthy or not all(file.ready for file in running):
         raise typer.Exit(1)
+
+
+def _refused(cluster: dict[str, Any]) -> bool:
+    return any(row["producers"] == "refused" for row in cluster["log_dirs_under_pressure"])
 
 
 def _admin_of(file: RunFile) -> str | None:
@@ -106,6 +113,9 @@ def rendered(status: dict[str, Any]) -> Iterator[str]:
     if not any(status[key]["count"] for _, key in _COUNTS):
         yield "            all led by their preferred replica, all replicas in sync"
     yield from _moves(status["reassignments"])
+    for row in status["log_dirs_under_pressure"]:
+        left = f"{row['usable_bytes'] / 1e6:,.1f} of {row['total_bytes'] / 1e6:,.1f} MB left"
+        yield f"Disk        broker {row['broker_id']} {row['log_dir']}: {left}, producers are {row['producers']}"
     yield ""
     yield f"{'broker':>6}  {'state':<19}  {'rack':<8}  {'leaders':>7}  {'replicas':>8}  {'in sync':>7}"
     for row in status["brokers"]:

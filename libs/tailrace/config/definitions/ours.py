@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.config.definition import OneOf, Words
-from tailrace.config.definitions.row import BOOLEAN, INT, LIST, STRING, at_least, between, ours
+from tailrace.config.definitions.row import BOOLEAN, INT, LIST, LONG, STRING, at_least, between, ours
 
 ROWS = (
     ours("data.dir", STRING, "data", None, "Directory under which every role keeps its data."),
@@ -55,6 +55,21 @@ ROWS = (
     ours("gateway.port", INT, 9092, between(0, 65_535), "Port of node 0 at the gateway; node n is at port + n."),
     ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Words(), "Addresses the gateway listens on."),
     ours("admin.port", INT, 8080, between(0, 65_535), "Port of the gateway's REST API and health pages; 0 picks one."),
+    ours(
+        "log.dir.pressure.slow.bytes",
+        LONG,
+        -1,
+        at_least(-1),
+        "Free bytes of a log dir below which its producers are slowed; -1: 5 % of the disk, 2 GiB at most; 0: never.",
+    ),
+    ours(
+        "log.dir.pressure.refuse.bytes",
+        LONG,
+        -1,
+        at_least(-1),
+        "Free bytes of a log dir below which producers are refused and what is left is for internal topics; "
+        "-1: 1 % of the disk, 512 MiB at most; 0: never.",
+    ),
     ours(
         "internal.listen",
         STRING,

@@ -1,5 +1,8 @@
 """Produce v3-13. v7: zstd (KIP-110). v8: record errors (KIP-467). v10: leader hints (KIP-951). v13: topic ids.
 
+While a log dir has too little space, clients' answers carry throttle_time_ms and their connections are muted for that
+long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again (disk_pressure.py).
+
 Batches stay opaque: the log checks header and CRC, stamps offset and epoch. All batches that one read of a socket
 brought for a partition go out with one write (`end_of_read`), in the order they came; a handler never awaits before
 the append. acks=all waits for the high watermark (acks.py) while the connection's next requests go on.
@@ -9,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.config import LONG_MAX
 from tailrace.errors import ErrorCode
+from tailrace.log.pressure import Level
 from tailrace.net.dispatch import HotHandler
 from tailrace.net.server import Promised
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceResponse
-from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer
+from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle
 from tailrace_broker.acks import AcksWait
 
 if TYPE_CHECKING:
@@ -57,6 +61,15 @@ class Cell:
         self.record_errors: Sequence[int] = ()
 
 
+class Answer(NamedTuple):
+    """What an answer is made of, once every cell is filled."""
+
+    version: int
+    correlation_id: int
+    topics: list[tuple[bytes, list[Cell]]]
+    throttle_time_ms: int
+
+
 def _waits(partition: Partition, acks: int) -> bool:
     """Whether an append there may not be answered at once: other replicas, or flush.messages."""
     if acks == -1 and partition.leading is not None:
@@ -72,7 +85,8 @@ class ProducePath:
         self._broker = broker
         self._staged: dict[Partition, tuple[list[memoryview], list[Cell]]] = {}
         self._waits = False  # whether the request at hand has an append that may not be answered at once
-        self._open: list[tuple[Any, Any, int, int, Any, list[tuple[bytes, list[Cell]]]]] = []
+        self._throttle_ms = 0  # what the disk asks of the request at hand
+        self._open: list[tuple[Any, Any, int, int, Any, list[tuple[bytes, list[Cell]]], int]] = []
 
     @property
     def handle(self) -> HotHandler:
@@ -89,6 +103,7 @@ class ProducePath:
             refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         topics = []
         self._waits = False
+        self._throttle_ms = 0
         for key, partitions in request.topics:
             if refusal:
                 cells = [Cell(asked.partition, None, refusal) for asked in partitions]
@@ -96,7 +111,7 @@ class ProducePath:
                 cells = [self._stage(key, asked, version, service, request.acks) for asked in partitions]
             topics.append((key, cells))
         slot: Any = Promised() if self._waits and request.acks else []
-        self._open.append((slot, connection, version, correlation_id, request, topics))
+        self._open.append((slot, connection, version, correlation_id, request, topics, self._throttle_ms))
         return None if request.acks == 0 else slot
 
     def _stage(self, key: bytes, asked: ProducePartition, version: int, service: bool, acks: int) -> Cell:
@@ -113,6 +128,8 @@ class ProducePath:
         if not records:
             cell.error_code, cell.message = ErrorCode.INVALID_RECORD, "the request holds no record batch"
             return cell
+        if self._broker.pressure.any and not partition.internal and not self._has_room(partition, cell):
+            return cell
         staged = self._staged.get(partition)
         if staged is None:
             self._staged[partition] = ([records], [cell])
@@ -121,6 +138,20 @@ class ProducePath:
             staged[1].append(cell)
         self._waits = self._waits or _waits(partition, acks)
         return cell
+
+    def _has_room(self, partition: Partition, cell: Cell) -> bool:
+        """Whether its disk takes a client's batch, and after which pause the next; fills the cell if not."""
+        pressure = self._broker.pressure
+        found = pressure.on(partition)
+        if found is None:
+            return True
+        log_dir, there = found
+        self._throttle_ms = max(self._throttle_ms, there.throttle_time_ms)
+        if there.level != Level.REFUSED:
+            return True
+        pressure.refused_batches += 1
+        cell.error_code, cell.message = ErrorCode.KAFKA_STORAGE_ERROR, there.sentence(log_dir.path)
+        return False
 
     def _refusal(self, partition: Partition, asked: ProducePartition, version: int, service: bool) -> int:
         """Why a partition led here does not take this batch; what the log itself checks comes with the append."""
@@ -158,6 +189,7 @@ class ProducePath:
         if self._staged:
             now_ms, metrics = self._broker.now_ms(), self._broker.metrics
             staged, self._staged = self._staged, {}
+            before = metrics.bytes_in
             for partition, (batches, cells) in staged.items():
                 committed = partition.high_watermark
                 answers = partition.append(batches, now_ms, from_client=not partition.internal)
@@ -168,40 +200,44 @@ class ProducePath:
                         metrics.bytes_in += len(batch)
                         metrics.messages_in += last - cell.base_offset + 1
                 self._broker.appended(partition, committed)
+            self._broker.pressure.appended(metrics.bytes_in - before)
         if self._open:
             opened, self._open = self._open, []
-            for slot, connection, version, correlation_id, request, topics in opened:
+            for slot, connection, version, correlation_id, request, topics, throttle_ms in opened:
+                if throttle_ms:
+                    self._broker.pressure.throttled_requests += 1
+                    connection.mute(throttle_ms)
                 if request.acks == 0:
                     if any(cell.error_code for _, cells in topics for cell in cells):
                         connection.close()  # acks=0 expects no answer: the only way to tell of an error
                 elif type(slot) is Promised:
-                    wait = AcksWait(self, slot, connection, version, correlation_id, topics, request.acks)
+                    due = Answer(version, correlation_id, topics, throttle_ms)
+                    wait = AcksWait(self, slot, connection, due, request.acks)
                     if not wait.begin():
                         self._broker.purgatory.line_up(wait, max(0, request.timeout_ms))
                 else:
-                    slot.append(self.encode(connection, version, correlation_id, topics))
+                    slot.append(self.encode(connection, Answer(version, correlation_id, topics, throttle_ms)))
 
-    def encode(
-        self, connection: Any, version: int, correlation_id: int, topics: list[tuple[bytes, list[Cell]]]
-    ) -> bytes:
+    def encode(self, connection: Any, answer: Answer) -> bytes:
         """The answer's frame, once every cell is filled."""
+        version, correlation_id, topics, throttle_ms = answer
         plain = []
         for key, cells in topics:
             rows = []
             for cell in cells:
                 if cell.error_code:
-                    return self._encode_refused(connection, version, correlation_id, topics)
+                    return self._encode_refused(connection, answer)
                 partition = cell.partition
                 assert partition is not None
                 start = partition.log.log_start_offset
                 rows.append((cell.partition_id, 0, cell.base_offset, cell.time_ms, start))
             plain.append((key, rows))
-        return encode_produce_answer(version, correlation_id, plain)
+        frame = encode_produce_answer(version, correlation_id, plain)
+        return with_throttle(version, frame, throttle_ms) if throttle_ms else frame
 
-    def _encode_refused(
-        self, connection: Any, version: int, correlation_id: int, topics: list[tuple[bytes, list[Cell]]]
-    ) -> bytes:
+    def _encode_refused(self, connection: Any, refused: Answer) -> bytes:
         """With messages and leader hints: rare, so the schema-driven codec writes it."""
+        version, correlation_id, topics, throttle_ms = refused
         self._broker.metrics.failed_produce_requests += sum(bool(c.error_code) for _, cells in topics for c in cells)
         topic = ProduceResponse.TopicProduceResponse
         row = topic.PartitionProduceResponse
@@ -234,7 +270,7 @@ class ProducePath:
                 rows.append(answer)
             named = {"topic_id": self._broker.uuid(key)} if by_id else {"name": key.decode()}
             answers.append(topic(partition_responses=rows, **named))
-        response = ProduceResponse(responses=answers)
+        response = ProduceResponse(responses=answers, throttle_time_ms=throttle_ms)
         if hinted and version >= 10:
             endpoint = ProduceResponse.NodeEndpoint
             response.node_endpoints = [

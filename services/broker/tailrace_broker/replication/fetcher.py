@@ -222,6 +222,9 @@ class ReplicaFetcher:
 
     def _want(self, follow: _Follow, max_bytes: int) -> FetchPartition | None:
         partition = follow.partition
+        if self._broker.pressure.stops_following(partition):
+            follow.until_ms = self._broker.monotonic_ms() + _THROTTLED_MS
+            return None
         try:
             offset, last_epoch, start = partition.position()
             if partition.throttled and (wait_ms := self._broker.follower_throttle.wait_ms()) > 0:

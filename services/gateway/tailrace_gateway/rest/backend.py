@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from tailrace.log.pressure import Marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import ApiMessage
 from tailrace_gateway.cluster_state import ClusterState
@@ -34,6 +35,10 @@ class AdminBackend(Protocol):
 
     def state(self) -> ClusterState:
         """What the newest image says of brokers and partitions."""
+        ...
+
+    def log_dir_marks(self, total_bytes: int) -> Marks:
+        """Where a broker's disk of that size begins to slow and to refuse its producers."""
         ...
 
     def controller(self) -> ControllerView:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from tailrace.errors import ErrorCode
+from tailrace.log.pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
 from tailrace.wire import messages as m
@@ -39,6 +40,7 @@ class MemoryBackend:
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.min_insync_replicas = 1
         self.sizes: dict[tuple[int, str, int], int] = {}
+        self.space: dict[int, tuple[int, int]] = {}  # by broker: total and usable bytes
         self.fail_next: Exception | None = None
         self.asked: list[tuple[str, Any]] = []
 
@@ -47,6 +49,9 @@ class MemoryBackend:
 
     def state(self) -> ClusterState:
         return state_of(self._image, self.min_insync_replicas)
+
+    def log_dir_marks(self, total_bytes: int) -> Marks:
+        return marks(total_bytes, AUTOMATIC, AUTOMATIC)
 
     def controller(self) -> ControllerView:
         return ControllerView(0, 7, "unix:/run/controller-0.sock", False, self._image.offset)
@@ -178,7 +183,9 @@ class MemoryBackend:
             )
             for asked in request.topics
         ]
-        return m.DescribeLogDirsResponse(results=[result(log_dir="/memory", topics=rows)])
+        total, usable = self.space.get(node, (-1, -1))
+        one = result(log_dir="/memory", topics=rows, total_bytes=total, usable_bytes=usable)
+        return m.DescribeLogDirsResponse(results=[one])
 
     def _on_DescribeConfigsRequest(self, request: Any) -> Any:
         (wanted,) = request.resources

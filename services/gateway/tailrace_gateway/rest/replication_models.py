@@ -75,6 +75,16 @@ class BrokerStatusRow(BaseModel):
     in_sync_count: int
 
 
+class PressedLogDir(BaseModel):
+    """A log dir with too little space: its producers are "slowed" or "refused"."""
+
+    broker_id: int
+    log_dir: str
+    producers: str
+    usable_bytes: int
+    total_bytes: int
+
+
 class PartitionName(BaseModel):
     topic_name: str
     partition_id: int
@@ -95,6 +105,7 @@ class ClusterStatus(BaseModel):
     cluster_id: str
     controller: ControllerStatus
     brokers: list[BrokerStatusRow]
+    log_dirs_under_pressure: list[PressedLogDir]
     topic_count: int
     partition_count: int
     offline_partitions: PartitionCount

@@ -120,6 +120,18 @@ async def test_brokers_that_are_being_emptied_are_listed(http: httpx.AsyncClient
     assert [(row["broker_id"], row["partitions_left"]) for row in rows] == [(2, 1)]
 
 
+async def test_the_status_names_the_log_dirs_that_slow_or_refuse_producers(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    assert (await http.get(f"{ROOT}/status")).json()["log_dirs_under_pressure"] == []
+    backend.space = {0: (1_000_000, 9_000), 1: (1_000_000, 30_000), 3: (1_000_000, 900_000)}
+    rows = (await http.get(f"{ROOT}/status")).json()["log_dirs_under_pressure"]
+    assert [(row["broker_id"], row["producers"], row["usable_bytes"]) for row in rows] == [
+        (0, "refused", 9_000),
+        (1, "slowed", 30_000),
+    ]
+
+
 async def test_the_status_is_one_page(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.min_insync_replicas = 2
     status = (await http.get(f"{ROOT}/status")).json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from http import HTTPStatus
 
@@ -9,9 +10,9 @@ from fastapi import APIRouter
 
 from tailrace.metadata.image import PartitionImage
 from tailrace.metadata.moves import Copied, Partition
-from tailrace_gateway.cluster_state import is_reassigning
+from tailrace_gateway.cluster_state import BrokerStatus, is_reassigning
 from tailrace_gateway.rest.errors import not_found
-from tailrace_gateway.rest.kafka import reassignments
+from tailrace_gateway.rest.kafka import reassignments, space
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.replication_models import (
     BrokerRemoval,
@@ -21,6 +22,7 @@ from tailrace_gateway.rest.replication_models import (
     NewReassignment,
     PartitionCount,
     PartitionName,
+    PressedLogDir,
     Reassignment,
     RemoveBrokerTask,
 )
@@ -166,7 +168,8 @@ async def get_status(scope: InCluster) -> ClusterStatus:
     """Controller, brokers, and the partitions that are not as they should be."""
     state, controller = scope.backend.state(), scope.backend.controller()
     moving = state.reassigning[:_NAMED_MAX]
-    copied = await reassignments.copied(scope.backend, moving)
+    live = [row.broker_id for row in state.brokers if row.status != BrokerStatus.FENCED]
+    copied, full = await asyncio.gather(reassignments.copied(scope.backend, moving), space.pressed(scope.backend, live))
     rows = [(key, scope.image.partition(*key)) for key in moving]
     return ClusterStatus(
         metadata=scope.metadata("status"),
@@ -182,6 +185,16 @@ async def get_status(scope: InCluster) -> ClusterStatus:
                 in_sync_count=row.in_sync,
             )
             for row in state.brokers
+        ],
+        log_dirs_under_pressure=[
+            PressedLogDir(
+                broker_id=row.broker_id,
+                log_dir=row.log_dir,
+                producers=row.level,
+                usable_bytes=row.usable_bytes,
+                total_bytes=row.total_bytes,
+            )
+            for row in full
         ],
         topic_count=state.topics,
         partition_count=state.partitions,

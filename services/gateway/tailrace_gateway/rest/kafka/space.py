@@ -1,0 +1,45 @@
+"""How much space brokers have left: DescribeLogDirs v4 (KIP-827), judged as a broker judges its own log dirs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tailrace.errors import ApiError
+from tailrace.log.pressure import Level, judge
+from tailrace.wire.messages import DescribeLogDirsRequest
+from tailrace_gateway.rest.backend import AdminBackend
+
+_LOG_DIRS_VERSION = 4
+
+
+class Pressed(NamedTuple):
+    """A log dir that has too little space; bytes."""
+
+    broker_id: int
+    log_dir: str
+    level: Level
+    usable_bytes: int
+    total_bytes: int
+
+
+async def pressed(backend: AdminBackend, nodes: Iterable[int]) -> list[Pressed]:
+    """The log dirs whose producers are slowed or refused; of a broker that does not answer nothing is known."""
+    found = await asyncio.gather(*(_of(backend, node) for node in nodes))
+    return [row for rows in found for row in rows]
+
+
+async def _of(backend: AdminBackend, node: int) -> list[Pressed]:
+    try:
+        answer = await backend.ask_broker(node, DescribeLogDirsRequest(topics=[]), _LOG_DIRS_VERSION)
+    except (ApiError, OSError):
+        return []
+    rows = []
+    for result in answer.results:
+        if result.error_code or result.total_bytes < 0:
+            continue  # an offline dir has no sizes
+        pressure = judge(result.usable_bytes, backend.log_dir_marks(result.total_bytes))
+        if pressure.level != Level.NONE:
+            rows.append(Pressed(node, result.log_dir, pressure.level, result.usable_bytes, result.total_bytes))
+    return rows
