@@ -546,5 +546,10 @@ class Log:
             begun.run()
             self.finish_close(begun)
 
+    @property
+    def unflushed_bytes(self) -> int:
+        """Of the segments that a recovery would look into: those that end behind the recovery point."""
+        return sum(segment.size_bytes for segment in self._unflushed_segments())
+
     def _unflushed_segments(self) -> list[Segment]:
         return self._segments[max(0, bisect_right(self._bases, self.recovery_point) - 1) :]

@@ -55,6 +55,8 @@ class LogDir:
         self.clean_shutdown_epoch = -1
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.producer_id_expiration_ms = _DAY_MS
+        # Hears of each log that was opened after an unclean shutdown, and so was checked.
+        self.on_recovered: Callable[[TopicPartition, Log], None] = lambda key, log: None
         self._filesystem = filesystem
         self._lock = lock
         self._new_id = new_id
@@ -150,6 +152,11 @@ class LogDir:
         """Those not opened yet; after an unclean shutdown they are still to be recovered."""
         return sorted(self._unopened)
 
+    @property
+    def remaining_logs_to_recover(self) -> int:
+        """Logs that an unclean shutdown left and nobody has used since: each is checked at its first use."""
+        return 0 if self.clean else len(self._unopened)
+
     def open_logs(self) -> dict[TopicPartition, Log]:
         """The opened logs; do not change it."""
         return self._logs
@@ -180,8 +187,11 @@ class LogDir:
         if log.recovery_point < self._recovery_points.get(key, 0):
             self._lower_recovery_point(key, log.recovery_point)  # something below it was damaged
         log.lower_recovery_point = partial(self._lower_recovery_point, key)
+        recovered = key in self._unopened and not self.clean
         self._unopened.discard(key)
         self._logs[key] = log
+        if recovered:
+            self.on_recovered(key, log)
         return log
 
     def _lower_recovery_point(self, key: TopicPartition, offset: int | None) -> None:

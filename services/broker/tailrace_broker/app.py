@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config
 from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.log.open_files import OpenFiles
 from tailrace.log.pressure import Level, Pressure
@@ -118,6 +120,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs:
             metrics = BrokerMetrics(environment.registry)
             storage = Storage(dirs, config, clock.wall_ms)
+            tell_recovery(dirs, log)
             pressure = DiskPressure(storage, config, space_of, log)
             broker = Broker(
                 config,
@@ -134,7 +137,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 lifecycle.on_epoch = broker.on_epoch
                 replicas = Replicas(broker, clock, environment.random, environment.boot_id, log)
                 count_replicas(metrics, replicas)
-                count_space(metrics, pressure)
+                count_dirs(metrics, pressure, dirs)
                 previous_epoch = min(log_dir.clean_shutdown_epoch for log_dir in dirs)
                 async with beside(replicas.run()):
                     async with (
@@ -276,8 +279,34 @@ def space_of(path: str) -> tuple[int, int]:
     return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
 
 
-def count_space(metrics: BrokerMetrics, pressure: DiskPressure) -> None:
-    """What the fullest log dir does to producers."""
+def tell_recovery(dirs: list[LogDir], log: Any) -> None:
+    """After an unclean stop: how many logs must be checked, and each that was, as that is done at its first use."""
+
+    def tell(log_dir: LogDir) -> None:
+        def on_recovered(key: tuple[str, int], opened: Log) -> None:
+            log.info(
+                "recovered",
+                topic=key[0],
+                partition=key[1],
+                checked_bytes=opened.unflushed_bytes,
+                cut_bytes=opened.cut_bytes,
+                remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
+            )
+
+        log_dir.on_recovered = on_recovered
+        if log_dir.remaining_logs_to_recover:
+            log.warning(
+                "the last stop was not clean: logs are checked when first used",
+                log_dir=log_dir.path,
+                remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
+            )
+
+    for log_dir in dirs:
+        tell(log_dir)
+
+
+def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir]) -> None:
+    """What the fullest log dir does to producers, and what is still to be recovered."""
 
     def worst(read: Callable[[Pressure], float]) -> Callable[[], float]:
         return lambda: 0.0 if (found := pressure.worst()) is None else read(found)
@@ -292,6 +321,10 @@ def count_space(metrics: BrokerMetrics, pressure: DiskPressure) -> None:
             "log_dir_throttle_time_ms": (
                 "throttle_time_ms of producers to the fullest log dir",
                 worst(lambda found: found.throttle_time_ms),
+            ),
+            "remaining_logs_to_recover": (
+                "Logs that an unclean stop left and nobody has used since",
+                lambda: sum(log_dir.remaining_logs_to_recover for log_dir in dirs),
             ),
             "log_dir_usable_bytes": ("Free bytes of the fullest log dir", worst(lambda found: found.usable_bytes)),
         }
