@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -150,24 +151,39 @@ _Tagged: TypeAlias = tuple[int, str, _Type]
 
 
 def _fields(cls: type, plain: Iterable[_Field], tagged: Iterable[_Tagged] = ()) -> _Type:
-    """The fields of one dataclass: plain ones in Kafka's order, tagged ones where they differ from their default."""
+    """The fields of one dataclass: plain ones in Kafka's order, tagged ones where they differ from their default.
+
+    A broker that is fenced changes thousands of partitions in few different ways, and the tagged fields say how.
+    """
     plain = tuple(plain)
     defaults = {field.name: field.default for field in fields(cls)}
     tags = {tag: (name, kind) for tag, name, kind in sorted(tagged, key=lambda entry: entry[0])}
     assert all(defaults[name] is not MISSING for name, _ in tags.values())
 
-    def write(out: bytearray, value: Any) -> None:
-        for name, kind in plain:
-            kind.write(out, getattr(value, name))
-        present = [tag for tag, (name, _) in tags.items() if getattr(value, name) != defaults[name]]
+    names = tuple(name for name, _ in tags.values())
+    tagged_of = attrgetter(*names, names[0]) if names else None  # twice the first: one name alone gives no tuple
+
+    @lru_cache(maxsize=1024)
+    def tagged_bytes(values: tuple[Any, ...]) -> bytes:
+        out = bytearray()
+        present = [
+            (tag, kind, value)
+            for (tag, (name, kind)), value in zip(tags.items(), values, strict=False)
+            if value != defaults[name]
+        ]
         _write_uvarint(out, len(present))
-        for tag in present:
-            name, kind = tags[tag]
+        for tag, kind, value in present:
             data = bytearray()
-            kind.write(data, getattr(value, name))
+            kind.write(data, value)
             _write_uvarint(out, tag)
             _write_uvarint(out, len(data))
             out += data
+        return bytes(out)
+
+    def write(out: bytearray, value: Any) -> None:
+        for name, kind in plain:
+            kind.write(out, getattr(value, name))
+        out += tagged_bytes(tagged_of(value)) if tagged_of is not None else b"\0"
 
     def read(reader: _Reader) -> Any:
         values = {name: kind.read(reader) for name, kind in plain}
@@ -191,6 +207,15 @@ _ENDPOINTS = _array(_fields(r.Endpoint, _ENDPOINT))
 _FEATURE: Final = (("name", _STRING), ("min_supported_version", _INT16), ("max_supported_version", _INT16))
 _FEATURES = _array(_fields(r.BrokerFeature, _FEATURE))
 _ENTITY = _array(_fields(r.QuotaEntity, (("entity_type", _STRING), ("entity_name", _NULLABLE_STRING))))
+
+
+def _frame(key: int, version: int) -> bytes:
+    """What every record of one kind begins with."""
+    out = bytearray()
+    for number in (FRAME_VERSION, key, version):
+        _write_uvarint(out, number)
+    return bytes(out)
+
 
 # class: (api key, version, plain fields in wire order, tagged fields)
 _SCHEMAS: Final[dict[type, tuple[int, int, tuple[_Field, ...], tuple[_Tagged, ...]]]] = {
@@ -292,6 +317,7 @@ _WRITERS: Final = {
     cls: (key, version, _fields(cls, plain, tagged)) for cls, (key, version, plain, tagged) in _SCHEMAS.items()
 }
 _READERS: Final = {key: (version, kind) for key, version, kind in _WRITERS.values()}
+_FRAMES: Final = {cls: _frame(key, version) for cls, (key, version, _) in _WRITERS.items()}
 
 
 def api_key(record: r.MetadataRecord) -> int:
@@ -301,11 +327,9 @@ def api_key(record: r.MetadataRecord) -> int:
 
 def encode(record: r.MetadataRecord) -> bytes:
     """Returns the record in its frame: the value of one record of `__cluster_metadata`."""
-    key, version, kind = _WRITERS[type(record)]
-    out = bytearray()
-    for number in (FRAME_VERSION, key, version):
-        _write_uvarint(out, number)
-    kind.write(out, record)
+    cls = type(record)
+    out = bytearray(_FRAMES[cls])
+    _WRITERS[cls][2].write(out, record)
     return bytes(out)
 
 

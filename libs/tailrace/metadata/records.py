@@ -121,6 +121,22 @@ class PartitionChangeRecord:
     eligible_leader_replicas: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
 
+    def of(self, partition_id: int, topic_id: UUID) -> "PartitionChangeRecord":
+        """Returns the same change of another partition."""
+        return PartitionChangeRecord(
+            partition_id,
+            topic_id,
+            self.isr,
+            self.leader,
+            self.replicas,
+            self.removing_replicas,
+            self.adding_replicas,
+            self.leader_recovery_state,
+            self.directories,
+            self.eligible_leader_replicas,
+            self.last_known_elr,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigRecord:

@@ -177,6 +177,9 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 def write_varint(output: bytearray, value: int) -> None:
     """Appends value as a zigzag varint."""
     rest = (value << 1) if value >= 0 else ((-value << 1) - 1)
+    if rest < 0x80:
+        output.append(rest)
+        return
     while rest >= 0x80:
         output.append(rest & 0x7F | 0x80)
         rest >>= 7

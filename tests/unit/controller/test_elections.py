@@ -1,6 +1,7 @@
 """What fencing, restarts, shutdowns and configs do to replicated partitions: nothing committed is lost by it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -270,3 +271,23 @@ def test_the_model_can_lose_records_at_all(min_isr: int) -> None:
 def test_registering_for_the_first_time_changes_no_partition() -> None:
     image = register(after(IMAGE, *broker(3, 77)), 4, -1)
     assert part(image) == part(IMAGE)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([(0, 1, 2), (1, 2, 0), (0, 1), (0,), (2,), ()]), st.integers(-1, 2)), min_size=1)
+)
+def test_partitions_that_change_together_change_as_each_would_alone(states: list[tuple[tuple[int, ...], int]]) -> None:
+    """Each kind of state is decided once; topics differ in min.insync.replicas and in unclean elections."""
+    live = after(
+        cluster(3),
+        *(record for n, (isr, leader) in enumerate(states) for record in replicated(f"t{n}", n, isr, leader=leader)),
+    )
+    for n in range(0, len(states), 2):
+        live = after(live, r.ConfigRecord(2, f"t{n}", "min.insync.replicas", "1"))
+    for n in range(0, len(states), 3):
+        live = after(live, r.ConfigRecord(2, f"t{n}", "unclean.leader.election.enable", "true"))
+    for broker_id in range(3):
+        together = fence(live, broker_id)
+        for name, topic in live.topics.items():
+            alone = replace(live, topics={name: topic})
+            assert fence(alone, broker_id).topics[name] == together.topics[name]

@@ -4,6 +4,7 @@ Every function yields records for the image as it is; those that change the brok
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -28,8 +29,12 @@ class Elections:
         self, topic: TopicImage, index: int, partition: PartitionImage, wish: Wish
     ) -> PartitionChangeRecord | None:
         """Returns the record that fulfils a wish, None when nothing changes."""
-        min_isr = self._min_isrs.of(topic)
+        min_isr = self.min_isr(topic)
         return partition_change.change(topic.topic_id, index, partition, self.may_lead, min_isr, wish)
+
+    def min_isr(self, topic: TopicImage) -> int:
+        """Returns a topic's min ISR, not more than its replicas."""
+        return self._min_isrs.of(topic)
 
     def election(self, name: str) -> Election:
         """Returns how a topic's partitions elect when nobody asked for an election."""
@@ -105,11 +110,15 @@ def _without(
     touched: Callable[[PartitionImage], bool],
     not_eligible: int,
 ) -> Iterator[PartitionChangeRecord]:
+    """Thousands of partitions are alike but for their ids: each kind is decided once."""
     elections = Elections(image, config, removed=broker_id)
+    decided: dict[Any, PartitionChangeRecord | None] = {}
     for topic, index, partition in partitions(image):
         if touched(partition):
-            isr = partition_change.without(partition.isr, (broker_id,))
-            wish = Wish(elections.election(topic.name), isr=isr, not_eligible=not_eligible)
-            record = elections.change(topic, index, partition, wish)
-            if record is not None:
-                yield record
+            kind = (elections.election(topic.name), elections.min_isr(topic), partition_change.state_of(partition))
+            if kind not in decided:
+                isr = partition_change.without(partition.isr, (broker_id,))
+                wish = Wish(kind[0], isr=isr, not_eligible=not_eligible)
+                decided[kind] = elections.change(topic, index, partition, wish)
+            if (alike := decided[kind]) is not None:
+                yield alike.of(index, topic.topic_id)

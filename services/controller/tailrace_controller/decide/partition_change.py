@@ -9,6 +9,7 @@ A leader epoch rises when the leader changes or a replica leaves the assignment,
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from operator import attrgetter
 from uuid import UUID
 
 from tailrace.metadata.image import PartitionImage
@@ -16,6 +17,17 @@ from tailrace.metadata.records import NO_LEADER, NO_LEADER_CHANGE, PartitionChan
 
 RECOVERED, RECOVERING = 0, 1  # leader_recovery_state (KIP-704)
 _NO_CHANGE = -1
+# All that a change depends on, but for the wish and the topic's rules.
+state_of = attrgetter(
+    "replicas",
+    "isr",
+    "leader",
+    "removing_replicas",
+    "adding_replicas",
+    "leader_recovery_state",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
 
 
 class Election(Enum):

@@ -5,6 +5,7 @@ A broker that is fenced changes thousands of partitions, and nobody hears of it 
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,11 +13,21 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 
 def insert(
-    connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]], *, replace: bool = False
+    connection: sa.Connection,
+    table: sa.Table,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Any, ...]],
+    *,
+    replace: bool = False,
 ) -> None:
-    """Writes whole rows; each of them names the same columns, the key among them, which must be new unless replaced."""
-    text, order = _statement(table, tuple(rows[0]), connection.dialect, replace)
-    values = [tuple([row[name] for name in order]) for row in rows] if order else rows
+    """Writes rows of these columns, the key among them, which must be new unless replaced."""
+    text, order = _statement(table, columns, connection.dialect, replace)
+    values: Sequence[Any] = rows
+    if not order:
+        values = [dict(zip(columns, row, strict=True)) for row in rows]
+    elif order != columns:
+        pick = itemgetter(*(columns.index(name) for name in order))
+        values = [pick(row) for row in rows]
     connection.exec_driver_sql(text, values)
 
 

@@ -7,6 +7,7 @@ and reloads. Every question about the lease goes out and comes back as one state
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
 
 DEFAULT_LEASE_MS = 1000.0
 _LEASE_COLUMNS = [LEASE.c[name] for name in Lease.__dataclass_fields__]
-_RECORD_COLUMNS = [RECORDS.c[name] for name in StoredRecord.__dataclass_fields__]
+_RECORD_NAMES = tuple(StoredRecord.__dataclass_fields__)
+_RECORD_COLUMNS = [RECORDS.c[name] for name in _RECORD_NAMES]
+_row = attrgetter(*_RECORD_NAMES)
 
 
 class Store:
@@ -151,7 +154,7 @@ class Store:
         """
         first, end = records[0].offset, records[-1].offset + 1
         with self._transaction(epoch, first, end) as connection:
-            rows.insert(connection, RECORDS, [_row(record) for record in records])
+            rows.insert(connection, RECORDS, _RECORD_NAMES, [_row(record) for record in records])
             self._project(connection, changes)
         return self._committed_ms
 
@@ -289,10 +292,11 @@ class Store:
 
     def _project(self, connection: sa.Connection, changes: Iterable["Change"]) -> None:
         deletes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        writes: dict[str, list[dict[str, Any]]] = {}
+        writes: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
         for change in changes:
             if change.row is not None:
-                writes.setdefault(change.table, []).append({**change.key, **change.row})
+                whole = (change.table, *change.key, *change.row)
+                writes.setdefault(whole, []).append((*change.key.values(), *change.row.values()))
             else:
                 keys = {f"key_{name}": value for name, value in change.key.items()}
                 deletes.setdefault((change.table, *change.key), []).append(keys)
@@ -300,8 +304,8 @@ class Store:
             table = PROJECTIONS[name]
             match = sa.and_(*(table.c[column] == sa.bindparam(f"key_{column}") for column in columns))
             connection.execute(table.delete().where(match), keyed)
-        for name, written in writes.items():
-            rows.insert(connection, PROJECTIONS[name], written, replace=True)
+        for (name, *columns), written in writes.items():
+            rows.insert(connection, PROJECTIONS[name], tuple(columns), written, replace=True)
 
     @property
     def _connection(self) -> sa.Connection:
@@ -369,10 +373,6 @@ class Store:
             connection.invalidate()
             connection.close()
         self._engine.disconnected()
-
-
-def _row(record: StoredRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in StoredRecord.__dataclass_fields__}
 
 
 def _why(failure: DBAPIError) -> str:

@@ -1,0 +1,135 @@
+"""`PYTHONPATH=tests python -m bench.fencing`: what it takes to fence one of three brokers that share 9,000 partitions.
+
+A controller in this process on an SQLite file: from the proof that the broker is gone to the moment when new leaders
+and ISRs are written, projected for SQL and published. The broker leads a third and is in every ISR.
+CPU ms by step, so that it shows where the time goes. It reports only.
+"""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench import machine, report
+from support.controllers import Node
+from support.metadata import broker, topic_id
+from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionRecord, TopicRecord
+from tailrace_controller import projection
+from tailrace_controller.controller import Controller, Decided, _rows
+from tailrace_controller.decide import brokers
+from tailrace_controller.effects import Effects
+
+BROKERS = 3
+PARTITIONS_OF_A_TOPIC = 100
+
+
+def parse() -> Namespace:
+    """The command line."""
+    parser = ArgumentParser(prog="python -m bench.fencing", description="Measures fencing. Never fails.")
+    parser.add_argument("--partitions", type=int, default=9000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--directory", type=Path, help="where the database is; default: the system's temporary one")
+    parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
+    return parser.parse_args()
+
+
+def topics(partitions: int) -> Iterator[tuple[MetadataRecord, ...]]:
+    """Topics whose partitions are led by each broker in turn."""
+    for number, first in enumerate(range(0, partitions, PARTITIONS_OF_A_TOPIC)):
+        rows: list[MetadataRecord] = [TopicRecord(f"topic-{number}", topic_id(number))]
+        for index in range(min(PARTITIONS_OF_A_TOPIC, partitions - first)):
+            replicas = tuple((first + index + step) % BROKERS for step in range(BROKERS))
+            rows.append(PartitionRecord(index, topic_id(number), replicas, replicas, replicas[0]))
+        yield tuple(rows)
+
+
+async def write(controller: Controller, records: tuple[MetadataRecord, ...]) -> None:
+    """Puts records into the log, whatever they say."""
+    await controller.run(lambda image: Effects(None, records))
+
+
+async def fill(controller: Controller, partitions: int) -> None:
+    """Three live brokers and their partitions, as records that the controller writes."""
+    live = [record for number in range(BROKERS) for record in broker(number, 10 + number)]
+    for records in ((*live,), *topics(partitions)):
+        await write(controller, records)
+
+
+def steps(controller: Controller) -> dict[str, float]:
+    """CPU ms of what happens between the proof and the database, the quickest of some."""
+    image, config = controller.image, controller.config
+    found: dict[str, float] = {}
+
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        spent = []
+        for _ in range(5):
+            began = time.process_time()
+            result = work()
+            spent.append((time.process_time() - began) * 1000)
+        found[name] = min(spent)
+        return result
+
+    records = timed("decide", lambda: brokers.expire(image, 0, 10, config)).records
+    offset = image.offset + len(records)
+    after = timed("new image", lambda: image.replay(records, offset, controller.epoch))
+    timed("encode the records and their batch", lambda: _rows([Decided(records, image, after)], controller.epoch, 1))
+    timed("SQL projection", lambda: list(projection.changes(records, image, after, config)))
+    return found
+
+
+async def fence(controller: Controller, number: int) -> tuple[float, float]:
+    """Fences a live broker: (ms until it is published, CPU ms of this process), and unfences it."""
+    epoch = controller.image.brokers[number].broker_epoch
+    began, cpu = time.perf_counter(), time.process_time()
+    await controller.run(lambda image: brokers.expire(image, number, epoch, controller.config))
+    spent = (time.perf_counter() - began) * 1000, (time.process_time() - cpu) * 1000
+    await restore(controller, number, epoch)
+    return spent
+
+
+async def restore(controller: Controller, number: int, epoch: int) -> None:
+    """Everything is as it was: the broker is live, in sync everywhere, and leads its third."""
+    back: list[MetadataRecord] = [BrokerRegistrationChangeRecord(number, epoch, fenced=-1)]
+    for topic in controller.image.topics.values():
+        for index, old in enumerate(topic.partitions):
+            epochs = (old.leader_epoch, old.partition_epoch + 1)
+            back.append(PartitionRecord(index, topic.topic_id, old.replicas, old.replicas, old.replicas[0], *epochs))
+    await write(controller, tuple(back))
+
+
+async def measure(options: Namespace, folder: Path) -> str:
+    """The table."""
+    async with Node(folder).controller() as role:
+        controller = role.controller
+        controller.records_between_snapshots = (
+            1 << 60
+        )  # the snapshot comes after the answer, and would run into the next round
+        await fill(controller, options.partitions)
+        parts = steps(controller)
+        rounds = [await fence(controller, number % BROKERS) for number in range(options.rounds)]
+    lines = [f"| fencing a broker of {options.partitions:,} partitions, {BROKERS} brokers | ms |", "|---|--:|"]
+    lines += [f"| {name}, CPU | {spent:.0f} |" for name, spent in parts.items()]
+    cpu = statistics.median(spent for _, spent in rounds)
+    lines.append(f"| the database and publishing, CPU | {max(0.0, cpu - sum(parts.values())):.0f} |")
+    lines.append(f"| all, CPU, median of {options.rounds} | {cpu:.0f} |")
+    lines.append(f"| all, on the clock, median of {options.rounds} | {statistics.median(w for w, _ in rounds):.0f} |")
+    lines.append(f"| all, on the clock, quickest | {min(w for w, _ in rounds):.0f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Rewrites the section `fencing` of docs/benchmarks.md, or of the file named."""
+    options = parse()
+    with tempfile.TemporaryDirectory(prefix="tailrace-fencing-", dir=options.directory) as folder:
+        text = asyncio.run(measure(options, Path(folder)))
+    print(text)
+    command = "Command: `PYTHONPATH=tests python -m bench.fencing`."
+    report.write_section("fencing", "\n".join([*machine.describe()[:1], command, "", text]), options.output)
+
+
+if __name__ == "__main__":
+    main()
