@@ -107,6 +107,7 @@ class Controller:
         self._pending: deque[Decided] = deque()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._wake = asyncio.Event()
+        self._grown = asyncio.Event()  # the log did, since a snapshot was thought of
         self._renew = asyncio.Event()
         self._unheard = ""
         self._gave_away = False
@@ -248,7 +249,7 @@ class Controller:
             loaded = await self._candidacy.win(self._position, self._follow)
             try:
                 await self._begin(loaded)
-                await first_failure(self._append(), self._keep())
+                await first_failure(self._append(), self._keep(), self._snapshots())
             except (OutcomeUnknown, Deposed, Restored) as end:
                 self._resign(str(end))
             except Unheard as end:
@@ -421,7 +422,6 @@ class Controller:
             batches, asked_ms = await self._database.run(work, self._candidacy.append_timeout_ms)
             self._confirmed(asked_ms)
             self._publish(group[-1].after, batches)
-            await self._maybe_snapshot()
 
     def _write(self, opened: "Store", group: list[Decided], timestamp_ms: int) -> tuple[list[Batch], float]:
         """Runs in the database's thread: one transaction for the whole group."""
@@ -435,6 +435,7 @@ class Controller:
         self.committed = image
         self.appends += 1
         self.followed.append(batches)
+        self._grown.set()
         self.ready.set()
         self._note()
         while self._waiting and self._waiting[0][0] <= image.offset:
@@ -455,6 +456,13 @@ class Controller:
             return None
         image, timestamp_ms = self.committed, self.clock.wall_ms()
         return await self._database.beside(lambda: encode_snapshot(image, timestamp_ms))
+
+    async def _snapshots(self) -> None:
+        """Makes snapshots beside the appends, which wait for none of them; raises Deposed or OutcomeUnknown."""
+        while True:
+            self._grown.clear()
+            await self._maybe_snapshot()
+            await self._grown.wait()
 
     async def _maybe_snapshot(self) -> None:
         snapshot = await self._due_snapshot()

@@ -145,6 +145,28 @@ async def test_snapshots_truncate_the_log_but_keep_the_part_since_the_last_one()
         assert again.followed.start_offset == FIRST + 20
 
 
+async def test_nobody_waits_for_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fenced broker's thousands of records are followed by one, and by what its partitions' new leaders ask for."""
+    async with running() as (controller, database):
+        begun, go, encode = asyncio.Event(), asyncio.Event(), database.beside
+
+        async def slowly(work: Callable[[], object]) -> object:
+            begun.set()
+            await go.wait()
+            return await encode(work)
+
+        monkeypatch.setattr(database, "beside", slowly)
+        controller.records_between_snapshots = 10
+        await controller.run(setting("1", count=20))
+        await begun.wait()
+        assert await controller.run(setting("2")) == "set 2"
+        go.set()
+        await turns(10)
+        snapshot = controller.followed.snapshot
+        assert snapshot is not None
+        assert (snapshot.end_offset, controller.followed.end_offset) == (FIRST + 20, FIRST + 21)
+
+
 async def test_followers_read_whole_batches_from_any_offset_they_may_have() -> None:
     async with running() as (controller, _):
         for value in "123":
