@@ -5,14 +5,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import structlog
 
-from support.metadata import cluster
+from support.metadata import after, cluster, topic_id
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import Endpoint
+from tailrace.metadata.records import Endpoint, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace_controller.controller import Controller
+from tailrace_controller.decide import brokers
 from tailrace_controller.effects import Effects
 from tailrace_controller.watch import REFUSED, SILENT, STALL_MS, Watch
 
@@ -37,6 +39,7 @@ class Fake:
         self.active = True
         self.shared = False
         self.given_away: list[str] = []
+        self.written: list[tuple[MetadataRecord, ...]] = []
         self.config = Config.load("controller")
 
     def heard(self) -> None:
@@ -48,8 +51,10 @@ class Fake:
         self.given_away.append(why)
         return True
 
-    async def run(self, decide: Any) -> Any:
+    async def run(self, decide: Any, *, behind: bool = True) -> Any:
         effects: Effects[Any] = decide(self.image)
+        if effects.records:
+            self.written.append(effects.records)
         self.image = self.image.replay(effects.records, self.image.offset + len(effects.records), 3)
         return effects.reply
 
@@ -81,6 +86,31 @@ async def test_who_heartbeats_stays_and_who_is_silent_is_fenced_after_the_timeou
     fake.clock.advance(10)
     await turns()
     assert fenced(fake.image) == [1]
+    watch.close()
+
+
+@pytest.mark.parametrize(("count", "writes"), [(2002, [1001, 1002]), (20, [21])])
+async def test_the_leaderships_of_a_broker_with_thousands_of_partitions_move_first(
+    count: int, writes: list[int]
+) -> None:
+    fake = Fake()
+    fake.image = after(
+        fake.image,
+        TopicRecord("t", topic_id(1)),
+        *(PartitionRecord(n, topic_id(1), (n % 2, 1 - n % 2), (0, 1), n % 2) for n in range(count)),
+    )
+    before, epoch = fake.image, fake.image.brokers[1].broker_epoch
+    watch = watching(fake)
+    watch.heard("broker", 0, 10, SimpleNamespace())
+    fake.clock.advance(8000)
+    watch.heard("broker", 0, 10, SimpleNamespace())
+    fake.clock.advance(1001)
+    await turns()
+    assert fenced(fake.image) == [1]
+    assert [len(records) for records in fake.written] == writes
+    expired = brokers.expire(before, 1, epoch, fake.config)
+    assert fake.image.topics == after(before, *expired.records).topics, "as if it were written at once"
+    assert brokers.hand_over(fake.image, 1, epoch, fake.config).records == ()
     watch.close()
 
 

@@ -31,6 +31,7 @@ from tailrace_controller.decide import elections
 from tailrace_controller.effects import Effects
 
 FENCED, UNFENCED = 1, -1
+AT_ONCE_MAX = 1000  # partitions that a fenced broker's leaderships do not wait for
 
 
 def register(
@@ -132,6 +133,21 @@ def fence(image: MetadataImage, broker: BrokerImage, config: Config) -> tuple[Me
     """Returns the records that fence a broker and take its leaderships away."""
     change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=FENCED)
     return (change, *elections.on_broker_gone(image, broker.broker_id, config))
+
+
+def hand_over(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> Effects[None]:
+    """Moves the leaderships of a broker that is to be fenced next, where they would wait long for its other partitions.
+
+    It takes a while to write what changes in thousands of partitions, most of which have their leader and can go on
+    until the broker leaves their ISR. The broker leaves the ISR of those that it led here already.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.fenced or broker.broker_epoch != broker_epoch:
+        return Effects(None)
+    others = sum(broker_id in part.isr and part.leader != broker_id for _, _, part in elections.partitions(image))
+    if others <= AT_ONCE_MAX:
+        return Effects(None)
+    return Effects(None, tuple(elections.leaders_of(image, broker_id, config)))
 
 
 def expire(image: MetadataImage, broker_id: int, broker_epoch: int, config: Config) -> Effects[bool]:

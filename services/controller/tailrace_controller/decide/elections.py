@@ -55,6 +55,11 @@ def on_broker_gone(image: MetadataImage, broker_id: int, config: Config) -> Iter
     yield from _without(image, broker_id, config, lambda partition: broker_id in partition.isr, NO_LEADER)
 
 
+def leaders_of(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
+    """Yields what on_broker_gone yields for the partitions that the broker leads."""
+    yield from _without(image, broker_id, config, lambda partition: partition.leader == broker_id, NO_LEADER)
+
+
 def on_unclean_shutdown(image: MetadataImage, broker_id: int, config: Config) -> Iterator[PartitionChangeRecord]:
     """Yields what changes when a broker may have lost the end of its log: it leaves every ISR and ELR (KIP-966)."""
 
