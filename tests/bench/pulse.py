@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from support.load import Promised
+from support.load import Sender
 
 PARTITION = 0
 BEAT_SECONDS = 0.002
@@ -27,15 +26,13 @@ class Silence:
     milliseconds: float
 
 
-class Pulse:
+class Pulse(Sender):
     """librdkafka with its own defaults but for what `settings` say; beats from `with` to its end."""
 
     def __init__(self, bootstrap: str, topic: str, settings: Mapping[str, Any]) -> None:
-        self.promised = Promised()
+        super().__init__("pulse")
         self._topic = topic
         self._acknowledged_at: list[float] = []
-        self._news = threading.Condition()
-        self._stop = threading.Event()
         # Rounds follow each other within seconds. librdkafka doubles its wait before a reconnect for every break that
         # comes sooner than reconnect.backoff.max.ms (10 s) after the last one: after a dozen rounds it would be that
         # wait that is measured, which failovers that lie further apart never meet.
@@ -46,28 +43,14 @@ class Pulse:
             "reconnect.backoff.max.ms": 1_000,
         }
         self._producer = Producer({**options, **settings, "log_level": 2})  # it says of every death that it saw one
-        self._thread = threading.Thread(target=self._run, name="pulse")
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+    def _flush(self) -> None:
         self._producer.flush(60)
 
     @property
     def beats(self) -> int:
         """How many records were acknowledged."""
         return len(self._acknowledged_at)
-
-    def wait_for(self, more: int, timeout_seconds: float = 60) -> None:
-        """Returns when so many further records were acknowledged."""
-        with self._news:
-            want = self.beats + more
-            if not self._news.wait_for(lambda: self.beats >= want, timeout_seconds):
-                raise TimeoutError(f"{want - self.beats} of {more} acknowledgements are missing")
 
     def silence_since(self, beat: int) -> Silence:
         """The longest pause between two acknowledgements from that beat on."""

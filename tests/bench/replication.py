@@ -7,14 +7,14 @@ import shutil
 import statistics
 import sys
 import tempfile
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 from kafka.admin import KafkaAdminClient
 
-from bench import client, machine, report, servers, topics
+from bench import client, command, machine, report, servers, topics
 from bench.cells import CONNECTIONS, PARTITIONS, REPLICATED_CELLS, Cell
 from bench.quiet import Watch
 from bench.report import Row, say
@@ -33,18 +33,6 @@ MAKERS: dict[str, Callable[..., KafkaNodes | TailraceNodes]] = {
     "kafka": servers.three_kafkas,
     "tailrace": servers.three_tailraces,
 }
-
-
-def parse(arguments: list[str]) -> Namespace:
-    """The command line."""
-    parser = ArgumentParser(prog="python -m bench.replication", description="Measures three brokers. Never fails.")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
-    parser.add_argument("--rounds", type=int, default=3, help="measurements per cell and target; the median counts")
-    parser.add_argument("--cells", default="", help="only cells whose name contains this")
-    parser.add_argument("--only", choices=("kafka", "tailrace"), help="leave the other out")
-    parser.add_argument("--jvm-warm-up", type=float, default=40.0, help="seconds of load before the first measurement")
-    parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
-    return parser.parse_args(arguments)
 
 
 def create(nodes: KafkaNodes | TailraceNodes) -> None:
@@ -129,7 +117,7 @@ def write(cells: list[list[Row]], remarks: list[str], arguments: list[str], opti
 
 def main(arguments: list[str]) -> None:
     """Measures what it can and says what it could not."""
-    options = parse(arguments)
+    options = command.parse(arguments, "bench.replication", "Measures three brokers.", jvm_warm_up=40.0)
     if problem := client.missing():
         say(f"nothing to measure with: {problem}")
         return

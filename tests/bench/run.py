@@ -3,11 +3,11 @@
 import shutil
 import sys
 import tempfile
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench import client, machine, report, servers, topics
+from bench import client, command, machine, report, servers, topics
 from bench.cells import CELLS, CONNECTIONS, Cell
 from bench.quiet import Watch
 from bench.report import Row, say
@@ -18,18 +18,6 @@ from support.targets import pss_bytes
 # When others took more of the machine than this, a round is repeated; the calmest rounds count.
 DISTURBED = 0.05
 WARM_UP_CELLS = ("produce 1 KiB", "produce 128 KiB", "fetch 16 KiB")
-
-
-def parse(arguments: list[str]) -> Namespace:
-    """The command line."""
-    parser = ArgumentParser(prog="python -m bench", description="Measures Tailrace beside Apache Kafka. Never fails.")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
-    parser.add_argument("--rounds", type=int, default=3, help="measurements per cell and target; the median counts")
-    parser.add_argument("--cells", default="", help="only cells whose name contains this")
-    parser.add_argument("--only", choices=("kafka", "tailrace"), help="leave the other out")
-    parser.add_argument("--jvm-warm-up", type=float, default=20.0, help="seconds of load before the first measurement")
-    parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
-    return parser.parse_args(arguments)
 
 
 class Bench:
@@ -145,7 +133,7 @@ def write(bench: Bench, arguments: list[str]) -> None:
 
 def main(arguments: list[str]) -> None:
     """Measures what it can and says what it could not."""
-    options = parse(arguments)
+    options = command.parse(arguments, "bench", "Measures Tailrace beside Apache Kafka.", jvm_warm_up=20.0)
     bench = Bench(options)
     if problem := client.missing():
         say(f"nothing to measure with: {problem}")

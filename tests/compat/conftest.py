@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from compat.version_table import Stage
+from support import java_tools
 from support.clients import CLIENTS, Client, client_class, connect
+from support.java_tools import JavaTools
+from support.plugin import leave_out
 from support.stage import unique
 from support.targets import Target
 
@@ -50,6 +53,16 @@ def client(request: pytest.FixtureRequest, target: Target, clients: dict[tuple[s
     if key not in clients:
         clients[key] = connect(request.param, target.bootstrap)
     return clients[key]
+
+
+@pytest.fixture(scope="session")
+def jvm() -> Iterator[JavaTools]:
+    """Apache Kafka's command line tools."""
+    if absent := java_tools.missing():
+        leave_out(absent)
+    started = JavaTools()
+    yield started
+    started.close()
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
 """Apache Kafka's own tools for replicas and leaders: kafka-reassign-partitions, kafka-leader-election, kafka-topics."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import java_tools as tools
-from support.java_tools import JavaTools
-from support.plugin import leave_out
+from support.java_tools import JavaTools, Shell
 from support.stage import create_topic, metadata_request
 from support.targets import Target
 from support.waiting import until
@@ -17,27 +15,12 @@ from support.waiting import until
 pytestmark = [pytest.mark.by("java"), pytest.mark.only("tailrace3")]
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[JavaTools]:
-    if absent := tools.missing():
-        leave_out(absent)
-    started = JavaTools()
-    yield started
-    started.close()
+class Planner(Shell):
+    """The tools with plans, which are files."""
 
-
-class Shell:
-    """The tools against one target; plans are files."""
-
-    def __init__(self, jvm: JavaTools, target: Target, folder: Path) -> None:
-        self.jvm = jvm
-        self.target = target
+    def __init__(self, jvm: JavaTools, bootstrap: str, folder: Path) -> None:
+        super().__init__(jvm, bootstrap)
         self.folder = folder
-
-    def out(self, tool: str, *arguments: str) -> str:
-        done = self.jvm.run(tool, "--bootstrap-server", self.target.bootstrap, *arguments)
-        assert done.code == 0, done
-        return done.out
 
     def reassign(self, action: str, plan: dict[str, Any], *more: str) -> str:
         path = self.folder / "plan.json"
@@ -46,8 +29,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(target: Target, jvm: JavaTools, tmp_path: Path) -> Shell:
-    return Shell(jvm, target, tmp_path)
+def shell(target: Target, jvm: JavaTools, tmp_path: Path) -> Planner:
+    return Planner(jvm, target.bootstrap, tmp_path)
 
 
 def plan_of(topic: str, *replicas: list[int]) -> dict[str, Any]:
@@ -61,7 +44,7 @@ def replicas_of(target: Target, topic: str) -> list[list[int]]:
 
 
 @pytest.mark.capability("partitions moved between brokers")
-def test_reassign_partitions_generates_executes_lists_and_verifies(target: Target, shell: Shell) -> None:
+def test_reassign_partitions_generates_executes_lists_and_verifies(target: Target, shell: Planner) -> None:
     topic = create_topic(target, partitions=2).name
     wanted = shell.folder / "topics.json"
     wanted.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
@@ -78,7 +61,7 @@ def test_reassign_partitions_generates_executes_lists_and_verifies(target: Targe
 
 
 @pytest.mark.capability("partitions moved between brokers")
-def test_reassign_partitions_with_a_throttle_sets_it_and_verify_takes_it_away(target: Target, shell: Shell) -> None:
+def test_reassign_partitions_with_a_throttle_sets_it_and_verify_takes_it_away(target: Target, shell: Planner) -> None:
     topic = create_topic(target).name
     plan = plan_of(topic, [2, 1])
     done = shell.reassign("--execute", plan, "--throttle", "50000000")
@@ -89,7 +72,7 @@ def test_reassign_partitions_with_a_throttle_sets_it_and_verify_takes_it_away(ta
 
 
 @pytest.mark.capability("preferred leaders elected")
-def test_leader_election_gives_partitions_back_to_their_first_replica(target: Target, shell: Shell) -> None:
+def test_leader_election_gives_partitions_back_to_their_first_replica(target: Target, shell: Planner) -> None:
     topic = create_topic(target).name
     shell.reassign("--execute", plan_of(topic, [0, 1]))
     until(lambda: "is completed" in shell.reassign("--verify", plan_of(topic, [0, 1])), "the second replica")

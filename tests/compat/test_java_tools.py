@@ -2,14 +2,12 @@
 
 import functools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from support import java_tools as tools
-from support.java_tools import JavaTools, Outcome
-from support.plugin import leave_out
+from support.java_tools import JavaTools, Shell
 from support.stage import coordinator, create_topic, unique, wait_for_topic
 from support.targets import Target
 from support.waiting import until
@@ -17,34 +15,9 @@ from support.waiting import until
 pytestmark = pytest.mark.by("java")
 
 
-@pytest.fixture(scope="session")
-def jvm() -> Iterator[JavaTools]:
-    if absent := tools.missing():
-        leave_out(absent)
-    started = JavaTools()
-    yield started
-    started.close()
-
-
-class Shell:
-    """The tools against one target."""
-
-    def __init__(self, jvm: JavaTools, target: Target) -> None:
-        self.jvm = jvm
-        self.target = target
-
-    def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
-        return self.jvm.run(tool, "--bootstrap-server", self.target.bootstrap, *arguments, stdin=stdin)
-
-    def out(self, tool: str, *arguments: str, stdin: str = "") -> str:
-        done = self.run(tool, *arguments, stdin=stdin)
-        assert done.code == 0, done
-        return done.out
-
-
 @pytest.fixture
 def shell(target: Target, jvm: JavaTools) -> Shell:
-    return Shell(jvm, target)
+    return Shell(jvm, target.bootstrap)
 
 
 @pytest.mark.capability("create, list, describe, delete topics")

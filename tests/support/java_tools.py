@@ -86,3 +86,21 @@ class JavaTools:
         self.process.stdin.close()
         self.process.wait(20)
         self.process.stdout.close()
+
+
+class Shell:
+    """The tools against one cluster."""
+
+    def __init__(self, jvm: JavaTools, bootstrap: str) -> None:
+        self._jvm = jvm
+        self._bootstrap = bootstrap
+
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
+        """Runs a tool."""
+        return self._jvm.run(tool, "--bootstrap-server", self._bootstrap, *arguments, stdin=stdin)
+
+    def out(self, tool: str, *arguments: str, stdin: str = "") -> str:
+        """What a tool that must succeed prints."""
+        done = self.run(tool, *arguments, stdin=stdin)
+        assert done.code == 0, done
+        return done.out

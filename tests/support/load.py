@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -21,18 +22,14 @@ class Promised:
     failed: list[str] = field(default_factory=list)
 
 
-class Load:
-    """Sends 0, 1, 2, … to a topic with a bounded number in flight, from `with` to its end; idempotent, acks=all."""
+class Sender(ABC):
+    """A thread that sends from `with` to its end, and what it was promised."""
 
-    def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
+    def __init__(self, name: str) -> None:
         self.promised = Promised()
-        self._topic = topic
-        self._lock = threading.Condition()
+        self._news = threading.Condition()
         self._stop = threading.Event()
-        self._room = threading.Semaphore(_IN_FLIGHT)
-        options = {"acks": "all", "linger_ms": 2, "retry_backoff_ms": 50, "delivery_timeout_ms": 60_000}
-        self._producer = KafkaProducer(bootstrap_servers=bootstrap, **{**options, **settings})
-        self._thread = threading.Thread(target=self._run, name="load")
+        self._thread = threading.Thread(target=self._run, name=name)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -40,17 +37,43 @@ class Load:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._room.release()
         self._thread.join()
-        self._producer.flush(timeout=60)
-        self._producer.close(timeout=10)
+        self._flush()
 
     def wait_for(self, more: int, timeout_seconds: float = 60) -> None:
         """Returns when `more` further records were acknowledged from now on."""
-        with self._lock:
+        with self._news:
             want = len(self.promised.acknowledged) + more
-            if not self._lock.wait_for(lambda: len(self.promised.acknowledged) >= want, timeout_seconds):
+            if not self._news.wait_for(lambda: len(self.promised.acknowledged) >= want, timeout_seconds):
                 raise TimeoutError(f"{want - len(self.promised.acknowledged)} of {more} acknowledgements are missing")
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Sends until `_stop` is set."""
+
+    @abstractmethod
+    def _flush(self) -> None:
+        """Returns when all that was sent is acknowledged or has failed."""
+
+
+class Load(Sender):
+    """Sends 0, 1, 2, … to a topic with a bounded number in flight, from `with` to its end; idempotent, acks=all."""
+
+    def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
+        super().__init__("load")
+        self._topic = topic
+        self._room = threading.Semaphore(_IN_FLIGHT)
+        options = {"acks": "all", "linger_ms": 2, "retry_backoff_ms": 50, "delivery_timeout_ms": 60_000}
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap, **{**options, **settings})
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._room.release()  # or it would wait for an acknowledgement before it sees that it is over
+        super().__exit__(*exc)
+
+    def _flush(self) -> None:
+        self._producer.flush(timeout=60)
+        self._producer.close(timeout=10)
 
     def _run(self) -> None:
         number = 0
@@ -63,13 +86,13 @@ class Load:
             number += 1
 
     def _acknowledged(self, number: int, metadata: Any) -> None:
-        with self._lock:
+        with self._news:
             self.promised.acknowledged[number] = (metadata.partition, metadata.offset)
-            self._lock.notify_all()
+            self._news.notify_all()
         self._room.release()
 
     def _failed(self, error: BaseException) -> None:
-        with self._lock:
+        with self._news:
             self.promised.failed.append(repr(error))
         self._room.release()
 
