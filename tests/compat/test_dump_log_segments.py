@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -13,8 +13,19 @@ from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
+from tailrace.log.transactions import AbortedTransaction, encode
 from tailrace.records.compression import Codec
+from tailrace.records.groups import (
+    GroupMetadata,
+    GroupRecord,
+    GroupRemoved,
+    MemberMetadata,
+    OffsetCommitted,
+    OffsetRemoved,
+)
+from tailrace.records.groups import encode as encode_group
 from tailrace.records.record import Record, build
+from tailrace_broker.barriers import barrier
 
 NOW = 1_700_000_000_000
 CONFIG = LogConfig(
@@ -91,3 +102,37 @@ def test_kafka_reads_our_segments_indexes_and_snapshots(tmp_path: Path) -> None:
     assert "Mismatches" not in mismatches and "out of order" not in mismatches and "not found" not in mismatches
     snapshot = dump("--files", files[".snapshot"][-1])
     assert "producerId: 4 producerEpoch: 0" in snapshot and "lastSequence: 1249" in snapshot
+
+
+def test_kafka_reads_an_index_of_aborted_transactions(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.txnindex"
+    path.write_bytes(encode([AbortedTransaction(4, 2, 9, 10), AbortedTransaction(5, 8, 19, 12)]))
+    shown = [line for line in dump("--files", str(path)).splitlines() if line.startswith("version: 0")]
+    assert shown == [
+        "version: 0 producerId: 4 firstOffset: 2 lastOffset: 9 lastStableOffset: 10",
+        "version: 0 producerId: 5 firstOffset: 8 lastOffset: 19 lastStableOffset: 12",
+    ]
+
+
+def test_kafkas_offsets_decoder_reads_what_coordinators_write(tmp_path: Path) -> None:
+    member = MemberMetadata("m-1", None, "app", "/127.0.0.1", 300_000, 45_000, b"\0\3\0\0\0\0\0\0\0\0", b"")
+    written: list[GroupRecord] = [
+        OffsetCommitted("readers", "topic", 3, 77, 2, "half way", NOW, topic_id=UUID(int=9)),
+        OffsetCommitted("readers", "topic", 4, 78, 2, "", NOW, expire_timestamp_ms=NOW + 5),
+        OffsetRemoved("readers", "topic", 3),
+        GroupMetadata("readers", "consumer", 5, "range", "m-1", NOW, (member,)),
+        GroupRemoved("readers"),
+    ]
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="dump", now_ms=NOW)
+    log = logs.create("__consumer_offsets", 0, uuid4(), LogConfig())
+    log.append([barrier(1, 0, NOW)], 0, NOW, from_client=False)
+    records = [Record(timestamp=NOW, key=key, value=value) for key, value in map(encode_group, written)]
+    log.append([build(records)], 0, NOW, from_client=False)
+    logs.close(broker_epoch=3)
+    path = Path(log.directory) / "00000000000000000000.log"
+    shown = dump("--offsets-decoder", "--print-data-log", "--files", str(path))
+    assert '"group":"readers","topic":"topic","partition":3' in shown
+    assert '"offset":77,"leaderEpoch":2,"metadata":"half way"' in shown
+    assert '"protocolType":"consumer","generation":5' in shown and '"memberId":"m-1"' in shown
+    assert "isvalid: false" not in shown and "xception" not in shown
+    assert shown.count("isvalid: true") >= 2

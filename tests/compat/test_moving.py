@@ -1,4 +1,4 @@
-"""Moving in: a real Apache Kafka is filled and stopped, imported, and every client reads everything back."""
+"""Moving in and out: what a real Apache Kafka held is read from Tailrace by every client, and the other way round."""
 
 from __future__ import annotations
 
@@ -156,3 +156,40 @@ def test_a_lock_that_java_holds_is_seen(kafka: kafka_peer.KafkaPeer, tmp_path: P
         holder.communicate()
     assert refused.exit_code == 1 and "A broker runs on" in refused.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_kafka_starts_on_what_was_exported_and_serves_it(tmp_path: Path) -> None:
+    if needed := java_missing():
+        pytest.skip(needed)
+    with Cluster(data_dir=tmp_path / "tailrace", settings={"offsets.topic.num.partitions": "3"}) as cluster:
+        client = connect("kafka_python", cluster.bootstrap)
+        try:
+            client.create_topic("orders", PARTITIONS, configs=CONFIGS)
+            for partition, codec in enumerate(("snappy", None, "gzip")):
+                client.produce("orders", records(partition), compression=codec)
+            client.commit("readers", "orders", 321, "")
+        finally:
+            client.close()
+    done = run("export-kafka", tmp_path / "tailrace", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    settings = {"log.dirs": str(tmp_path / "out" / "node-0"), "group.initial.rebalance.delay.ms": "0"}
+    peer = kafka_peer.KafkaPeer(tmp_path / "kafka", settings)
+    try:
+        peer.start(formatted=True)
+        for name in CLIENTS:
+            client = connect(name, peer.bootstrap)
+            try:
+                for partition in range(PARTITIONS):
+                    read = client.read("orders", EARLIEST, COUNT, partition)
+                    assert [(r.key, r.value, r.headers) for r in read] == [
+                        (r.key, r.value, r.headers) for r in records(partition)
+                    ]
+                committed = client.committed("readers", "orders")
+                assert committed is not None and committed[0] == 321
+                described = client.describe_config("topic", "orders")
+                assert {key: described[key][0] for key in CONFIGS} == CONFIGS
+            finally:
+                client.close()
+        assert "ERROR" not in (tmp_path / "kafka" / "kafka.log").read_text()
+    finally:
+        peer.stop()

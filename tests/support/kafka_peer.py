@@ -93,12 +93,13 @@ class KafkaPeer:
         lines = (f"{key}={value}\n" for key, value in properties.items())
         (self.folder / "server.properties").write_text("".join(lines))
 
-    def start(self) -> None:
-        """Formats the data folder, starts the node, returns when it serves."""
+    def start(self, *, formatted: bool = False) -> None:
+        """Formats the data folder unless it is, starts the node, returns when it serves."""
         java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", classpath()]
         properties = str(self.folder / "server.properties")
-        format_command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties]
-        subprocess.run(format_command, check=True, capture_output=True)
+        if not formatted:
+            format_command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties]
+            subprocess.run(format_command, check=True, capture_output=True)
         self.child = Child(
             [*java, "kafka.Kafka", properties], self.folder / "kafka.log", lambda line: "Kafka Server started" in line
         )

@@ -16,7 +16,7 @@ from tailrace.net.internal import internal_address
 from tailrace.net.server import serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
-from tailrace_controller import accept_restored, begin_with
+from tailrace_controller import accept_restored, begin_with, write_image
 from tailrace_controller.candidacy import Candidacy
 from tailrace_controller.controller import Controller
 from tailrace_controller.database import Database
@@ -104,4 +104,8 @@ def only_controller(data_dir: Path, node_id: int, url: str) -> Iterator[None]:
         yield
 
 
-role = Role("controller", open_controller, {"accept-restored": accept_restored.main, "begin-with": begin_with.main})
+role = Role(
+    "controller",
+    open_controller,
+    {"accept-restored": accept_restored.main, "begin-with": begin_with.main, "write-image": write_image.main},
+)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.daily import brokers, configs, elections, groups, reassignments, records, status, topics
-from tailrace.cli.files import dump, importing, verify
+from tailrace.cli.files import dump, exporting, importing, verify
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +28,7 @@ app.command("status")(status.status)
 app.command("dump-log")(dump.dump_log)
 app.command("verify-log")(verify.verify_log)
 app.command("import-kafka")(importing.import_kafka)
+app.command("export-kafka")(exporting.export_kafka)
 
 # These start before typer is loaded (command.py); they are here for --help alone.
 _STARTED_EARLIER = {

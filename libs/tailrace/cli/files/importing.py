@@ -83,28 +83,28 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
     if tiered:
         raise Refused(f"{tiered[0]} is in tiered storage ({_TIERED}): bring it back to local disks first.")
     image = known_configs.without_configs(image, left_out)
-    brokers = _brokers(found, image)
+    brokers = brokers_of(found, image)
     ids = {broker.old_id: broker.new_id for broker in brokers}
     closed = {broker.new_id: broker.closed_epoch for broker in brokers}
     image = moving.moved(image, ids, closed, {broker.new_id: broker.directory_id for broker in brokers})
     working = target.with_name(f".{target.name}.importing")
     shutil.rmtree(working, ignore_errors=True)
     try:
-        taken = [step for broker in brokers for step in _plan(broker, image, working, how)]
-        _carry_out(taken)
+        taken = [step for broker in brokers for step in plan(broker, image, _own(working, broker), how)]
+        carry_out(taken)
         for broker in brokers:
-            _write_own_files(broker, image, working)
+            write_own_files(broker, image, _own(working, broker))
         _begin(image, working)
         working.rename(target)
     finally:
         shutil.rmtree(working, ignore_errors=True)
     if how is How.MOVE:
-        _give_up_sources(taken)
+        give_up_sources(taken)
     yield from _told(image, brokers, taken, target)
     yield from _told_left_out(replayed.left_out, left_out)
 
 
-def _brokers(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker]:
+def brokers_of(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker]:
     """The brokers, numbered from 0 in the order of their ids; Refused where a replica's or a partition's is missing."""
     wanted = {replica for topic in image.topics.values() for one in topic.partitions for replica in one.replicas}
     by_node: dict[int, list[KafkaDirectory]] = {}
@@ -137,7 +137,12 @@ def _of(directory: KafkaDirectory, image: MetadataImage, place: TopicPartition) 
     return path if topic_id == topic.topic_id else None
 
 
-def _plan(broker: Broker, image: MetadataImage, working: Path, how: How) -> Iterator[Step]:
+def _own(folder: Path, broker: Broker) -> Path:
+    return folder / f"broker-{broker.new_id}"
+
+
+def plan(broker: Broker, image: MetadataImage, own: Path, how: How) -> Iterator[Step]:
+    """What must be taken for one broker into its own directory; makes the directories of its partitions."""
     for directory in broker.directories:
         for place in directory.partitions:
             source = _of(directory, image, place)
@@ -147,12 +152,13 @@ def _plan(broker: Broker, image: MetadataImage, working: Path, how: How) -> Iter
             if directory.broker_epoch is not None:  # else recovery may cut anywhere after the recovery point
                 names = (checkpoints.RECOVERY_POINT, checkpoints.REPLICATION_OFFSET)
                 stable = min(directory.offset(name, place) for name in names)
-            target = working / f"broker-{broker.new_id}" / f"{place[0]}-{place[1]}"
+            target = own / f"{place[0]}-{place[1]}"
             target.mkdir(parents=True)
             yield from steps(source, target, how, stable)
 
 
-def _carry_out(taken: list[Step]) -> None:
+def carry_out(taken: list[Step]) -> None:
+    """Takes all the files, under a progress bar."""
     with progress("Taking over") as bar:
         task = bar.add_task("", total=sum(step.size_bytes for step in taken))
         advance: Callable[[int], None] = lambda sent: bar.advance(task, sent)  # noqa: E731
@@ -160,9 +166,8 @@ def _carry_out(taken: list[Step]) -> None:
             take(step, advance)
 
 
-def _write_own_files(broker: Broker, image: MetadataImage, working: Path) -> None:
+def write_own_files(broker: Broker, image: MetadataImage, own: Path) -> None:
     """What is about the directory itself: its identity, and the checkpoints of what it holds now."""
-    own = working / f"broker-{broker.new_id}"
     own.mkdir(parents=True, exist_ok=True)
     identity = checkpoints.format_meta_properties(image.cluster_id, broker.new_id, broker.directory_id)
     (own / checkpoints.META_PROPERTIES).write_bytes(identity)
@@ -197,7 +202,8 @@ def _begin(image: MetadataImage, working: Path) -> None:
             os.close(fd)
 
 
-def _give_up_sources(taken: list[Step]) -> None:
+def give_up_sources(taken: list[Step]) -> None:
+    """Removes what was moved, when all of it is in its new place."""
     for step in taken:
         step.source.unlink(missing_ok=True)
     for folder in {step.source.parent for step in taken}:

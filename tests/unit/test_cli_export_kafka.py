@@ -1,0 +1,69 @@
+"""`tailrace export-kafka`: what a KRaft node finds in the directories it makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from support.kafka_directory import TOPIC_ID, kafka_directory
+from tailrace.cli.daily import app
+from tailrace.log.dump import rows
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.kafka_metadata import DIRECTORY, replay
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def tailrace(tmp_path: Path) -> Path:
+    """A data directory with two brokers that were shut down cleanly."""
+    directories = [kafka_directory(tmp_path / f"k{node}", node, (0, 1), epoch=node + 6) for node in (0, 1)]
+    done = run("import-kafka", *directories, "--data", tmp_path / "tailrace")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "tailrace"
+
+
+def test_every_node_gets_its_logs_and_the_metadata(tailrace: Path, tmp_path: Path) -> None:
+    done = run("export-kafka", tailrace, tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert f"node.id=1: log.dirs={tmp_path / 'out' / 'node-1'}" in done.output
+    for node in (0, 1):
+        own = tmp_path / "out" / f"node-{node}"
+        image = replay(own).image
+        topic = image.topics["orders"]
+        assert (topic.topic_id, topic.partitions[0].replicas) == (TOPIC_ID, (0, 1))
+        assert topic.partitions[0].leader == -1 and set(topic.partitions[0].eligible_leader_replicas) == {0, 1}
+        assert image.config(2, "orders") == {"retention.ms": "-1"} and image.next_producer_id == 3000
+        assert image.features["group.version"] == 1 and image.features["metadata.version"] > 0
+        original = {path.name: path.read_bytes() for path in (tmp_path / f"k{node}" / "orders-0").iterdir()}
+        assert {path.name: path.read_bytes() for path in (own / "orders-0").iterdir()} == original
+        assert run("verify-log", own).exit_code == 0
+
+
+def test_the_snapshot_has_kafkas_records_alone_between_its_control_records(tailrace: Path, tmp_path: Path) -> None:
+    assert run("export-kafka", tailrace, tmp_path / "out").exit_code == 0
+    (path,) = (tmp_path / "out" / "node-0" / DIRECTORY).iterdir()
+    found = [row for row in rows(path, deep=True) if row["row"] == "record"]
+    assert found[0]["marker"] == "snapshot header" and found[-1]["marker"] == "snapshot footer"
+    kinds = {row["decoded"]["type"] for row in found[1:-1]}
+    assert kinds >= {"TopicRecord", "PartitionRecord", "RegisterBrokerRecord", "ProducerIdsRecord"}
+    assert not kinds & {"ClusterRecord", "ServiceRecord", "ShardOwnerRecord", "unknown"}
+    assert [row["offset"] for row in found] == list(range(len(found)))
+
+
+def test_what_runs_is_no_data_directory_or_crashed_is_refused_without_a_trace(tailrace: Path, tmp_path: Path) -> None:
+    lock = RealFilesystem().lock(str(tailrace / "broker-0" / ".lock"))
+    refused = run("export-kafka", tailrace, tmp_path / "out")
+    assert refused.exit_code == 1 and "A broker runs on" in refused.output
+    del lock
+    assert run("export-kafka", tmp_path / "nothing", tmp_path / "out").exit_code == 1
+    (tailrace / "broker-0" / ".kafka_cleanshutdown").unlink()
+    refused = run("export-kafka", tailrace, tmp_path / "out")
+    assert refused.exit_code == 1 and "was not shut down cleanly" in refused.output
+    assert not list(tmp_path.glob("*out*"))
+    assert run("export-kafka", tailrace, tmp_path / "out", "--unclean").exit_code == 0
+    assert "exists already" in run("export-kafka", tailrace, tmp_path / "out").output
