@@ -173,9 +173,9 @@ def test_kafka_starts_on_what_was_exported_and_serves_it(tmp_path: Path) -> None
     done = run("export-kafka", tmp_path / "tailrace", tmp_path / "out")
     assert done.exit_code == 0, done.output
     settings = {"log.dirs": str(tmp_path / "out" / "node-0"), "group.initial.rebalance.delay.ms": "0"}
-    peer = kafka_peer.KafkaPeer(tmp_path / "kafka", settings)
+    peer = kafka_peer.KafkaPeer(tmp_path / "kafka", settings, formatted=True)
     try:
-        peer.start(formatted=True)
+        peer.start()
         for name in CLIENTS:
             client = connect(name, peer.bootstrap)
             try:

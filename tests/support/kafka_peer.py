@@ -66,8 +66,9 @@ def classpath() -> str:
 class KafkaPeer:
     """One combined Kafka node with id 0, in a folder of its own."""
 
-    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str], *, formatted: bool = False) -> None:
         self.folder = folder
+        self.formatted = formatted
         self.port = free_ports(2)
         self.bootstrap = f"{HOST}:{self.port}"
         self._write_properties(settings)
@@ -93,11 +94,11 @@ class KafkaPeer:
         lines = (f"{key}={value}\n" for key, value in properties.items())
         (self.folder / "server.properties").write_text("".join(lines))
 
-    def start(self, *, formatted: bool = False) -> None:
+    def start(self) -> None:
         """Formats the data folder unless it is, starts the node, returns when it serves."""
         java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", classpath()]
         properties = str(self.folder / "server.properties")
-        if not formatted:
+        if not self.formatted:
             format_command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties]
             subprocess.run(format_command, check=True, capture_output=True)
         self.child = Child(
