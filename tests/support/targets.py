@@ -21,6 +21,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "6",
+    "log.cleaner.backoff.ms": "100",
 }
 # One Kafka broker keeps one copy; three brokers of ours would keep three (`up --brokers`).
 LIKE_ONE_BROKER = {"default.replication.factor": "1", "min.insync.replicas": "1"}

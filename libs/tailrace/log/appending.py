@@ -10,13 +10,14 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import producer_state
 from tailrace.log.config import LogSettings
 from tailrace.log.producer_state import ProducerEntry
-from tailrace.log.segment import MAX_RELATIVE_OFFSET
+from tailrace.log.segment import MAX_RELATIVE_OFFSET, Segment
 from tailrace.records.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     BatchHeader,
     WritableBytes,
+    checksum,
     read_header,
     stamp,
     stamp_log_append_time,
@@ -62,6 +63,7 @@ class Limits:
         "max_batch_bytes",
         "max_message_bytes",
         "segment_bytes",
+        "segment_jitter_ms",
         "segment_ms",
         "timestamp_after_max_ms",
         "timestamp_before_max_ms",
@@ -69,13 +71,22 @@ class Limits:
 
     def __init__(self, settings: LogSettings) -> None:
         self.segment_bytes = settings.segment_bytes
-        self.segment_ms = settings.segment_ms
+        self.compact = "compact" in settings.cleanup_policy
+        # The active segment is never compacted, so max.compaction.lag.ms has to close it (KIP-354).
+        longest_ms = settings.max_compaction_lag_ms if self.compact else settings.segment_ms
+        self.segment_ms = min(settings.segment_ms, max(1, longest_ms))
+        self.segment_jitter_ms = min(settings.segment_jitter_ms, self.segment_ms)
         self.max_message_bytes = settings.max_message_bytes
         self.max_batch_bytes = min(settings.segment_bytes, settings.max_message_bytes)
         self.log_append_time = settings.message_timestamp_type == "LogAppendTime"
         self.timestamp_after_max_ms = settings.message_timestamp_after_max_ms
         self.timestamp_before_max_ms = settings.message_timestamp_before_max_ms
-        self.compact = "compact" in settings.cleanup_policy
+
+    def roll_after_ms(self, segment: Segment) -> int:
+        """segment.ms less this segment's share of segment.jitter.ms, which its name decides."""
+        if not self.segment_jitter_ms:
+            return self.segment_ms
+        return self.segment_ms - checksum(segment.path("").encode()) % self.segment_jitter_ms
 
     def refuse(self, buffer: WritableBytes, header: BatchHeader, now_ms: int) -> None:
         """The refusal of a client's batch that this topic does not take."""
@@ -184,7 +195,7 @@ class Run:
         if not active.size_bytes:
             return limits.segment_bytes, _ANY_TIME, max_offset
         free = -1 if active.full else limits.segment_bytes - active.size_bytes
-        return free, active.first_timestamp + limits.segment_ms, max_offset
+        return free, active.first_timestamp + limits.roll_after_ms(active), max_offset
 
     def repeats(self, header: BatchHeader, now_ms: int) -> bool:
         """Whether the batch was appended before, and is answered with that; refusals as producer_state.check."""

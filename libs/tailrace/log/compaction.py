@@ -1,224 +1,285 @@
 """Compaction of closed segments: the latest value of every key stays, offsets are kept, a crash does no harm.
 
 A pass reads the dirty part into a map from key to latest offset, then copies all closed segments up to there without
-what the map has superseded. Tombstones stay for delete.retention.ms after the pass that first met them (KIP-534).
-Copies are .cleaned files; the log swaps them in group by group (recovery.finish_swaps completes a swap after a crash).
+what the map has superseded. Copies are .cleaned files; the log swaps them in group by group (log/swap.py). A pass is
+a Job and its Outcome, so that it can run in another process (the broker's cleaner_process.py) as well as here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from struct import error as StructError
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
-from tailrace.log.config import LogSettings
-from tailrace.log.filesystem import Filesystem
-from tailrace.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX
-from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, MAX_RELATIVE_OFFSET, TIME_INDEX_SUFFIX, Segment
-from tailrace.records.batch import BatchHeader, Bytes, read_header, without_records
-from tailrace.records.record import Record, iterate, rebuild, with_delete_horizon
+from tailrace.log.cleanable import grouped
+from tailrace.log.cleaner_transactions import Markers, TransactionScan, retained_index
+from tailrace.log.filesystem import Filesystem, join, read_file
+from tailrace.log.recovery import CLEANED_SUFFIX
+from tailrace.log.retained import BYTES_PER_KEY, LastRecord, OffsetMap, Retention
+from tailrace.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
+from tailrace.log.transactions import marker_type
+from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate
+from tailrace.records.entries import entries
 
 _STEP_BYTES: Final = 256 * 1024
-_MAX_KEY_BYTES: Final = 64 * 1024 * 1024
-_KEY_OVERHEAD: Final = 120  # what Python adds to a key in the map
+_DEDUPE_BUFFER_BYTES: Final = 128 * 1024 * 1024
+_LOAD_FACTOR: Final = 0.9
 
 
-class Plan(NamedTuple):
-    """What a pass works on: closed segments, oldest first, of which those from first_dirty_offset on are dirty."""
+class Limits(NamedTuple):
+    """What bounds a pass: keys in the map, bytes between two steps, bytes read and written per second (0: any)."""
 
-    segments: tuple[Segment, ...]
+    max_keys: int = int(_DEDUPE_BUFFER_BYTES * _LOAD_FACTOR) // BYTES_PER_KEY
+    step_bytes: int = _STEP_BYTES
+    bytes_per_second: float = 0.0
+
+    @classmethod
+    def of(cls, dedupe_bytes: int, load_factor: float, buffer_bytes: int, bytes_per_second: float) -> Limits:
+        """From log.cleaner.dedupe.buffer.size, .io.buffer.load.factor, .io.buffer.size, .io.max.bytes.per.second."""
+        max_keys = max(1, int(dedupe_bytes * load_factor) // BYTES_PER_KEY)
+        rate = bytes_per_second if bytes_per_second < 2**63 else 0.0
+        return cls(max_keys, max(4096, buffer_bytes), rate)
+
+
+class Job(NamedTuple):
+    """All that a pass needs to know. segments are (base offset, size) pairs, oldest first."""
+
+    directory: str
+    segments: tuple[tuple[int, int], ...]
     first_dirty_offset: int
     end_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    index_interval_bytes: int
+    last_records: Mapping[int, LastRecord]
+    limits: Limits = Limits()
 
 
-def plan(
-    segments: Sequence[Segment], cleaned_offset: int, high_watermark: int, settings: LogSettings, now_ms: int
-) -> Plan | None:
-    """The closed segments to compact now (the last of segments is the active one); None if it is not worth it yet."""
-    if "compact" not in settings.cleanup_policy:
-        return None
-    cleanable, end_offset = [], cleaned_offset
-    for segment, following in pairwise(segments):
-        young = settings.min_compaction_lag_ms > 0 and segment.max_timestamp > now_ms - settings.min_compaction_lag_ms
-        if following.base_offset > high_watermark or (young and following.base_offset > cleaned_offset):
-            break
-        cleanable.append(segment)
-        end_offset = following.base_offset
-    ends = [segment.base_offset for segment in segments[1 : len(cleanable) + 1]]
-    dirty = [segment for segment, end in zip(cleanable, ends, strict=True) if end > cleaned_offset]
-    total_bytes = sum(segment.size_bytes for segment in cleanable)
-    dirty_bytes = sum(segment.size_bytes for segment in dirty)
-    if not dirty_bytes:
-        return None
-    overdue = now_ms - _first_timestamp(dirty[0]) > settings.max_compaction_lag_ms
-    if dirty_bytes < settings.min_cleanable_dirty_ratio * total_bytes and not overdue:
-        return None
-    return Plan(tuple(segment.view() for segment in cleanable), cleaned_offset, end_offset)
+class Cleaned(NamedTuple):
+    """One .cleaned segment: its base offset and size, and the (base offset, size) of those it replaces."""
+
+    base_offset: int
+    size_bytes: int
+    sources: tuple[tuple[int, int], ...]
 
 
-def _first_timestamp(segment: Segment) -> int:
-    first = next(segment.headers(0), None)
-    return first[1].base_timestamp if first else 0
+class Outcome(NamedTuple):
+    """What a pass did: everything below cleaned_offset is covered once the groups are swapped in."""
+
+    cleaned_offset: int
+    groups: tuple[Cleaned, ...]
+    bytes_read: int
+    bytes_written: int
+    map_is_full: bool
 
 
-class Group(NamedTuple):
-    """Neighbouring segments and the one that takes their place."""
+class Pass:
+    """One pass over files. It writes .cleaned files and touches nothing else, so it may go on anywhere."""
 
-    sources: tuple[Segment, ...]
-    output: Segment
-
-
-class Compaction:
-    """One pass. run() and steps() touch nothing of the log: they may go on in another thread while it is used."""
-
-    def __init__(
-        self,
-        filesystem: Filesystem,
-        todo: Plan,
-        settings: LogSettings,
-        now_ms: int,
-        last_offsets: Mapping[int, int],
-        max_key_bytes: int = _MAX_KEY_BYTES,
-    ) -> None:
-        self.groups: list[Group] = []
-        self.cleaned_offset = todo.first_dirty_offset  # the pass has covered everything below, once it is finished
+    def __init__(self, filesystem: Filesystem, job: Job, segments: tuple[Segment, ...]) -> None:
         self._filesystem = filesystem
-        self._todo = todo
-        self._settings = settings
-        self.now_ms = now_ms
-        self._last_offsets = last_offsets  # of each producer: its last batch stays, if without records
-        self._max_key_bytes = max_key_bytes
-        self._latest: dict[bytes, int] = {}
+        self._job = job
+        self._segments = segments
+        self._latest = OffsetMap(job.limits.max_keys)
+        self._transactions: TransactionScan | None = None
+        self._markers = Markers()
+        self._groups: list[Cleaned] = []
+        self._end_offset = job.end_offset  # of what is mapped: lower where a transaction is open or the map full
+        self._bytes_read = self._bytes_written = 0
+        self._map_is_full = False
 
-    def run(self) -> None:
-        """Does the whole pass."""
-        for _ in self.steps():
-            pass
+    @classmethod
+    def open(cls, filesystem: Filesystem, job: Job) -> Pass:
+        """The pass over the files that the job names; its steps raise FileNotFoundError where retention was faster."""
+        segments = []
+        for base_offset, size_bytes in job.segments:
+            segment = Segment(filesystem, job.directory, base_offset, job.index_interval_bytes)
+            segment.size_bytes = size_bytes
+            segments.append(segment)
+        return cls(filesystem, job, tuple(segments))
 
-    def steps(self) -> Iterator[None]:
-        """Does the pass in small steps, about 256 KiB each."""
+    def outcome(self) -> Outcome:
+        """After the last step."""
+        return Outcome(self._end_offset, tuple(self._groups), self._bytes_read, self._bytes_written, self._map_is_full)
+
+    def steps(self) -> Iterator[int]:
+        """Does the pass; yields the bytes read and written since the last step. ApiError if a batch is damaged."""
+        self._sweep()
         yield from self._map_keys()
-        sources = [segment for segment in self._todo.segments if segment.base_offset < self.cleaned_offset]
-        for group in _grouped(sources, self._settings.segment_bytes, self._todo.end_offset):
-            yield from self._copy(group)
+        if self._end_offset <= self._job.first_dirty_offset:
+            return  # the first dirty transaction has not ended
+        retention = Retention(
+            self._latest,
+            self._end_offset,
+            self._job.end_offset,
+            self._job.now_ms,
+            self._job.delete_retention_ms,
+            self._job.last_records,
+            self._transactions or TransactionScan(),
+            self._markers,
+        )
+        sources = [segment for segment in self._segments if segment.base_offset < self._end_offset]
+        for group in grouped(sources, self._job.segment_bytes, self._job.end_offset):
+            yield from self._copy(group, retention)
 
-    def _map_keys(self) -> Iterator[None]:
-        key_bytes = done = 0
-        for segment in self._todo.segments:
+    def _sweep(self) -> None:
+        """Removes what an earlier pass left that was not finished."""
+        for name in self._filesystem.list(self._job.directory):
+            if name.endswith(CLEANED_SUFFIX):
+                self._filesystem.remove(join(self._job.directory, name))
+
+    def _map_keys(self) -> Iterator[int]:
+        job, done = self._job, 0
+        dirty = [s for s, end in zip(self._segments, self._ends(), strict=True) if end > job.first_dirty_offset]
+        for number, segment in enumerate(dirty):
+            if segment.base_offset >= self._end_offset:
+                break
             # What supersedes a value must outlive a power loss before the value may go.
             segment.file.sync()
-            start = segment.position_of(self._todo.first_dirty_offset)
-            for position, header in segment.headers(start):
-                if key_bytes > self._max_key_bytes:
-                    self.cleaned_offset = header.base_offset
-                    return
-                if not header.is_control and header.record_count:
-                    for record in _records(segment.read_batch(position, header)) or ():
-                        if record.key is not None:
-                            key_bytes += 0 if record.key in self._latest else len(record.key) + _KEY_OVERHEAD
-                            self._latest[record.key] = record.offset
+            start = segment.position_of(job.first_dirty_offset)
+            for position, header, data in _batches(segment, start):
+                if header.attributes & TRANSACTIONAL and self._transactions is None:
+                    done += self._scan_transactions(dirty[number:], position)
+                if header.base_offset >= self._end_offset:
+                    break
+                if not self._latest.takes(header.record_count):
+                    self._end_offset, self._map_is_full = header.base_offset, True
+                    break
+                self._map_batch(header, data)
                 done += header.size_bytes
-                if done >= _STEP_BYTES:
+                self._bytes_read += header.size_bytes
+                if done >= job.limits.step_bytes:
+                    yield done
                     done = 0
-                    yield
-        self.cleaned_offset = self._todo.end_offset
+        self._filesystem.sync_directory(job.directory)
+        yield done
 
-    def _copy(self, sources: tuple[Segment, ...]) -> Iterator[None]:
-        first = sources[0]
+    def _map_batch(self, header: BatchHeader, data: Bytes) -> None:
+        if header.is_control or (self._transactions is not None and self._transactions.is_aborted(header)):
+            return
+        try:
+            _, records = entries(header, data)
+        except ApiError:
+            return  # left alone, as in Retention
+        base, put = header.base_offset, self._latest.put
+        for entry in records:
+            if entry[2] is not None:
+                put(entry[2], base + entry[0])
+
+    def _ends(self) -> list[int]:
+        return [*(segment.base_offset for segment in self._segments[1:]), self._job.end_offset]
+
+    def _scan_transactions(self, segments: list[Segment], position: int) -> int:
+        """Reads the headers from the first transactional batch on; what has not ended stays for a later pass."""
+        scan = self._transactions = TransactionScan()
+        read = 0
+        for segment in segments:
+            for at, header in segment.headers(position):
+                if header.is_transactional:
+                    marker = marker_type(segment.read_batch(at, header), header) if header.is_control else None
+                    scan.see(header, marker)
+                    read += 61
+            position = 0
+        if scan.open:
+            self._end_offset = min(self._end_offset, *scan.open.values())
+        return read
+
+    def _copy(self, sources: tuple[Segment, ...], retention: Retention) -> Iterator[int]:
+        first, done = sources[0], 0
         output = Segment(self._filesystem, first.directory, first.base_offset, first.index_interval_bytes)
         output.name_suffix = CLEANED_SUFFIX
         output.create()
         pending: list[Bytes] = []
-        done = 0
         for source in sources:
-            for position, header in source.headers(0):
-                data = self._retained(header, source.read_batch(position, header))
-                if data is not None:
-                    pending.append(data)
+            for _, header, data in _batches(source, 0):
+                kept = retention.of(header, data)
+                if kept is not None:
+                    pending.append(kept)
                 done += header.size_bytes
-                if done >= _STEP_BYTES:
-                    _write(output, pending)
+                if done >= self._job.limits.step_bytes:
+                    self._bytes_read += done
+                    yield done + self._write(output, pending)
                     done = 0
-                    yield
-        _write(output, pending)
+        self._bytes_read += done
+        done += self._write(output, pending)
         output.seal()
-        for file in (output.file, *output.save_indexes()):
+        files = [output.file, *output.save_indexes()]
+        index = retained_index(self._transaction_indexes(sources), retention.markers.kept_aborts)
+        if index:
+            files.append(self._filesystem.open(output.path(TRANSACTION_INDEX_SUFFIX), create=True))
+            files[-1].pwritev([index], 0)
+        for file in files:
             file.sync()
-        self.groups.append(Group(sources, output))
+        self._groups.append(
+            Cleaned(first.base_offset, output.size_bytes, tuple((s.base_offset, s.size_bytes) for s in sources))
+        )
+        yield done
 
-    def _retained(self, header: BatchHeader, data: bytes) -> Bytes | None:
-        """What stays of a batch: itself, fewer records, only its header, or nothing."""
-        if header.is_control:
-            return data
-        records = _records(data)
-        if records is None:
-            return data
-        expired = header.has_delete_horizon and header.base_timestamp <= self.now_ms
-        kept = [record for record in records if self._stays(record, expired)]
-        if not kept:
-            last = header.producer_id >= 0 and self._last_offsets.get(header.producer_id) == header.last_offset
-            return without_records(header) if last else None
-        if not header.has_delete_horizon and any(record.value is None for record in kept):
-            return rebuild(with_delete_horizon(header, self.now_ms + self._settings.delete_retention_ms), kept)
-        return data if len(kept) == len(records) else rebuild(header, kept)
+    def _transaction_indexes(self, sources: tuple[Segment, ...]) -> Iterator[bytes]:
+        for source in sources:
+            try:
+                yield read_file(self._filesystem, source.path(TRANSACTION_INDEX_SUFFIX))
+            except FileNotFoundError:
+                continue
 
-    def _stays(self, record: Record, expired: bool) -> bool:
-        if record.key is None or (record.value is None and expired):
-            return False  # as in Kafka, a record without a key has no place in a compacted log
-        return record.offset >= self._latest.get(record.key, -1)
+    def _write(self, output: Segment, pending: list[Bytes]) -> int:
+        written = sum(map(len, pending))
+        if pending:
+            output.append(pending, [read_header(data) for data in pending])
+            pending.clear()
+        self._bytes_written += written
+        return written
 
 
-def _records(data: bytes) -> list[Record] | None:
-    """The records of a batch; None for one that its producer filled with nonsense, which compaction leaves alone."""
+def _batches(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, whole batch), each checked; CORRUPT_MESSAGE also where the file is shorter than it was."""
     try:
-        return list(iterate(data))
-    except ApiError:
-        return None
+        for at, data in segment.scan(position):
+            if not data:
+                raise corrupt("its last batch is cut")
+            yield at, validate(data), data
+    except (ApiError, StructError) as damaged:
+        raise corrupt(f"{segment.path(LOG_SUFFIX)}: {damaged}") from damaged
 
 
-def _write(output: Segment, pending: list[Bytes]) -> None:
-    if pending:
-        output.append(pending, [read_header(data) for data in pending])
-        pending.clear()
+class Compaction:
+    """A pass that a log has begun. Do it here (run, steps), or elsewhere by its job and give back the outcome."""
 
+    def __init__(self, filesystem: Filesystem, segments: tuple[Segment, ...], job: Job) -> None:
+        self.job = job
+        self.outcome: Outcome | None = None
+        self.outputs: list[Segment] = []
+        self._segments = segments
+        self._filesystem = filesystem
 
-def _grouped(segments: Sequence[Segment], segment_bytes: int, end_offset: int) -> Iterator[tuple[Segment, ...]]:
-    """Neighbours that fit into one segment together, so that emptied segments do not pile up."""
-    group: list[Segment] = []
-    size = 0
-    ends = [*(segment.base_offset for segment in segments[1:]), end_offset]
-    for segment, segment_end in zip(segments, ends, strict=True):
-        too_wide = bool(group) and segment_end - group[0].base_offset > MAX_RELATIVE_OFFSET
-        if group and (size + segment.size_bytes > segment_bytes or too_wide):
-            yield tuple(group)
-            group, size = [], 0
-        group.append(segment)
-        size += segment.size_bytes
-    if group:
-        yield tuple(group)
+    def run(self) -> None:
+        """Does the whole pass here."""
+        for _ in self.steps():
+            pass
 
+    def steps(self) -> Iterator[None]:
+        """Does the pass here in small steps, about 256 KiB each."""
+        views = tuple(segment.view() for segment in self._segments)
+        work = Pass(self._filesystem, self.job, views)
+        for _ in work.steps():
+            yield
+        self.take(work.outcome())
 
-def swap_in(group: Group, retire: Callable[[Segment], None]) -> None:
-    """Puts the copy in its sources' place: from the rename to .swap on, a crash leads to the new state."""
-    output = group.output
-    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
-        path = output.path(suffix)
-        output.filesystem.rename(path, path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
-    output.filesystem.sync_directory(output.directory)
-    # Oldest first: a tombstone must not go before the values that it hides.
-    for source in group.sources:
-        retire(source)
-    output.name_suffix = ""
-    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
-        output.filesystem.rename(output.path(suffix) + SWAP_SUFFIX, output.path(suffix))
-    output.filesystem.sync_directory(output.directory)
+    def take(self, outcome: Outcome) -> None:
+        """Takes up what the pass did; reads the indexes of its segments, so that nobody else has to wait for that."""
+        outputs = []
+        for group in outcome.groups:
+            output = Segment(self._filesystem, self.job.directory, group.base_offset, self.job.index_interval_bytes)
+            output.name_suffix = CLEANED_SUFFIX
+            output.size_bytes = group.size_bytes
+            if output.file.stat().size_bytes != group.size_bytes:
+                raise corrupt(f"{output.path(LOG_SUFFIX)} is not what the cleaner wrote")
+            output.load_indexes()
+            outputs.append(output)
+        self.outputs, self.outcome = outputs, outcome
 
-
-def discard(group: Group) -> None:
-    """Removes the copy of a group that is not wanted any more."""
-    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
-        try:
-            group.output.filesystem.remove(group.output.path(suffix))
-        except FileNotFoundError:
-            continue
+    def settle(self) -> None:
+        """Returns when the swap is on the disk: only then may the cleaner's checkpoint say so."""
+        self._filesystem.sync_directory(self.job.directory)

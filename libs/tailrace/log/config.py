@@ -19,6 +19,8 @@ class LogSettings(Protocol):
     @property
     def segment_ms(self) -> int: ...
     @property
+    def segment_jitter_ms(self) -> int: ...
+    @property
     def segment_index_bytes(self) -> int: ...
     @property
     def index_interval_bytes(self) -> int: ...
@@ -62,6 +64,7 @@ class LogConfig:
 
     segment_bytes: int = 1024**3
     segment_ms: int = 7 * _DAY_MS
+    segment_jitter_ms: int = 0
     segment_index_bytes: int = 10 * 1024**2
     index_interval_bytes: int = 4096
     retention_ms: int = 7 * _DAY_MS

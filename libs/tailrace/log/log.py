@@ -7,13 +7,15 @@ run() touches nothing of the log.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import appending, flush, lookup
 from tailrace.log.appending import Appended, Limits, Run
-from tailrace.log.compaction import Compaction, discard, plan, swap_in
+from tailrace.log.cleanable import Dirt, assess, is_due
+from tailrace.log.compaction import Compaction, Job
+from tailrace.log.compaction import Limits as CleanerLimits
 from tailrace.log.config import LogSettings
 from tailrace.log.deletion import Doomed
 from tailrace.log.filesystem import File, Filesystem
@@ -22,9 +24,11 @@ from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.producer_state import ProducerState
 from tailrace.log.reading import Slice, TimestampOffset
 from tailrace.log.recovery import recover
+from tailrace.log.retained import LastRecord
 from tailrace.log.retention import SegmentFacts, expendable
 from tailrace.log.segment import Segment
 from tailrace.log.snapshots import load_producers, remove_snapshots, save_producers
+from tailrace.log.swap import discard, swap_in
 from tailrace.records.batch import (
     BatchHeader,
     Bytes,
@@ -38,6 +42,7 @@ __all__ = ["Appended", "Log"]
 
 _MAX_PLACES: Final = 64
 _NEVER_MS: Final = 2**63 - 1  # flush.ms, by default
+_CLEANER_LIMITS: Final = CleanerLimits()
 _PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
@@ -431,43 +436,77 @@ class Log:
 
     # -- compaction --------------------------------------------------------------------------------------------------
 
-    def begin_compaction(self, now_ms: int, high_watermark: int) -> Compaction | None:
-        """A pass over the closed segments below the high watermark, None if cleanup.policy or dirtiness ask for none.
+    def dirt(self, now_ms: int, limit: int) -> Dirt | None:
+        """How much a pass over the closed segments below limit could clean; None where there is nothing to clean."""
+        return assess(self._segments, self.cleaned_offset, limit, self._config, now_ms)
 
-        Run it, in a thread or step by step, then give it to finish_compaction.
+    def begin_compaction(self, now_ms: int, limit: int, limits: CleanerLimits = _CLEANER_LIMITS) -> Compaction | None:
+        """A pass over the closed segments below limit (the high watermark); None if none is due.
+
+        Run it in a thread, step by step or in another process, then give it to finish_compaction.
         """
-        todo = plan(self._segments, self.cleaned_offset, high_watermark, self._config, now_ms)
-        if todo is None:
+        dirt = self.dirt(now_ms, limit)
+        if dirt is None or not is_due(dirt, self._config):
             return None
-        last_offsets = {
-            producer_id: entry.batches[-1].last_offset
+        last_records = {
+            producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else -1, entry.producer_epoch)
             for producer_id, entry in self.producers.entries.items()
-            if entry.batches
         }
-        self._compaction = Compaction(self._filesystem, todo, self._config, now_ms, last_offsets)
+        job = Job(
+            self.directory,
+            tuple((segment.base_offset, segment.size_bytes) for segment in dirt.segments),
+            dirt.first_dirty_offset,
+            dirt.end_offset,
+            now_ms,
+            self._config.delete_retention_ms,
+            self._config.segment_bytes,
+            self._config.index_interval_bytes,
+            last_records,
+            limits,
+        )
+        self._compaction = Compaction(self._filesystem, dirt.segments, job)
         return self._compaction
 
+    def is_compacting(self, compaction: Compaction) -> bool:
+        """Whether the pass is still of use: the log was not cut under it, and no later one was begun."""
+        return self._compaction is compaction
+
     def finish_compaction(self, compaction: Compaction) -> None:
-        """Swaps in the copies; what retention took meanwhile stays away, and after a truncation all are thrown away."""
-        valid = self._compaction is compaction
-        self._compaction = None
-        for group in compaction.groups:
-            bases = [source.base_offset for source in group.sources]
+        """Swaps in what the pass wrote, at once and on the disk."""
+        for _ in self.swap_compaction(compaction):
+            pass
+        compaction.settle()
+        self.end_compaction(compaction)
+
+    def swap_compaction(self, compaction: Compaction) -> Iterator[None]:
+        """Swaps in the copies, one a step; what retention took meanwhile stays away, after a truncation none is used.
+
+        Then run the compaction's settle(), in a thread if you like, and give it to end_compaction.
+        """
+        assert compaction.outcome is not None
+        for output, group in zip(compaction.outputs, compaction.outcome.groups, strict=True):
+            bases = [base_offset for base_offset, _ in group.sources]
             at = bisect_right(self._bases, bases[0]) - 1
             here = self._segments[at : at + len(bases)] if at >= 0 else []
-            sizes = [(segment.base_offset, segment.size_bytes) for segment in here]
-            if not valid or sizes != [(source.base_offset, source.size_bytes) for source in group.sources]:
+            sizes = tuple((segment.base_offset, segment.size_bytes) for segment in here)
+            if self._compaction is not compaction or sizes != group.sources:
                 # A later group may have dropped a tombstone that hides what stays in this one.
-                valid = False
-                discard(group)
+                self._compaction = None
+                discard(output)
                 continue
-            due_ms = compaction.now_ms + self._config.file_delete_delay_ms
-            swap_in(group, lambda segment, due_ms=due_ms: self._doomed.add(segment, due_ms))  # type: ignore[misc]
-            self._segments[at : at + len(bases)] = [group.output]
+            due_ms = compaction.job.now_ms + self._config.file_delete_delay_ms
+            swap_in(output, here, lambda segment, due_ms=due_ms: self._doomed.add(segment, due_ms))  # type: ignore[misc]
+            output.index_bytes = self._config.segment_index_bytes
+            self._segments[at : at + len(bases)] = [output]
             self._bases[at : at + len(bases)] = bases[:1]
             self._places.clear()
-        if valid:
-            self.cleaned_offset = compaction.cleaned_offset
+            yield
+
+    def end_compaction(self, compaction: Compaction) -> None:
+        """The swap is on the disk: what the pass covered is clean, unless the log was cut meanwhile."""
+        if self._compaction is compaction and compaction.outcome is not None:
+            self.cleaned_offset = compaction.outcome.cleaned_offset
+            self._compaction = None
 
     # -- flush -------------------------------------------------------------------------------------------------------
 

@@ -290,6 +290,20 @@ class LogDir:
 
         return write
 
+    def begin_cleaner_checkpoint(self) -> Callable[[], None]:
+        """The cleaned offsets as they are now: call it to write them, in another thread if you like."""
+        for key, log in self._logs.items():
+            if log.cleaned_offset:
+                self._cleaned_offsets[key] = log.cleaned_offset
+        offsets = dict(self._cleaned_offsets)
+
+        def write() -> None:
+            content = format_offsets(offsets)
+            with self._writing:
+                write_file_atomically(self._filesystem, self.path, CLEANER_OFFSET, content)
+
+        return write
+
     def retain(self, now_ms: int) -> list[str]:
         """Applies retention to the open logs; the paths whose delay is over, to be given to remove()."""
         return [path for paths in self.retain_in_steps(now_ms) for path in paths]

@@ -9,7 +9,15 @@ from tailrace.errors import ApiError
 from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, parse_epochs
 from tailrace.log.filesystem import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs
-from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, MAX_RELATIVE_OFFSET, SUFFIXES, TIME_INDEX_SUFFIX, Segment
+from tailrace.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+)
 from tailrace.records.batch import validate
 
 DELETED_SUFFIX: Final = ".deleted"
@@ -87,9 +95,11 @@ def finish_swaps(filesystem: Filesystem, directory: str, names: set[str]) -> set
                     if stem + suffix in names:
                         filesystem.remove(join(directory, stem + suffix))
                         names.discard(stem + suffix)
-        filesystem.rename(join(directory, name), join(directory, name.removesuffix(SWAP_SUFFIX)))
-        names.discard(name)
-        names.add(name.removesuffix(SWAP_SUFFIX))
+        transactions = name[:20] + TRANSACTION_INDEX_SUFFIX + SWAP_SUFFIX
+        for swapped in [transactions] * (transactions in names) + [name]:
+            filesystem.rename(join(directory, swapped), join(directory, swapped.removesuffix(SWAP_SUFFIX)))
+            names.discard(swapped)
+            names.add(swapped.removesuffix(SWAP_SUFFIX))
     for name in sorted(name for name in names if name.endswith(SWAP_SUFFIX)):
         filesystem.remove(join(directory, name))  # an index: rebuilt from its log
         names.discard(name)

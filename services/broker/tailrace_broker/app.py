@@ -30,6 +30,8 @@ from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker.adopted import Adopted
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
+from tailrace_broker.cleaner import Cleaner
+from tailrace_broker.cleaner_worker import ProcessWorker
 from tailrace_broker.client_listener import GatewayRelay
 from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.fetch_sessions import FetchSessions
@@ -143,6 +145,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                     async with (
                         beside(lifecycle.run(previous_epoch)),
                         beside(Housekeeping(broker, clock, log).run()),
+                        beside(open_cleaner(broker, environment).run()),
                     ):
                         yield OpenBroker(broker, lifecycle, addresses)
                     if config.controlled_shutdown_enable:
@@ -257,6 +260,39 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
             ),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
             "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
+        }
+    )
+
+
+def open_cleaner(broker: Broker, environment: Environment) -> Cleaner:
+    """Compaction; its process is started when the first log is dirty enough."""
+    backoff = Backoff(environment.clock, environment.random, first_ms=1000, most_ms=60_000)
+    worker = ProcessWorker()
+    cleaner = Cleaner(broker, environment.clock, backoff, worker, environment.log)
+    count_cleaner(broker.metrics, cleaner, worker)
+    return cleaner
+
+
+def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, worker: ProcessWorker) -> None:
+    """Compaction's figures, under Kafka's names (LogCleaner, LogCleanerManager)."""
+    stats = cleaner.stats
+    metrics.gauges.update(
+        {
+            "max_dirty_percent": ("Dirty share of the dirtiest log", lambda: 100 * stats.dirtiest_ratio),
+            "uncleanable_partitions_count": ("Logs whose compaction failed", lambda: len(stats.uncleanable)),
+            "uncleanable_bytes": ("Bytes of logs whose compaction failed", cleaner.uncleanable_bytes),
+            "cleaner_recopy_percent": ("Share that the last pass kept", lambda: 100 * stats.last_recopy_ratio),
+            "max_clean_time_secs": ("Duration of the last pass", lambda: stats.last_pass_ms / 1000),
+        }
+    )
+    metrics.counters.update(
+        {
+            "cleaner_passes": ("Finished passes of compaction", lambda: stats.passes),
+            "cleaner_failures": ("Passes that ended with an error", lambda: stats.failures),
+            "cleaner_bytes_read": ("Bytes that compaction read", lambda: stats.bytes_read),
+            "cleaner_bytes_written": ("Bytes that compaction wrote", lambda: stats.bytes_written),
+            "cleaner_full_maps": ("Passes that ended early because the key map was full", lambda: stats.full_maps),
+            "cleaner_process_starts": ("Starts of the cleaner process", lambda: worker.starts),
         }
     )
 

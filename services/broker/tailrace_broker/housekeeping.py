@@ -1,4 +1,4 @@
-"""What goes on behind requests: retention, compaction, checkpoints. Each on its own timer, heavy work in a thread."""
+"""What goes on behind requests: retention, flushes, checkpoints. Each on its own timer, heavy work in a thread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Housekeeping:
             group.create_task(self._every(_FLUSH_MS, self.flush))
             group.create_task(self._every(_SPACE_MS, self.measure_space))
             group.create_task(self._every(config.log_retention_check_interval_ms, self.retain))
-            group.create_task(self._every(config.log_cleaner_backoff_ms, self.compact))
 
     async def _every(self, interval_ms: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -96,19 +95,3 @@ class Housekeeping:
                 if doomed:
                     await asyncio.to_thread(log_dir.remove, doomed)
                 await self._clock.sleep(0)
-
-    async def compact(self) -> None:
-        """One pass over what is dirty enough, log by log, in a thread."""
-        for partition in list(self._broker.topics.partitions()):
-            if partition.opened is not None:
-                await self._compact(partition)
-
-    async def _compact(self, partition: Partition) -> None:
-        log = partition.log
-        compaction = log.begin_compaction(self._broker.now_ms(), partition.high_watermark)
-        if compaction is None:
-            return
-        await asyncio.to_thread(compaction.run)
-        if partition.opened is log:  # it may have been deleted meanwhile
-            log.finish_compaction(compaction)
-            self._log.info("compacted", topic=partition.topic, partition=partition.index, size_bytes=log.size_bytes)

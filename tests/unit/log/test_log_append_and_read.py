@@ -6,10 +6,11 @@ import pytest
 
 from support.logs import NOW, SMALL, append, open_log, records_of, some_batch, values_of, with_settings
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.batch import split
 from tailrace.records.compression import Codec
-from tailrace.records.record import iterate_all
+from tailrace.records.record import Record, build, iterate_all
 
 
 def test_batches_get_consecutive_offsets_and_the_leaders_epoch() -> None:
@@ -131,6 +132,29 @@ def test_segments_roll_by_size_and_by_the_records_time() -> None:
     append(log, b"c" * 130, timestamp=NOW + 1001)
     append(log, b"d", timestamp=NOW + 1500)
     assert log.segment_base_offsets == [0, 1, 2, 3]
+
+
+def test_max_compaction_lag_ms_closes_a_compacted_logs_segment() -> None:
+    for policy, expected in (("compact", [0, 2]), ("delete", [0])):
+        settings = with_settings(segment_ms=10_000, max_compaction_lag_ms=1000, cleanup_policy=policy)
+        log = open_log(MemoryFilesystem(), settings)
+        for late_ms in (0, 1000, 1001):
+            log.append([build([Record(timestamp=NOW + late_ms, key=b"k", value=b"v")])], 0, NOW)
+        assert log.segment_base_offsets == expected
+
+
+def test_segment_jitter_ms_takes_another_share_of_segment_ms_for_every_log() -> None:
+    settings = with_settings(segment_ms=1000, segment_jitter_ms=800)
+    ages = []
+    for number in range(20):
+        log = Log.open(MemoryFilesystem(), f"/logs/topic-{number}", settings)
+        append(log, b"first", timestamp=NOW)
+        ages.append(log.limits.roll_after_ms(log.active))
+        append(log, b"not yet", timestamp=NOW + ages[-1])
+        assert log.segment_base_offsets == [0]
+        append(log, b"now", timestamp=NOW + ages[-1] + 1)
+        assert log.segment_base_offsets == [0, 2]
+    assert all(200 < age <= 1000 for age in ages) and len(set(ages)) > 10
 
 
 def test_segments_roll_when_an_index_is_full() -> None:

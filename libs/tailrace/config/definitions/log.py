@@ -90,6 +90,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Most bytes per second that compaction reads and writes.",
+        honoured=True,
     ),
     broker(
         "log.cleaner.dedupe.buffer.size",
@@ -99,6 +100,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Memory for the key maps of compaction.",
+        honoured=True,
     ),
     broker(
         "log.cleaner.io.buffer.size",
@@ -108,6 +110,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Memory for the read and write buffers of compaction.",
+        honoured=True,
     ),
     broker(
         "log.cleaner.io.buffer.load.factor",
@@ -117,6 +120,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "How full the key map of compaction may get.",
+        honoured=True,
     ),
     broker(
         "log.cleaner.backoff.ms",
@@ -138,7 +142,16 @@ ROWS = (
         "Share of a log that must be dirty before it is compacted.",
         honoured=True,
     ),
-    broker("log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY, "Whether compacted topics are compacted."),
+    broker(
+        "log.cleaner.enable",
+        BOOLEAN,
+        True,
+        None,
+        MEDIUM,
+        READ_ONLY,
+        "Whether compacted topics are compacted.",
+        honoured=True,
+    ),
     broker(
         "log.cleaner.delete.retention.ms",
         LONG,
@@ -237,8 +250,18 @@ ROWS = (
         HIGH,
         CLUSTER_WIDE,
         "Random time taken from log.roll.ms, so that logs do not roll at once; where unset, log.roll.jitter.hours.",
+        honoured=True,
     ),
-    broker("log.roll.jitter.hours", INT, 0, at_least(0), HIGH, READ_ONLY, "Random hours taken from the roll time."),
+    broker(
+        "log.roll.jitter.hours",
+        INT,
+        0,
+        at_least(0),
+        HIGH,
+        READ_ONLY,
+        "Random hours taken from the roll time.",
+        honoured=True,
+    ),
     broker(
         "log.retention.ms",
         LONG,

@@ -37,6 +37,7 @@ ROWS = (
             Synonym("log.roll.jitter.ms"),
             Synonym("log.roll.jitter.hours", 3_600_000),
         ),
+        honoured=True,
     ),
     topic(
         "segment.index.bytes",

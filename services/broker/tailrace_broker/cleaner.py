@@ -1,0 +1,212 @@
+"""Compaction's side in the broker: which log next, who does the pass, and the swap. Nothing heavy runs on the loop.
+
+The pass is the cleaner process's (cleaner_worker.py); here are the decisions: the filthiest log first, each once a
+round; a log that cannot be cleaned is set aside (uncleanable) and the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+from uuid import UUID
+
+from tailrace.clock import Clock
+from tailrace.errors import ApiError
+from tailrace.log.cleaner_job import DAMAGED, CleaningFailed
+from tailrace.log.compaction import Compaction, Limits, Outcome
+from tailrace.log.log import Log
+from tailrace.net.backoff import Backoff
+from tailrace_broker.broker import Broker
+from tailrace_broker.cleaner_worker import Worker, WorkerDied
+from tailrace_broker.partition import Partition
+
+DEATHS_PER_LOG: Final = 5  # a log under which the process died so often, without a pass in between, is set aside
+_LOGS_PER_TICK: Final = 100
+
+Place = tuple[UUID, int]
+
+
+class CleanerStats:
+    """What the metrics and the topic view show; times in ms, of the wall clock."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self.failures = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.dirtiest_ratio = 0.0
+        self.last_recopy_ratio = 0.0
+        self.last_pass_ms = 0.0
+        self.full_maps = 0
+        self.last_round_ms = -1
+        self.uncleanable: dict[Place, str] = {}  # and why
+        self.last_cleaned_ms: dict[Place, int] = {}
+
+
+class Cleaner:
+    """Runs rounds until cancelled."""
+
+    def __init__(self, broker: Broker, clock: Clock, backoff: Backoff, worker: Worker, log: Any) -> None:
+        self.stats = CleanerStats()
+        self._broker = broker
+        self._clock = clock
+        self._backoff = backoff
+        self._worker = worker
+        self._log = log
+        self._deaths: dict[Place, int] = {}
+
+    async def run(self) -> None:
+        """A round, then log.cleaner.backoff.ms unless it did something; the worker is closed at the end."""
+        try:
+            while True:
+                if not await self.round():
+                    await self._clock.sleep(self._broker.config.log_cleaner_backoff_ms)
+        finally:
+            await self._worker.close()
+
+    async def round(self) -> bool:
+        """Cleans every log that is dirty enough, the filthiest first; whether that moved any of them."""
+        if not self._broker.config.log_cleaner_enable:
+            return False
+        self.stats.last_round_ms = self._broker.now_ms()
+        worked = False
+        for partition in await self._filthiest_first():
+            worked = await self._clean(partition) or worked
+        return worked
+
+    async def _filthiest_first(self) -> list[Partition]:
+        found: list[tuple[float, Partition]] = []
+        dirtiest, now_ms = 0.0, self._broker.now_ms()
+        partitions = list(self._broker.topics.partitions())
+        self._forget_deleted(partitions)
+        for number, partition in enumerate(partitions):
+            if number % _LOGS_PER_TICK == _LOGS_PER_TICK - 1:
+                await self._clock.sleep(0)
+            log = partition.opened
+            if log is None or _place(partition) in self.stats.uncleanable:
+                continue
+            try:
+                dirt = log.dirt(now_ms, partition.high_watermark)
+            except (ApiError, OSError) as unreadable:
+                self._set_aside(partition, str(unreadable))
+                continue
+            if dirt is not None:
+                dirtiest = max(dirtiest, dirt.ratio)
+                found.append((dirt.ratio, partition))
+        self.stats.dirtiest_ratio = dirtiest
+        found.sort(key=lambda pair: pair[0], reverse=True)
+        return [partition for _, partition in found]
+
+    def _forget_deleted(self, partitions: Iterable[Partition]) -> None:
+        here = {_place(partition) for partition in partitions}
+        for kept in (self.stats.uncleanable, self.stats.last_cleaned_ms, self._deaths):
+            for place in [place for place in kept if place not in here]:
+                del kept[place]
+
+    def dirty_ratio(self, partition: Partition) -> float | None:
+        """Of a compacted log that is open here; None of any other."""
+        log = partition.opened
+        if log is None or not log.limits.compact:
+            return None
+        dirt = log.dirt(self._broker.now_ms(), partition.high_watermark)
+        return dirt.ratio if dirt is not None else 0.0
+
+    def uncleanable_bytes(self) -> int:
+        """Of the logs that are set aside."""
+        return sum(
+            partition.opened.size_bytes
+            for partition in self._broker.topics.partitions()
+            if partition.opened is not None and _place(partition) in self.stats.uncleanable
+        )
+
+    async def _clean(self, partition: Partition) -> bool:
+        log = partition.opened
+        if log is None:
+            return False
+        config = self._broker.config
+        limits = Limits.of(
+            config.log_cleaner_dedupe_buffer_size,
+            config.log_cleaner_io_buffer_load_factor,
+            config.log_cleaner_io_buffer_size,
+            config.log_cleaner_io_max_bytes_per_second,
+        )
+        compaction = log.begin_compaction(self._broker.now_ms(), partition.high_watermark, limits)
+        if compaction is None:
+            return False
+        started_ms = self._clock.monotonic_ms()
+        try:
+            outcome = await self._worker.run(compaction.job)
+            await asyncio.to_thread(compaction.take, outcome)
+            self._backoff.reset()
+            await self._swap(partition, log, compaction)
+        except WorkerDied as died:
+            await self._on_death(partition, died)
+            return False
+        except (CleaningFailed, ApiError, OSError, ValueError) as failed:
+            # A log that was cut or deleted meanwhile is no damaged one: its files were not what the job said.
+            if partition.opened is log and log.is_compacting(compaction):
+                self._on_failure(partition, failed)
+            return False
+        self._note(partition, compaction, outcome, self._clock.monotonic_ms() - started_ms)
+        return outcome.cleaned_offset > compaction.job.first_dirty_offset
+
+    async def _swap(self, partition: Partition, log: Log, compaction: Compaction) -> None:
+        """Swaps the copies in between requests, and writes the checkpoint when that is on the disk, never before."""
+        if partition.opened is not log:
+            return  # deleted: its directory has another name by now
+        for _ in log.swap_compaction(compaction):
+            await self._clock.sleep(0)
+            if partition.opened is not log:
+                return
+        await asyncio.to_thread(compaction.settle)
+        if partition.opened is not log:
+            return
+        log.end_compaction(compaction)
+        log_dir = self._broker.storage.place_of(partition.topic, partition.index)
+        if log_dir is not None:
+            await asyncio.to_thread(log_dir.begin_cleaner_checkpoint())
+
+    def _note(self, partition: Partition, compaction: Compaction, outcome: Outcome, took_ms: float) -> None:
+        stats = self.stats
+        stats.passes += 1
+        stats.bytes_read += outcome.bytes_read
+        stats.bytes_written += outcome.bytes_written
+        stats.full_maps += outcome.map_is_full
+        stats.last_pass_ms = took_ms
+        before = sum(size_bytes for _, size_bytes in compaction.job.segments)
+        stats.last_recopy_ratio = outcome.bytes_written / before if before else 0.0
+        stats.last_cleaned_ms[_place(partition)] = self._broker.now_ms()
+        self._deaths.pop(_place(partition), None)
+        self._log.info(
+            "compacted",
+            topic=partition.topic,
+            partition=partition.index,
+            cleaned_offset=outcome.cleaned_offset,
+            read_bytes=outcome.bytes_read,
+            written_bytes=outcome.bytes_written,
+        )
+
+    async def _on_death(self, partition: Partition, died: WorkerDied) -> None:
+        place = _place(partition)
+        deaths = self._deaths[place] = self._deaths.get(place, 0) + 1
+        self._log.error("the cleaner died", topic=partition.topic, partition=partition.index, why=str(died))
+        if deaths >= DEATHS_PER_LOG:
+            self._set_aside(partition, f"the cleaner process died {deaths} times under it: {died}")
+        await self._backoff.wait()
+
+    def _on_failure(self, partition: Partition, failed: Exception) -> None:
+        """A damaged log is set aside as in Kafka; a full disk or files that retention took are tried again."""
+        self.stats.failures += 1
+        if isinstance(failed, CleaningFailed) and failed.kind == DAMAGED:
+            self._set_aside(partition, str(failed))
+        else:
+            self._log.warning("compaction failed", topic=partition.topic, partition=partition.index, why=str(failed))
+
+    def _set_aside(self, partition: Partition, why: str) -> None:
+        self.stats.uncleanable[_place(partition)] = why
+        self._log.error("uncleanable partition", topic=partition.topic, partition=partition.index, why=why)
+
+
+def _place(partition: Partition) -> Place:
+    return partition.topic_id, partition.index

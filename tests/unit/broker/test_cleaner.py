@@ -1,0 +1,306 @@
+"""The broker's side of compaction: which log is next, what a failure does, and the cleaner process itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from support.broker import TOPIC_ID, image, running, topic
+from tailrace.log.cleaner_job import GONE, CleaningFailed, decode_outcome
+from tailrace.log.compaction import Job, Limits, Outcome
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.log import Log
+from tailrace.log.reading import Slice
+from tailrace.net.backoff import Backoff
+from tailrace.records.batch import split
+from tailrace.records.record import Record, build, iterate
+from tailrace_broker.cleaner import DEATHS_PER_LOG, Cleaner
+from tailrace_broker.cleaner_process import Pace, clean
+from tailrace_broker.cleaner_worker import ProcessWorker, WorkerDied
+
+NOW = 1_700_000_000_000
+CONFIGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1048576",
+    "min.cleanable.dirty.ratio": "0.01",
+    "message.timestamp.after.max.ms": "9223372036854775807",
+}
+
+
+class HereWorker:
+    """Does passes at once, in this process; `before` may raise or change the world first."""
+
+    def __init__(self) -> None:
+        self.directories: list[str] = []
+        self.before: Callable[[Job], None] = lambda job: None
+        self.closed = False
+
+    async def run(self, job: Job) -> Outcome:
+        self.directories.append(job.directory.rpartition("-")[2])
+        self.before(job)
+        return decode_outcome(clean(RealFilesystem(), job, lambda done_bytes: None))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Waits:
+    """A backoff that only counts."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+
+    async def wait(self) -> None:
+        self.waits += 1
+
+    def reset(self) -> None:
+        self.waits = 0
+
+
+@asynccontextmanager
+async def cleaning(path: Path, worker: Any, partitions: int = 3, **settings: str) -> AsyncIterator[Any]:
+    """A broker that leads all of a compacted topic, and its cleaner."""
+    whole = topic("t", TOPIC_ID, *[0] * partitions)
+    metadata = image(**CONFIGS)
+    metadata = replace(metadata, topics={"t": whole}, topic_names={TOPIC_ID: "t"})
+    async with running(path, metadata, **settings) as broker:
+        node: Any = broker
+        backoff: Any = Waits()
+        node.cleaner = Cleaner(node.broker, _Clock(), backoff, worker, structlog.get_logger())
+        node.backoff = backoff
+        node.partitions = list(node.broker.topics.by_name[b"t"].partitions.values())
+        yield node
+
+
+class _Clock:
+    """Time that stands still."""
+
+    def wall_ms(self) -> int:
+        return NOW
+
+    def monotonic_ms(self) -> float:
+        return 0.0
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Any:
+        raise NotImplementedError
+
+    async def sleep(self, delay_ms: float) -> None:
+        await asyncio.sleep(0)
+
+
+def fill(partition: Any, count: int, keys: int = 5, size: int = 100, number: int = 0) -> Log:
+    """count records, a closed segment, and one more record that makes the log dirty."""
+    log: Log = partition.log
+    for at in range(count):
+        key = b"k%d" % (at % keys)
+        log.append([build([Record(timestamp=NOW, key=key, value=b"%d-%d" % (number, at) + bytes(size))])], 0, NOW)
+    log.roll()
+    log.append([build([Record(timestamp=NOW, key=b"active", value=b"v")])], 0, NOW)
+    partition.high_watermark = log.log_end_offset
+    return log
+
+
+def offsets(log: Log) -> list[int]:
+    found: list[int] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        read: Slice = log.read(offset, 1 << 20)
+        rows = [record.offset for batch in split(read.read()) for record in iterate(batch)]
+        found += rows
+        offset = rows[-1] + 1
+    return found
+
+
+async def test_the_filthiest_log_is_first_and_all_get_their_turn(tmp_path: Path) -> None:
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker) as node:
+        for partition in node.partitions:
+            fill(partition, 20)
+        assert await node.cleaner.round()
+        worker.directories.clear()
+        for partition, count in zip(node.partitions, (2, 30, 9), strict=True):
+            fill(partition, count, number=1)
+        assert await node.cleaner.round()
+        assert worker.directories == ["1", "2", "0"]
+        assert node.cleaner.stats.passes == 6 and node.cleaner.stats.bytes_written > 0
+        assert 0 < node.cleaner.stats.dirtiest_ratio <= 1
+        assert not await node.cleaner.round()
+        assert [node.cleaner.dirty_ratio(partition) for partition in node.partitions] == [0, 0, 0]
+
+
+async def test_what_is_cleaned_is_in_the_checkpoint_and_survives_a_restart(tmp_path: Path) -> None:
+    async with cleaning(tmp_path, HereWorker(), 1) as node:
+        log = fill(node.partitions[0], 50)
+        await node.cleaner.round()
+        assert offsets(log) == [45, 46, 47, 48, 49, 50] and log.cleaned_offset == 50
+        checkpoint = Path(node.broker.storage.dirs[0].path) / "cleaner-offset-checkpoint"
+        assert checkpoint.read_text() == "0\n1\nt 0 50\n"
+    async with cleaning(tmp_path, HereWorker(), 1) as node:
+        assert offsets(node.partitions[0].log) == [45, 46, 47, 48, 49, 50]
+
+
+async def test_a_damaged_log_is_set_aside_and_the_others_go_on(tmp_path: Path) -> None:
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker, 2) as node:
+        bad, good = (fill(partition, 30) for partition in node.partitions)
+        with (Path(bad.directory) / ("0" * 20 + ".log")).open("r+b") as file:
+            file.seek(200)
+            file.write(b"\xff\xff\xff")
+        await node.cleaner.round()
+        assert good.cleaned_offset == 30 and bad.cleaned_offset == 0
+        assert list(node.cleaner.stats.uncleanable) == [(TOPIC_ID, 0)]
+        assert node.cleaner.uncleanable_bytes() == bad.size_bytes
+        worker.directories.clear()
+        await node.cleaner.round()
+        assert worker.directories == []
+
+
+async def test_a_cleaner_that_dies_is_started_again_and_gives_a_log_up_after_some_deaths(tmp_path: Path) -> None:
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker, 2) as node:
+        for partition in node.partitions:
+            fill(partition, 30)
+
+        def die(job: Job) -> None:
+            if job.directory.endswith("-0"):
+                raise WorkerDied("killed")
+
+        worker.before = die
+        for _ in range(DEATHS_PER_LOG):
+            assert not node.cleaner.stats.uncleanable
+            await node.cleaner.round()
+        assert list(node.cleaner.stats.uncleanable) == [(TOPIC_ID, 0)]
+        assert node.partitions[1].log.cleaned_offset == 30
+
+
+async def test_files_that_are_gone_are_no_fault_of_the_log(tmp_path: Path) -> None:
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker, 1) as node:
+        log = fill(node.partitions[0], 30)
+
+        def gone(job: Job) -> None:
+            raise CleaningFailed(GONE, "retention was faster")
+
+        worker.before = gone
+        assert not await node.cleaner.round()
+        assert not node.cleaner.stats.uncleanable and node.cleaner.stats.failures == 1
+        worker.before = lambda job: None
+        assert await node.cleaner.round() and log.cleaned_offset == 30
+
+
+@pytest.mark.parametrize("change", ["truncated", "deleted", "appended"])
+async def test_what_happens_to_the_log_during_a_pass_wins(tmp_path: Path, change: str) -> None:
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker, 1) as node:
+        log = fill(node.partitions[0], 30)
+
+        def meanwhile(job: Job) -> None:
+            if change == "truncated":
+                log.truncate_to(10)
+            elif change == "deleted":
+                node.follower.move(topics={}, topic_names={})
+            else:
+                log.append([build([Record(timestamp=NOW, key=b"k0", value=b"late")])], 0, NOW)
+
+        worker.before = meanwhile
+        await node.cleaner.round()
+        if change == "truncated":
+            assert offsets(log) == list(range(10)) and log.cleaned_offset <= 10
+        elif change == "deleted":
+            assert not node.cleaner.stats.uncleanable
+        else:
+            assert offsets(log) == [25, 26, 27, 28, 29, 30, 31]
+
+
+async def test_log_cleaner_enable_off_cleans_nothing(tmp_path: Path) -> None:
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker, 1, log_cleaner_enable="false") as node:
+        fill(node.partitions[0], 30)
+        assert not await node.cleaner.round() and worker.directories == []
+
+
+def test_the_pace_spreads_bytes_over_seconds_and_saves_up_one_at_most() -> None:
+    pace = Pace(1000, now=10.0)
+    assert [pace.rest_seconds(500, 10.0), pace.rest_seconds(500, 10.0)] == [0.5, 1.0]
+    assert pace.rest_seconds(0, 12.0) == 0
+    assert pace.rest_seconds(1500, 100.0) == 0.5
+    assert Pace(0, 0.0).rest_seconds(10**12, 0.0) == 0
+
+
+def test_limits_come_from_kafkas_settings() -> None:
+    assert Limits.of(160_000, 0.5, 100_000, 1.5) == Limits(500, 100_000, 1.5)
+    assert Limits.of(1, 0.9, 1, 1.7e308) == Limits(1, 4096, 0.0)
+
+
+# -- the real process -------------------------------------------------------------------------------------------------
+
+
+async def test_the_process_cleans_at_the_lowest_priority(tmp_path: Path) -> None:
+    worker = ProcessWorker()
+    async with cleaning(tmp_path, worker, 2) as node:
+        assert not await node.cleaner.round() and worker.starts == 0
+        logs = [fill(partition, 50) for partition in node.partitions]
+        assert await node.cleaner.round()
+        assert worker.starts == 1 and [offsets(log) for log in logs] == [[45, 46, 47, 48, 49, 50]] * 2
+        assert worker.pid is not None and os.getpriority(os.PRIO_PROCESS, worker.pid) == 19
+        await worker.close()
+        assert worker.pid is None
+
+
+async def test_a_process_killed_in_the_middle_of_a_pass_costs_nothing_but_the_pass(tmp_path: Path) -> None:
+    worker = ProcessWorker()
+    # Slow enough that the pass is going on when the signal comes, whenever that is.
+    async with cleaning(tmp_path, worker, 1, log_cleaner_io_max_bytes_per_second="1") as node:
+        log = fill(node.partitions[0], 500, size=2000)
+        before = offsets(log)
+        working = asyncio.create_task(node.cleaner.round())
+        while worker.pid is None:  # noqa: ASYNC110  some turns of the loop lead there
+            await asyncio.sleep(0)
+        os.kill(worker.pid, signal.SIGKILL)
+        assert not await working
+        assert offsets(log) == before and node.backoff.waits == 1
+        node.broker.config = node.broker.config.with_dynamic({}, {})
+        node.broker.config = type(node.broker.config).load("broker", overrides={"node.id": "0"})
+        assert await node.cleaner.round()
+        assert worker.starts == 2 and offsets(log) == [495, 496, 497, 498, 499, 500]
+        await worker.close()
+
+
+async def test_the_process_ends_with_its_broker_in_the_middle_of_a_pass(tmp_path: Path) -> None:
+    worker = ProcessWorker()
+    async with cleaning(tmp_path, worker, 1, log_cleaner_io_max_bytes_per_second="1") as node:
+        fill(node.partitions[0], 500, size=2000)
+        working = asyncio.create_task(node.cleaner.round())
+        while worker.pid is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        process = worker._process
+        assert process is not None and process.stdin is not None
+        process.stdin.close()  # what the kernel does when the broker is gone
+        assert await process.wait() == 0
+        await working
+
+
+async def test_run_ends_with_the_worker_closed(tmp_path: Path) -> None:
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker, 1) as node:
+        running_cleaner = asyncio.create_task(node.cleaner.run())
+        await asyncio.sleep(0)
+        running_cleaner.cancel()
+        await asyncio.wait([running_cleaner])
+        assert worker.closed
+
+
+def test_the_backoff_of_the_app_grows_to_a_minute() -> None:
+    backoff = Backoff(_Clock(), random.Random(0), first_ms=1000, most_ms=60_000)
+    waits = [backoff.next_ms() for _ in range(10)]
+    assert waits[0] < 1300 and 48_000 <= waits[-1] <= 72_000
