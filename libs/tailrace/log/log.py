@@ -61,6 +61,7 @@ class Log:
         self.log_end_offset = 0
         self.recovery_point = 0
         self.lower_recovery_point: Callable[[int], None] = lambda offset: None  # makes it durable; may raise OSError
+        self.lower_cleaned_offset: Callable[[int], None] = lambda offset: None  # likewise
         self.cleaned_offset = 0  # compaction has seen everything below (cleaner-offset-checkpoint)
         self.cut_bytes = 0  # what recovery took off the tail when the log was opened
         self.storage_error: OSError | None = None  # of the last failed write
@@ -308,6 +309,9 @@ class Log:
         if offset < self.recovery_point:
             # On the disk before the cut: recovery believes what lies below, and new records are about to.
             self.lower_recovery_point(self._batch_start(offset))
+        if offset < self.cleaned_offset:
+            # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
+            self.lower_cleaned_offset(offset)
         keep = bisect_right(self._bases, offset)
         if keep == 0:
             self.reset_to(offset)

@@ -68,7 +68,7 @@ class LogDir:
         self._cleaned_offsets: dict[TopicPartition, int] = {}
         self._doomed: list[tuple[int, str]] = []
         self._writing = Lock()
-        self._lowered = 0  # how often a recovery point was lowered
+        self._lowered = 0  # how often a recovery point or a cleaned offset was lowered
 
     @classmethod
     def open(
@@ -188,6 +188,7 @@ class LogDir:
             self._lower_recovery_point(key, log.recovery_point)  # something below it was damaged
         log.lower_recovery_point = partial(self._lower_recovery_point, key)
         recovered = key in self._unopened and not self.clean
+        log.lower_cleaned_offset = partial(self._lower_cleaned_offset, key)
         self._unopened.discard(key)
         self._logs[key] = log
         if recovered:
@@ -196,13 +197,20 @@ class LogDir:
 
     def _lower_recovery_point(self, key: TopicPartition, offset: int | None) -> None:
         """Lowers (None: forgets) one recovery point on the disk, and keeps older checkpoints on their way from it."""
+        self._lower(RECOVERY_POINT, self._recovery_points, key, offset)
+
+    def _lower_cleaned_offset(self, key: TopicPartition, offset: int | None) -> None:
+        """As _lower_recovery_point, of what compaction has covered."""
+        self._lower(CLEANER_OFFSET, self._cleaned_offsets, key, offset)
+
+    def _lower(self, name: str, offsets: dict[TopicPartition, int], key: TopicPartition, offset: int | None) -> None:
         with self._writing:
             self._lowered += 1
             if offset is None:
-                self._recovery_points.pop(key, None)
+                offsets.pop(key, None)
             else:
-                self._recovery_points[key] = offset
-            write_file_atomically(self._filesystem, self.path, RECOVERY_POINT, format_offsets(self._recovery_points))
+                offsets[key] = offset
+            write_file_atomically(self._filesystem, self.path, name, format_offsets(offsets))
 
     def _directory(self, key: TopicPartition) -> str:
         return f"{self.path}/{key[0]}-{key[1]}"
@@ -231,6 +239,8 @@ class LogDir:
         key = (topic, partition)
         if self._recovery_points.get(key):
             self._lower_recovery_point(key, None)  # or it would be believed of a later log of that name
+        if self._cleaned_offsets.get(key):
+            self._lower_cleaned_offset(key, None)
         log = self._logs.pop(key, None)
         if log is not None:
             log.abandon()
@@ -285,7 +295,7 @@ class LogDir:
             for name, offsets in files:
                 content = format_offsets(offsets)
                 with self._writing:
-                    if name != RECOVERY_POINT or lowered == self._lowered:
+                    if name not in (RECOVERY_POINT, CLEANER_OFFSET) or lowered == self._lowered:
                         write_file_atomically(self._filesystem, self.path, name, content)
 
         return write
@@ -295,12 +305,13 @@ class LogDir:
         for key, log in self._logs.items():
             if log.cleaned_offset:
                 self._cleaned_offsets[key] = log.cleaned_offset
-        offsets = dict(self._cleaned_offsets)
+        offsets, lowered = dict(self._cleaned_offsets), self._lowered
 
         def write() -> None:
             content = format_offsets(offsets)
             with self._writing:
-                write_file_atomically(self._filesystem, self.path, CLEANER_OFFSET, content)
+                if lowered == self._lowered:
+                    write_file_atomically(self._filesystem, self.path, CLEANER_OFFSET, content)
 
         return write
 

@@ -183,3 +183,22 @@ def test_a_log_cut_between_swap_and_checkpoint_is_not_called_clean() -> None:
     log.truncate_to(before + 1)
     log.end_compaction(compaction)
     assert log.cleaned_offset <= before + 1
+
+
+@pytest.mark.parametrize("change", ["truncated", "deleted"])
+def test_what_was_clean_before_a_cut_is_not_believed_after_a_crash(change: str) -> None:
+    filesystem = MortalFilesystem()
+    log_dir, log = history(filesystem)
+    cleaned = log.cleaned_offset
+    assert cleaned > 3
+    stale = log_dir.begin_checkpoint(), log_dir.begin_cleaner_checkpoint()
+    if change == "truncated":
+        log.truncate_to(3)
+    else:
+        log_dir.delete(TOPIC, 0, NOW)
+    for write in stale:
+        write()
+    filesystem.crash(random.Random(0))
+    del log_dir, log
+    _, log = open_dir(filesystem)
+    assert log.cleaned_offset <= 3
