@@ -36,9 +36,9 @@ def produce(name: str, size: int, in_flight: int, *aims: float, **options: int) 
     return Cell(name, "produce", size, {**batch_options(size), "in-flight": in_flight, **options}, *aims)
 
 
-def fetch(name: str, size: int, *aims: float) -> Cell:
+def fetch(name: str, size: int, *aims: float, **options: int) -> Cell:
     """A fetch load: one batch of that size per answer, one request in flight per connection, always hot data."""
-    return Cell(name, "fetch", size, {}, *aims)
+    return Cell(name, "fetch", size, options, *aims)
 
 
 CELLS = (
@@ -55,6 +55,7 @@ CELLS = (
     fetch("fetch 16 KiB", 16 * KIB, 1.3, 1.1),
     fetch("fetch 128 KiB", 128 * KIB, 1.0),
     fetch("fetch 900 KiB", 900 * KIB),
+    fetch("fetch 900 KiB, 1 connection", 900 * KIB, connections=1),
 )
 
 # Three brokers, three replicas, two of which must be in sync. An aim is a multiple of Kafka's requests per CPU-second.

@@ -52,7 +52,7 @@ class Bench:
         """Makes sure that the cell's topic answers, and that there is something to fetch."""
         address, topic = targets[0].address, topics.topic_of(cell)
         topics.settle(address, topic)
-        if cell.mode == "fetch":
+        if cell.mode == "fetch" and (targets[0].name, cell.size) not in self.batch_bytes:
             say(f"filling {topic} at {address}")
             batch_bytes = topics.fill(address, cell)
             self.batch_bytes |= {(target.name, cell.size): batch_bytes for target in targets}

@@ -52,8 +52,6 @@ class Promised:
 class Connection(asyncio.BufferedProtocol):
     """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
 
-    sends_files = True  # answers may hold Slices
-
     def __init__(self, server: Server, identity: Identity | None = None, unread: bytes = b"") -> None:
         self._server = server
         self._service = server.service
@@ -75,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._leaving = False  # no more requests are handled; closed as soon as nothing is owed
         self._released = False  # somebody else reads from the transport
         self._known = identity
+        self.sends_files = False  # whether answers may hold Slices
         self.identity = identity or Identity()
         self.state: dict[str, Any] = {}
         self.active = True
@@ -84,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         sock = transport.get_extra_info("socket")
+        self.sends_files = sock is not None and transport.get_extra_info("sslcontext") is None
         if sock is not None and sock.family == socket.AF_UNIX:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
         if self._known is None:

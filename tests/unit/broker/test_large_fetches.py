@@ -62,15 +62,19 @@ class Raw:
             parts += part
         return bytes(parts)
 
-    async def records(self, correlation_id: int) -> bytes:
-        """The records of the next answer, which must be the one of that request."""
+    async def row(self, correlation_id: int) -> Any:
+        """The partition of the next answer, which must be the one of that request."""
         (size,) = struct.unpack(">i", await self.read(4))
         frame = await self.read(size)
         assert codec.response_correlation_id(frame) == correlation_id
         answer: FetchResponse = codec.decode_response(
             ApiKey.FETCH, 12, codec.response_body(ApiKey.FETCH, 12, memoryview(frame))
         )
-        row = answer.responses[0].partitions[0]
+        return answer.responses[0].partitions[0]
+
+    async def records(self, correlation_id: int) -> bytes:
+        """The same without an error."""
+        row = await self.row(correlation_id)
         assert row.error_code == 0
         assert isinstance(row.records, bytes)
         return row.records
@@ -95,16 +99,21 @@ async def test_large_and_small_answers_keep_their_order_to_a_slow_reader(tmp_pat
         client.close()
 
 
-async def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocked = asyncio.Event()
-    watch = Outbox._watch
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when a client did not take all of an answer at once."""
+    event, watch = asyncio.Event(), Outbox._watch
 
     def watched(self: Outbox, wanted: bool) -> None:
         if wanted:
-            blocked.set()
+            event.set()
         watch(self, wanted)
 
     monkeypatch.setattr(Outbox, "_watch", watched)
+    return event
+
+
+async def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path, blocked: asyncio.Event) -> None:
     async with running(tmp_path) as broker:
         await filled(broker)
         client = await Raw.open(broker.address)
@@ -116,6 +125,27 @@ async def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path, monk
         assert broker.broker.metrics.bytes_out < requests * LARGE / 4
         for n in range(requests):
             assert len(await client.records(n)) >= LARGE
+        client.close()
+
+
+async def test_an_answer_on_its_way_outlives_its_segment(tmp_path: Path, blocked: asyncio.Event) -> None:
+    """Its descriptor is not given to another file before the last byte has left."""
+    async with running(tmp_path) as broker:
+        values = await filled(broker)
+        client = await Raw.open(broker.address)
+        await client.send(*(fetch_frame(broker, 0, n) for n in range(100)))
+        await blocked.wait()
+        served = broker.broker.metrics.bytes_out // LARGE
+        broker.follower.move(topics={}, topic_names={})
+        others = [(tmp_path / f"other-{n}").open("wb+") for n in range(20)]
+        for other in others:
+            other.write(b"?" * 2 * LARGE)
+            other.flush()
+        rows = [await client.row(n) for n in range(100)]
+        assert all(row.records[-LARGE:].count(values[0][:1]) >= LARGE - 100 for row in rows[:served])
+        assert {row.error_code for row in rows[served:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        for other in others:
+            other.close()
         client.close()
 
 
