@@ -96,10 +96,11 @@ class Filesystem(Protocol):
 class RealFile:
     """A descriptor that closes itself with its last reference, so that slices of a deleted segment stay readable."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "_may_wait")
 
     def __init__(self, path: str, flags: int) -> None:
         self._fd = -1
+        self._may_wait = True  # until the file system says that it knows no reads that do not wait, as tmpfs does
         self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
 
     def __del__(self) -> None:
@@ -121,14 +122,18 @@ class RealFile:
         return b"".join(parts)
 
     def pread_cached(self, length: int, position: int) -> Bytes | None:
+        if not self._may_wait:
+            return self.pread(length, position)
         data = bytearray(length)
         try:
             count = os.preadv(self._fd, [data], position, _NOWAIT)
         except OSError as error:
-            return self.pread(length, position) if _never_waits(error) else None
+            return self.pread(length, position) if self._never_waits(error) else None
         return data if count == length else None
 
     def cached(self, length: int, position: int) -> bool:
+        if not self._may_wait:
+            return True
         probe = [bytearray(1)]
         last = position + length - 1
         try:
@@ -136,7 +141,15 @@ class RealFile:
                 if not os.preadv(self._fd, probe, at, _NOWAIT):
                     return False
         except OSError as error:
-            return _never_waits(error)
+            return self._never_waits(error)
+        return True
+
+    def _never_waits(self, error: OSError) -> bool:
+        if isinstance(error, BlockingIOError):
+            return False
+        if error.errno != errno.EOPNOTSUPP:
+            raise error
+        self._may_wait = False
         return True
 
     def warm(self, length: int, position: int) -> None:
@@ -172,15 +185,6 @@ _IOV_MAX = os.sysconf("SC_IOV_MAX")
 _NOWAIT = os.RWF_NOWAIT
 _PROBE_BYTES = 131_072  # what the kernel reads ahead at least
 _AHEAD_BYTES = 2_097_152
-
-
-def _never_waits(error: OSError) -> bool:
-    """Whether a read failed because its file system knows no such reads (tmpfs, which need not)."""
-    if isinstance(error, BlockingIOError):
-        return False
-    if error.errno == errno.EOPNOTSUPP:
-        return True
-    raise error
 
 
 class RealFilesystem:

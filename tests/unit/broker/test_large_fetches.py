@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import struct
@@ -274,3 +275,31 @@ def test_what_left_the_page_cache_is_noticed(tmp_path: Path) -> None:
     assert file.pread_cached(500_000, 0) is None
     file.warm(500_000, 0)
     assert file.cached(500_000, 0)
+
+
+def test_a_file_system_without_such_reads_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def unsupported(*arguments: Any) -> int:
+        asked.append(arguments)
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    file = RealFile(str(tmp_path / "f"), os.O_RDWR | os.O_CREAT)
+    file.pwritev([b"abc"], 0)
+    monkeypatch.setattr(os, "preadv", unsupported)
+    assert file.pread_cached(3, 0) == b"abc"
+    assert file.pread_cached(2, 1) == b"bc"
+    assert file.cached(3, 0)
+    assert len(asked) == 1
+
+
+def test_a_disk_that_fails_a_probe_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    file = RealFile(str(tmp_path / "f"), os.O_RDWR | os.O_CREAT)
+    monkeypatch.setattr(os, "preadv", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        file.cached(3, 0)
+    with pytest.raises(OSError, match="Input/output"):
+        file.pread_cached(3, 0)
