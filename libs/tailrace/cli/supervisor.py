@@ -25,7 +25,7 @@ from tailrace.runtime.run_files import RunFile, start_ticks
 _READ_BYTES = 65_536
 _LINE_BYTES_MAX = 16_384
 _LAST_LINES = 20
-_STOP_PATIENCE_MS = 15_000.0
+_STOP_PATIENCE_MS = 30_000.0  # ten thousand logs that must be synced take ten seconds on a busy machine
 
 
 class Child:
