@@ -14,6 +14,7 @@ from support.logs import NOW, records_of
 from tailrace.cli.daily import app
 from tailrace.log.checkpoints import parse_properties
 from tailrace.log.config import LogConfig
+from tailrace.log.files import OFFSET_CHECKPOINTS
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
 from tailrace.metadata import codec
@@ -110,6 +111,28 @@ def test_records_of_transactions_count_when_they_end_and_what_has_no_place_is_to
     assert done.exit_code == 0, done.output
     assert "Left out: 1 SCRAM credential" in done.output
     assert image_of(tmp_path / "new").config(2, "orders") == {"retention.ms": "-1"}
+
+
+def test_a_crashed_kafka_is_imported_as_recovery_finds_it(kafka: Path, tmp_path: Path) -> None:
+    (kafka / ".kafka_cleanshutdown").unlink()
+    for name in OFFSET_CHECKPOINTS:
+        (kafka / name).write_bytes(b"")  # as Kafka makes them, before its first checkpoint
+    newest = sorted((kafka / "orders-0").glob("*.log"))[-1]
+    newest.with_suffix(".index").write_bytes(bytes(100_000))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    before = contents(kafka)
+    done = run("import-kafka", kafka, "--data", tmp_path / "new", "--unclean")
+    assert done.exit_code == 0, done.output
+    own = tmp_path / "new" / "broker-0"
+    assert not (own / "orders-0" / newest.with_suffix(".index").name).exists()
+    assert image_of(tmp_path / "new").brokers[0].broker_epoch == 0
+    logs = LogDir.open(RealFilesystem(), str(own), node_id=0, cluster_id="AAAAAAAAAAAAAAAAAAAAAQ", now_ms=NOW)
+    assert not logs.clean
+    log = logs.create("orders", 0, TOPIC_ID, LogConfig())
+    assert [record.value for record in records_of(log)] == [b"value-%d" % number for number in range(29)]
+    logs.close(broker_epoch=6)
+    assert contents(kafka) == before
+    assert run("verify-log", own).exit_code == 0
 
 
 def _unclean(kafka: Path) -> None:

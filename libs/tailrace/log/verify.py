@@ -92,7 +92,10 @@ class _LogDirectory:
     def _read_offsets(self, name: str) -> Iterator[Finding]:
         path = self.path / name
         try:
-            self.offsets[name] = checkpoints.parse_offsets(path.read_bytes())
+            content = path.read_bytes()
+            # Kafka makes the files empty at its first start, and writes them at its first checkpoint.
+            unwritten = not content and not self.clean
+            self.offsets[name] = {} if unwritten else checkpoints.parse_offsets(content)
         except FileNotFoundError:
             if self.clean and name == checkpoints.RECOVERY_POINT:
                 yield Finding(path, "is missing after a clean shutdown", _NEEDS_ALL)

@@ -116,7 +116,8 @@ class _EpochCheck:
         self._entries: list[tuple[int, int]] | None = None
         self._over = False
         try:
-            self._entries = checkpoints.parse_epochs(self._path.read_bytes())
+            content = self._path.read_bytes()
+            self._entries = checkpoints.parse_epochs(content) if content else []  # Kafka's, before its first epoch
         except FileNotFoundError:
             self._over = not partition.clean
         except ValueError as error:

@@ -71,7 +71,9 @@ def read(path: Path, *, unclean: bool) -> KafkaDirectory:
         )
     for name in files.OFFSET_CHECKPOINTS:
         try:
-            found.offsets[name] = checkpoints.parse_offsets((path / name).read_bytes())
+            content = (path / name).read_bytes()
+            # Kafka makes the files empty at its first start, and writes them at its first checkpoint.
+            found.offsets[name] = checkpoints.parse_offsets(content) if content else {}
         except FileNotFoundError:
             continue
         except ValueError as error:

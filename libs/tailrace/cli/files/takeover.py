@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tailrace.log import files
-from tailrace.log.segment import LOG_SUFFIX
+from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 _COPY_BYTES: Final = 16 * 1024 * 1024
+_REBUILT: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 _LEFT: Final = (".deleted", ".cleaned", ".tmp")  # what the next start would remove; a .swap file is still needed
 
 
@@ -38,12 +39,14 @@ def steps(source: Path, target: Path, how: How, stable_offset: int) -> Iterator[
     """The steps for a partition; segments that end at or below stable_offset are never written again.
 
     Above it recovery, replication or an append may write. Indexes are small, and rebuilt in place if they are damaged,
-    so they are copied.
+    so they are copied. A negative stable_offset says that the source crashed: Kafka had then made the newest segment's
+    indexes 10 MiB long, and recovery rebuilds them anyway.
     """
     bases = sorted(files.base_offset(path) for path in source.glob(f"*{LOG_SUFFIX}"))
     ends = dict(pairwise(bases))
     for path in sorted(source.iterdir()):
-        if not path.is_file() or path.name.endswith(_LEFT):
+        crashed = stable_offset < 0 and path.suffix in _REBUILT and files.base_offset(path) == bases[-1]
+        if not path.is_file() or path.name.endswith(_LEFT) or crashed:
             continue
         closed = path.suffix == LOG_SUFFIX and ends.get(files.base_offset(path), stable_offset + 1) <= stable_offset
         yield Step(path, target / path.name, path.stat().st_size, closed and how is not How.COPY)
