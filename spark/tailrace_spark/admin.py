@@ -24,7 +24,6 @@ class Admin:
 
     def __init__(self, spark: SparkSession, client: Any) -> None:
         self._java: Any = spark._jvm
-        self._context: Any = spark.sparkContext
         self._client = client
 
     def names(self) -> set[str]:

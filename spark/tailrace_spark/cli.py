@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tailrace_spark import jobs
+from tailrace_spark import jobs, values
 from tailrace_spark.console import complain, say
 from tailrace_spark.refusal import Refusal
 
@@ -73,7 +73,11 @@ def parse(job: Job, words: Sequence[str]) -> argparse.Namespace:
     for option in job.options:
         add(parser, option)
     session = parser.add_argument_group("session")
-    session.add_argument("--master", help="Spark master; default local[*], under spark-submit what it was given")
+    session.add_argument(
+        "--master",
+        type=told(values.master),
+        help="Spark master; default local[*], under spark-submit what it was given",
+    )
     session.add_argument("--jars", type=Path, help="folder with the Kafka connector's jars; default: Maven Central")
     session.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="Spark setting; repeatable")
     default = Path(tempfile.gettempdir(), "tailrace-spark.log")
@@ -83,13 +87,24 @@ def parse(job: Job, words: Sequence[str]) -> argparse.Namespace:
 
 def add(parser: argparse.ArgumentParser, option: Option) -> None:
     """One option of a job."""
+    convert = told(option.convert)
     positional = not option.flag.startswith("-")
     about = option.about if option.default in (None, ()) else f"{option.about} (default: {option.default})"
     if positional:
-        parser.add_argument(option.flag, help=about, type=option.convert, nargs=None if option.required else "?")
+        parser.add_argument(option.flag, help=about, type=convert, nargs=None if option.required else "?")
     elif option.many:
-        parser.add_argument(option.flag, help=about, type=option.convert, action="append", default=list(option.default))
+        parser.add_argument(option.flag, help=about, type=convert, action="append", default=list(option.default))
     else:
-        parser.add_argument(
-            option.flag, help=about, type=option.convert, default=option.default, required=option.required
-        )
+        parser.add_argument(option.flag, help=about, type=convert, default=option.default, required=option.required)
+
+
+def told(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The same, whose ValueError reaches the user in its own words: argparse would only name the function."""
+
+    def converted(text: str) -> Any:
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return converted

@@ -9,6 +9,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tailrace_spark import values
+
 
 @dataclass(frozen=True)
 class Option:
@@ -34,8 +36,13 @@ KAFKA_OPTION = Option(
     "--kafka-option", "KEY=VALUE for the Kafka client, such as security.protocol=SASL_SSL; repeatable", (), many=True
 )
 STREAMING = (
-    Option("--trigger", "'now' works off what is there and ends; else the time between batches", "10 seconds"),
-    Option("--max-offsets-per-trigger", "records of one batch at most", 1_000_000, convert=int),
+    Option(
+        "--trigger",
+        "'now' works off what is there and ends; else the time between batches",
+        "10 seconds",
+        convert=values.trigger,
+    ),
+    Option("--max-offsets-per-trigger", "records of one batch at most", 1_000_000, convert=values.whole(1)),
 )
 
 
@@ -63,3 +70,9 @@ class Job:
     run: Callable[[Run], None]
     topics: Callable[[Namespace], tuple[str, ...]] = no_topics
     needs_session: bool = True  # False: run is called with spark=None and starts what it wants by itself
+
+    def given(self, **values: Any) -> Namespace:
+        """Options as the command line would give them: these values, by key, and the defaults of the others."""
+        known = {option.key: list(option.default) if option.many else option.default for option in self.options}
+        assert values.keys() <= known.keys(), f"{self.name} has no option {values.keys() - known.keys()}"
+        return Namespace(**known | values)

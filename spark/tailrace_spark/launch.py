@@ -23,6 +23,7 @@ def launch(job: Job, options: Namespace) -> None:
     """Opens a session, runs the job, stops the session. Raises Refusal."""
     client_options(getattr(options, "kafka_option", ()))
     settings = spark_settings(options.conf)
+    preflight.require_master(options.master)
     if getattr(options, "bootstrap", None):
         preflight.require_listener(options.bootstrap)
     if not job.needs_session:

@@ -30,15 +30,28 @@ def addresses(bootstrap: str) -> list[tuple[str, int]]:
 
 def require_listener(bootstrap: str) -> None:
     """Raises Refusal where none of the addresses takes a connection."""
-    for address in addresses(bootstrap):
+    if not answers(bootstrap):
+        raise Refusal(
+            f"Nothing answers at --bootstrap {bootstrap}; start the cluster (tailrace up) or correct the address."
+        )
+
+
+def require_master(master: str | None) -> None:
+    """Raises Refusal where no standalone master takes a connection: Spark itself would ask for a minute."""
+    scheme, _, hosts = (master or "").partition("://")
+    if scheme == "spark" and not answers(hosts):
+        raise Refusal(f"Nothing answers at --master {master}; start Spark's master or correct the address.")
+
+
+def answers(text: str) -> bool:
+    """Whether one of the addresses takes a connection."""
+    for address in addresses(text):
         try:
             socket.create_connection(address, _CONNECT_SECONDS).close()
-            return
+            return True
         except OSError:
             continue
-    raise Refusal(
-        f"Nothing answers at --bootstrap {bootstrap}; start the cluster (tailrace up) or correct the address."
-    )
+    return False
 
 
 def require_topics(spark: SparkSession, connection: dict[str, str], topics: Iterable[str]) -> None:

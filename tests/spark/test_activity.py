@@ -162,7 +162,7 @@ def test_live_and_nightly_find_the_same_known_truth(spark: SparkSession, cluster
 
     assert shop.counts(shop.live) == truth
     assert shop.dead() == {"too late": 1, "not JSON": 1}
-    assert any("2 dead letters (1 not JSON, 1 too late)" in line for line in shop.said)
+    assert any("2 dead letters (1 not JSON, 1 too late), watermark 2026-03-14T23:49:00Z" in line for line in shop.said)
 
     for _ in range(2):  # a night that is run again replaces itself and repeats no dead letter
         shop.run(nightly_job, shop.nightly)

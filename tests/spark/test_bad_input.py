@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.spark_cluster import SparkCluster
-from tailrace_spark import jobs, preflight
+from tailrace_spark import jobs, preflight, values
 from tailrace_spark.cli import parse, run
 from tailrace_spark.connector import coordinates, jars_in
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, Job, Option, Run
@@ -55,6 +55,40 @@ def test_a_wrong_option_is_told_where_the_right_ones_are() -> None:
             parse(JOB, words)
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("metrics --window 0", "--window: '0' is not a whole number from 1 on"),
+        ("logs --max-offsets-per-trigger many", "'many' is not a whole number from 1 on"),
+        ("logs --trigger soon", "'soon' is neither 'now' nor a time such as '10 seconds'"),
+        ("activity nightly --day tomorrow", "tomorrow is no day; for example 2026-11-20"),
+        ("activity report --since yesterday", "'yesterday' is no time; for example 2026-11-20"),
+        ("archive --fail-on-data-loss maybe", "'maybe' is neither true nor false"),
+        ("logs --master nonsense", "'nonsense' is no master of Spark; for example local[2]"),
+    ],
+)
+def test_a_value_that_is_none_is_told_what_it_may_be(
+    capsys: pytest.CaptureFixture[str], words: str, sentence: str
+) -> None:
+    assert sentence in refusal(capsys, *words.split())
+
+
+@pytest.mark.parametrize("text", ["now", "10 seconds", "1 minute", "2 hours 30 minutes", "500 milliseconds"])
+def test_times_between_batches(text: str) -> None:
+    assert values.trigger(text) == text
+
+
+@pytest.mark.parametrize("text", ["local", "local[*]", "local[2,3]", "spark://a:1,b:2", "yarn", "k8s://https://h:6443"])
+def test_masters(text: str) -> None:
+    assert values.master(text) == text
+
+
+def test_a_job_has_no_other_options_than_its_own() -> None:
+    assert vars(JOB.given(topic="t"))["kafka_option"] == []
+    with pytest.raises(AssertionError, match="has no option"):
+        JOB.given(topics="t")
+
+
 @pytest.mark.parametrize("bootstrap", ["localhost", "localhost:", ":9092", "localhost:90920", "a:1,b"])
 def test_an_address_that_is_none_is_refused(bootstrap: str) -> None:
     with pytest.raises(Refusal, match="is not host:port"):
@@ -70,6 +104,8 @@ def test_a_bootstrap_where_nothing_listens_is_refused() -> None:
         port = taken.getsockname()[1]
     with pytest.raises(Refusal, match=f"Nothing answers at --bootstrap 127.0.0.1:{port}"):
         preflight.require_listener(f"127.0.0.1:{port}")
+    with pytest.raises(Refusal, match=f"Nothing answers at --master spark://127.0.0.1:{port}"):
+        preflight.require_master(f"spark://127.0.0.1:{port}")
 
 
 def test_settings_without_a_value_are_refused() -> None:

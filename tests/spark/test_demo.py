@@ -1,11 +1,17 @@
-"""The demo finds this machine's logs: text of any age, zipped or not, each line with where it is from."""
+"""The demo finds this machine's logs, brings them through a cluster into a table and ends with a search."""
 
 from __future__ import annotations
 
 import gzip
+from argparse import Namespace
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from support.spark_cluster import SparkCluster
+from tailrace_spark.demo.job import QUERIES, aggregate_and_search, send
 from tailrace_spark.demo.machine import machine_lines
+from tailrace_spark.job import Run
 
 
 def test_lines_of_readable_text_with_their_source(tmp_path: Path) -> None:
@@ -31,3 +37,19 @@ def test_lines_of_readable_text_with_their_source(tmp_path: Path) -> None:
 
 def test_a_machine_without_readable_logs_has_none(tmp_path: Path) -> None:
     assert list(machine_lines(10, tmp_path / "nothing", journal=False)) == []
+
+
+def test_the_demo_ends_with_a_search_and_its_answer(spark: SparkSession, cluster: SparkCluster, tmp_path: Path) -> None:
+    lines = [("kern", b"2026-11-21T10:00:%02d host kernel: disk error, request failed" % second) for second in range(3)]
+    lines += [("dpkg", b"2026-11-21 10:01:00 status installed libssl3"), ("app", b"{broken")]
+    said: list[str] = []
+    send(cluster.bootstrap, lines, said.append)
+    assert said == ["Sent 5 lines: 3 kern, 1 dpkg, 1 app"]
+    aggregate_and_search(Run(spark, Namespace(query=None), said.append), cluster.bootstrap, tmp_path)
+    asked = next(number for number, line in enumerate(said) if "tailrace-spark logs search" in line)
+    assert repr(QUERIES[0]) in said[asked]
+    assert said[asked + 1 : -1] == [
+        f"2026-11-21 10:00:0{second} kern host kernel error: disk error, request failed" for second in range(3)
+    ]
+    assert said[-1].startswith("3 lines match; scanned ")
+    assert any("4 lines into 2 segments, 1 dead letters (1 not JSON)" in line for line in said)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-from argparse import Namespace
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -80,18 +79,15 @@ class Metrics:
         self.said: list[str] = []
 
     def run(self) -> None:
-        options = Namespace(
+        options = job.JOB.given(
             bootstrap=self.cluster.bootstrap,
             topic=self.topic,
             to=self.to,
-            dead_letter=None,
             checkpoint=str(self.folder / "checkpoint"),
             output=str(self.folder / "table"),
             window=60,
             lateness=60,
             trigger="now",
-            max_offsets_per_trigger=10_000,
-            kafka_option=[],
         )
         job.run(Run(self.spark, options, self.said.append))
 

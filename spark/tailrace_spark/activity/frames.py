@@ -9,13 +9,23 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from tailrace_spark import events
 
 ACTIVITY = {"time": "timestamp", "visitor": "string", "page": "string"}
 REQUIRED = ("time", "visitor")
 ORDER = ("topic", "partition", "offset")
-OPEN = "time timestamp, visitor string, page string, topic string, partition int, offset long"  # of open sessions
+OPEN = StructType(  # the activities of open sessions
+    [
+        StructField("time", TimestampType()),
+        StructField("visitor", StringType()),
+        StructField("page", StringType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+    ]
+)
 
 
 def parse(records: DataFrame) -> DataFrame:

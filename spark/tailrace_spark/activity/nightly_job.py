@@ -12,7 +12,7 @@ from argparse import Namespace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tailrace_spark import dead_letter, events, kafka
+from tailrace_spark import dead_letter, events, kafka, values
 from tailrace_spark.activity import frames
 from tailrace_spark.activity.options import GAP, TOPIC, needed
 from tailrace_spark.activity.report_job import show
@@ -21,7 +21,10 @@ from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, OUTPUT, Job, Option, Run
 
 HOUR_MS = 3_600_000
 MARGIN = Option(
-    "--margin", "hours read before and after the day: the longest session, the latest activity", 4, convert=int
+    "--margin",
+    "hours read before and after the day: the longest session, the latest activity",
+    4,
+    convert=values.whole(0),
 )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from tailrace_spark import dead_letter
+from tailrace_spark import dead_letter, values
 from tailrace_spark.job import Option
 from tailrace_spark.refusal import Refusal
 
 TOPIC = Option(
     "--topic", "a kind of activity; repeatable, in the order of the funnel, pages viewed first", (), many=True
 )
-GAP = Option("--gap", "seconds without activity that end a session", 1800, convert=int)
+GAP = Option("--gap", "seconds without activity that end a session", 1800, convert=values.whole(1))
 
 
 def needed(options: Namespace) -> tuple[str, ...]:

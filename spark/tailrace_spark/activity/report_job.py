@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from tailrace_spark.activity import frames
 from tailrace_spark.activity.tables import Tables
 from tailrace_spark.job import Job, Option, Run
+from tailrace_spark.values import moment
 
 TOP = 10
 
@@ -35,8 +36,8 @@ JOB = Job(
     "Top pages and the funnel of some hours, from the tables that activity wrote.",
     (
         Option("--input", "the --output of activity", required=True),
-        Option("--since", "first hour, UTC", "1970-01-01 00:00:00"),
-        Option("--until", "hour after the last", "9999-01-01 00:00:00"),
+        Option("--since", "first hour, UTC", "1970-01-01 00:00:00", convert=moment),
+        Option("--until", "hour after the last", "9999-01-01 00:00:00", convert=moment),
     ),
     report,
 )

@@ -17,6 +17,7 @@ from tailrace_spark.files import Files
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, Option, Run
 from tailrace_spark.kafka import connection, read_stream, trigger
 from tailrace_spark.query import run_to_end
+from tailrace_spark.values import true_or_false
 
 
 def names(options: Namespace) -> tuple[str, ...]:
@@ -55,7 +56,12 @@ JOB = Job(
         Option("--topics", "topics, separated by commas", required=True),
         OUTPUT,
         CHECKPOINT,
-        Option("--fail-on-data-loss", "false: go on where retention was faster than this job", "true"),
+        Option(
+            "--fail-on-data-loss",
+            "false: go on where retention was faster than this job",
+            "true",
+            convert=true_or_false,
+        ),
         KAFKA_OPTION,
         *STREAMING,
     ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,13 +25,14 @@ from tailrace_spark.logs.search_job import shown
 from tailrace_spark.logs.table import Table
 from tailrace_spark.refusal import Failed, Refusal
 from tailrace_spark.session import open_session
+from tailrace_spark.values import whole
 
 TOPIC = "machine-logs"
 PARTITIONS = 4
 # Asked in turn until one has an answer: what a healthy machine's logs hold differs.
 QUERIES = ("error AND (timeout OR failed OR refused)", "error OR fail*", "installed AND lib*", "NOT thereisnosuchword")
 ENOUGH = 3
-LINES = Option("--lines", "from the journal and from each file at most, the newest", 20_000, convert=int)
+LINES = Option("--lines", "from the journal and from each file at most, the newest", 20_000, convert=whole(1))
 QUERY = Option("--query", "what to search for at the end (default: what such logs often hold)")
 FOLDER = Option("--folder", "where the table is kept (default: a new temporary folder)")
 
@@ -46,7 +48,7 @@ def run(run: Run) -> None:
         with Cluster(data_dir=folder / "cluster") as cluster:
             run.say(f"Ready at {cluster.bootstrap}.")
             send(cluster.bootstrap, lines, run.say)
-            aggregate_and_search(cluster.bootstrap, folder, run)
+            with_spark(cluster.bootstrap, folder, run)
     except (ClusterDied, TimeoutError) as error:
         raise Failed(f"The cluster did not start: {error}") from None
 
@@ -73,34 +75,46 @@ def send(bootstrap: str, lines: Iterable[tuple[str, bytes]], say: Callable[[str]
     say(f"Sent {sent.total():,} lines: " + ", ".join(f"{count:,} {source}" for source, count in sent.most_common()))
 
 
-def aggregate_and_search(bootstrap: str, folder: Path, run: Run) -> None:
-    """The job over what is there, then the search."""
+def with_spark(bootstrap: str, folder: Path, run: Run) -> None:
+    """The Spark part, in a session of its own."""
     options = run.options
-    run.say("Starting Spark …")
+    run.say("Starting Spark; the first time it fetches the Kafka connector …")
     settings = {"spark.sql.shuffle.partitions": "2", **spark_settings(options.conf)}
     spark = open_session(
         "tailrace-spark demo", master=options.master, jars=options.jars, settings=settings, log=options.log
     )
     try:
-        given = Namespace(
-            bootstrap=bootstrap,
-            topic=[TOPIC],
-            dead_letter=None,
-            checkpoint=str(folder / "checkpoint"),
-            output=str(folder / "logs"),
-            trigger="now",
-            max_offsets_per_trigger=50_000,
-            compact_every=0,
-            kafka_option=[],
-        )
-        logs.run(Run(spark, given, run.say))
-        text, answer = first_answer(spark, given.output, [options.query] if options.query else QUERIES)
+        aggregate_and_search(Run(spark, options, run.say), bootstrap, folder)
     finally:
         spark.stop()
-    run.say(f"\n$ tailrace-spark logs search {text!r} --output {given.output}")
+
+
+def aggregate_and_search(run: Run, bootstrap: str, folder: Path) -> None:
+    """The job over what is there, then the search."""
+    given = logs.JOB.given(
+        bootstrap=bootstrap,
+        topic=[TOPIC],
+        checkpoint=str(folder / "checkpoint"),
+        output=str(folder / "logs"),
+        trigger="now",
+        max_offsets_per_trigger=50_000,
+    )
+    logs.run(Run(run.spark, given, run.say))
+    asked = [run.options.query] if run.options.query else QUERIES
+    text, answer = first_answer(run.spark, given.output, asked)
+    run.say(f"\n$ {command()} logs search {text!r} --output {given.output}")
     for row in reversed(answer.rows):
         run.say(shown(row))
     run.say(str(answer.scan))
+
+
+def command() -> str:
+    """What to type for this program: ./demo-spark runs it from an environment that is not on the PATH."""
+    own = Path(sys.executable).with_name("tailrace-spark")
+    found = shutil.which("tailrace-spark")
+    if found or not own.exists():
+        return "tailrace-spark"
+    return str(own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own)
 
 
 def first_answer(spark: SparkSession, output: str, texts: Iterable[str]) -> tuple[str, Answer]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
 
 from tailrace_spark import dead_letter, kafka
+from tailrace_spark.batches import persisted, run_batches
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, STREAMING, Job, Option, Run
 from tailrace_spark.logs import parse, store
 from tailrace_spark.logs.compact import compact, discard
@@ -18,11 +18,11 @@ from tailrace_spark.logs.files import open_files
 from tailrace_spark.logs.manifest import Commit
 from tailrace_spark.logs.options import OUTPUT
 from tailrace_spark.logs.table import Table
-from tailrace_spark.query import run_to_end
+from tailrace_spark.values import whole
 
 TOPIC = Option("--topic", "topic with lines; repeatable (default: logs)", (), many=True)
 COMPACT_EVERY = Option(
-    "--compact-every", "batches between two compactions; 0 leaves it to `logs compact`", 10, convert=int
+    "--compact-every", "batches between two compactions; 0 leaves it to `logs compact`", 10, convert=whole(0)
 )
 
 
@@ -40,11 +40,8 @@ class Batches:
         if self.table.state().has(query, number):
             self.say(f"logs batch {number}: is in the table already")
             return
-        parsed.persist()
-        try:
+        with persisted(parsed):
             self._take(parsed, query, number)
-        finally:
-            parsed.unpersist()
         every = self.options.compact_every
         if every and number % every == every - 1:
             compact(parsed.sparkSession, self.table, self.say)
@@ -65,16 +62,6 @@ def query_id(batch: DataFrame) -> str:
     return found
 
 
-def start(run: Run) -> StreamingQuery:
-    """The query, running."""
-    options = run.options
-    options.topic = topics(options)
-    batches = Batches(Table(open_files(run.spark, options.output)), options, run.say)
-    parsed = parse.parse(kafka.read_stream(run.spark, options, options.topic))
-    writer = parsed.writeStream.queryName("logs").option("checkpointLocation", options.checkpoint)
-    return writer.foreachBatch(batches.take).trigger(**kafka.trigger(options.trigger)).start()
-
-
 def topics(options: Namespace) -> list[str]:
     """Those to read."""
     return list(options.topic) or ["logs"]
@@ -88,8 +75,11 @@ def needed(options: Namespace) -> tuple[str, ...]:
 
 def run(run: Run) -> None:
     """Until it is stopped, or with --trigger now until the topic is worked off."""
-    run.spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")  # of JSON with a key twice
-    run_to_end(run.spark, run.say, lambda: start(run))
+    options = run.options
+    options.topic = topics(options)
+    batches = Batches(Table(open_files(run.spark, options.output)), options, run.say)
+    parsed = parse.parse(kafka.read_stream(run.spark, options, options.topic))
+    run_batches(run, "logs", parsed, batches.take)
 
 
 JOB = Job(

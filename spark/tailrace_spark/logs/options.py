@@ -6,13 +6,26 @@ import os
 import re
 from datetime import UTC, datetime, timedelta
 
-from tailrace_spark.job import Option
+from tailrace_spark.job import Option, Run
+from tailrace_spark.logs.files import open_files
+from tailrace_spark.logs.table import Table
+from tailrace_spark.refusal import Refusal
 
 OUTPUT_VARIABLE = "TAILRACE_LOGS"
 OUTPUT = Option(
     "--output", f"folder of the table, also ${OUTPUT_VARIABLE}", os.environ.get(OUTPUT_VARIABLE, "tailrace-logs")
 )
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def existing(run: Run) -> Table:
+    """The table that --output names. Raises Refusal."""
+    table = Table(open_files(run.spark, run.options.output))
+    if table.state().version < 0:
+        raise Refusal(
+            f"There is no table of logs in {run.options.output}; `tailrace-spark logs` makes it, --output names it."
+        )
+    return table
 
 
 def moment_us(text: str, now_us: int) -> int:

@@ -7,27 +7,16 @@ from pyspark.sql import Row
 from tailrace.runtime.clock import SystemClock
 from tailrace_spark.job import Job, Option, Run
 from tailrace_spark.logs import query
-from tailrace_spark.logs.files import open_files
-from tailrace_spark.logs.options import OUTPUT, moment_us
+from tailrace_spark.logs.options import OUTPUT, existing, moment_us
 from tailrace_spark.logs.search import Ask, search
-from tailrace_spark.logs.table import Table
 from tailrace_spark.refusal import Refusal
+from tailrace_spark.values import whole
 
 SINCE = Option("--since", "only lines from then on: 2h, 30m, 7d, or a time such as 2026-11-21T16:00")
 UNTIL = Option("--until", "only lines before that")
 SOURCE = Option("--source", "only lines of this source; the files of others are not looked at")
 WIDEST = 400  # characters of a message that are printed
-LIMIT = Option("--limit", "lines to show, the newest", 20, convert=int)
-
-
-def existing(run: Run) -> Table:
-    """The table that --output names. Raises Refusal."""
-    table = Table(open_files(run.spark, run.options.output))
-    if table.state().version < 0:
-        raise Refusal(
-            f"There is no table of logs in {run.options.output}; `tailrace-spark logs` makes it, --output names it."
-        )
-    return table
+LIMIT = Option("--limit", "lines to show, the newest", 20, convert=whole(1))
 
 
 def moment(flag: str, text: str | None) -> int | None:
@@ -55,7 +44,7 @@ def run(run: Run) -> None:
         moment("--since", options.since),
         moment("--until", options.until),
         options.source,
-        max(1, options.limit),
+        options.limit,
     )
     answer = search(run.spark, existing(run), ask)
     for row in reversed(answer.rows):

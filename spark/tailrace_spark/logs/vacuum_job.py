@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tailrace_spark.job import Job, Option, Run
-from tailrace_spark.logs.options import OUTPUT
-from tailrace_spark.logs.search_job import existing, moment
+from tailrace_spark.logs.options import OUTPUT, existing
+from tailrace_spark.logs.search_job import moment
 
 KEEP = Option("--keep", "files younger than this stay: a search may read them, a write be about to name them", "1d")
 

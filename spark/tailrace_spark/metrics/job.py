@@ -9,18 +9,18 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
 
 from tailrace_spark import dead_letter, events, kafka
+from tailrace_spark.batches import BatchState, newest_us, persisted, run_batches, told, watermark_us
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, OUTPUT, STREAMING, Job, Option, Run
 from tailrace_spark.metrics import frames
-from tailrace_spark.query import run_to_end
-from tailrace_spark.windowed import Windows, WindowState, newest_us
+from tailrace_spark.values import whole
+from tailrace_spark.windowed import Windows
 
 TOPIC = Option("--topic", "topic of requests, one JSON object each", "requests")
 TO = Option("--to", "topic for the metrics", "metrics")
-WINDOW = Option("--window", "seconds of a window", 60, convert=int)
-LATENESS = Option("--lateness", "seconds that a request may be behind the newest", 60, convert=int)
+WINDOW = Option("--window", "seconds of a window", 60, convert=whole(1))
+LATENESS = Option("--lateness", "seconds that a request may be behind the newest", 60, convert=whole(0))
 
 
 @dataclass
@@ -29,35 +29,32 @@ class Batches:
 
     options: Any
     spans: Windows
-    state: WindowState
+    state: BatchState
     say: Callable[[str], None]
 
     def take(self, parsed: DataFrame, number: int) -> None:
         """For foreachBatch."""
-        parsed.persist()
-        try:
+        with persisted(parsed):
             self._take(parsed, number)
-        finally:
-            parsed.unpersist()
 
     def _take(self, parsed: DataFrame, number: int) -> None:
-        opened = self.state.before(parsed.sparkSession, number)
+        before = self.state.before(parsed.sparkSession, number)
         requests = events.usable(parsed).withColumn("start", self.spans.start_of(F.col("time")))
-        closed_before = self.spans.is_closed(opened.watermark_us)
+        closed_before = self.spans.is_closed(before.watermark_us)
         late = requests.where(closed_before).withColumn("reason", F.lit("too late"))
         refused = events.refused(parsed).unionByName(late.select(*events.SOURCE, "reason"))
         reasons = dead_letter.write(refused, self.options, "metrics")
         on_time = requests.where(~closed_before)
-        watermark = self.spans.watermark_us(newest_us(requests), opened.watermark_us)
-        sums = self.spans.fold(opened.sums, frames.counts(on_time, self.spans)).persist()
-        try:
+        watermark = watermark_us(newest_us(requests), self.spans.lateness_seconds, before.watermark_us)
+        sums = self.spans.fold(before.rows, frames.counts(on_time, self.spans))
+        with persisted(sums):
             closing = self.spans.is_closed(watermark)
             metrics = frames.summary(sums.where(closing), self.spans)
             count = self.write(metrics, number)
             self.state.after(sums.where(~closing), number, watermark)
-        finally:
-            sums.unpersist()
-        self.say(f"metrics batch {number}: {count:,} rows of closed windows, {dead_letter.told(reasons)}")
+        self.say(
+            f"metrics batch {number}: {count:,} rows of closed windows, {dead_letter.told(reasons)}, {told(watermark)}"
+        )
 
     def write(self, metrics: DataFrame, number: int) -> int:
         """Into the table, where a batch that runs again replaces itself, and from there into the topic."""
@@ -68,20 +65,13 @@ class Batches:
         return int(written.count())
 
 
-def start(run: Run) -> StreamingQuery:
-    """The query, running."""
-    options = run.options
-    spans = frames.windows(options.window, options.lateness)
-    batches = Batches(options, spans, WindowState(options.checkpoint, frames.COUNTS), run.say)
-    parsed = frames.parse(kafka.read_stream(run.spark, options, [options.topic]))
-    writer = parsed.writeStream.queryName("metrics").option("checkpointLocation", options.checkpoint)
-    return writer.foreachBatch(batches.take).trigger(**kafka.trigger(options.trigger)).start()
-
-
 def run(run: Run) -> None:
     """Until it is stopped, or with --trigger now until the topic is worked off."""
-    run.spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")  # of JSON with a key twice
-    run_to_end(run.spark, run.say, lambda: start(run))
+    options = run.options
+    spans = frames.windows(options.window, options.lateness)
+    batches = Batches(options, spans, BatchState(options.checkpoint, "windows", frames.COUNTS), run.say)
+    parsed = frames.parse(kafka.read_stream(run.spark, options, [options.topic]))
+    run_batches(run, "metrics", parsed, batches.take)
 
 
 def needed(options: Namespace) -> tuple[str, ...]:

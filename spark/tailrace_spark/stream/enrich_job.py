@@ -7,6 +7,7 @@ from argparse import Namespace
 from pyspark.sql import DataFrame
 
 from tailrace_spark import dead_letter, events, kafka, once
+from tailrace_spark.batches import persisted
 from tailrace_spark.job import Job, Option, Run
 from tailrace_spark.stream import frames
 from tailrace_spark.stream.stage import COMMON, Stage, to_option, topic_option
@@ -21,14 +22,12 @@ def run(run: Run) -> None:
 
     def work(batch: DataFrame, number: int) -> str:
         table = frames.customers(kafka.read_batch(batch.sparkSession, options, [options.table]))
-        joined = frames.enriched(batch, table).persist()
-        try:
+        joined = frames.enriched(batch, table)
+        with persisted(joined):
             reasons = dead_letter.write(events.refused(joined), options, NAME)
             found = once.stamped(events.usable(joined), NAME)
             kafka.write_batch(frames.as_records(found, options.to, tuple(frames.ENRICHED), ("customer",)), options)
             return f"{found.count():,} enriched, {dead_letter.told(reasons)}"
-        finally:
-            joined.unpersist()
 
     Stage(NAME, frames.orders, work).run(run)
 

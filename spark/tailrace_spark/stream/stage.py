@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from tailrace_spark import kafka, once
+from tailrace_spark.batches import persisted, run_batches
 from tailrace_spark.job import BOOTSTRAP, CHECKPOINT, KAFKA_OPTION, STREAMING, Option, Run
-from tailrace_spark.query import run_to_end
 
 COMMON = (BOOTSTRAP, CHECKPOINT, *STREAMING, KAFKA_OPTION)
 
@@ -34,18 +34,11 @@ class Stage:
 
     def run(self, run: Run) -> None:
         """Until it is stopped, or with --trigger now until the topic is worked off."""
-        run.spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")  # of JSON with a key twice
-        options = run.options
 
         def take(batch: DataFrame, number: int) -> None:
-            batch.persist()
-            try:
+            with persisted(batch):
                 told = self.work(batch, number)
-            finally:
-                batch.unpersist()
             run.say(f"{self.name} batch {number}: {told}")
 
-        records = once.without_repeats(kafka.read_stream(run.spark, options, [options.topic]))
-        writer = self.parse(records).writeStream.queryName(self.name)
-        checkpointed = writer.option("checkpointLocation", options.checkpoint).trigger(**kafka.trigger(options.trigger))
-        run_to_end(run.spark, run.say, checkpointed.foreachBatch(take).start)
+        records = once.without_repeats(kafka.read_stream(run.spark, run.options, [run.options.topic]))
+        run_batches(run, self.name, self.parse(records), take)

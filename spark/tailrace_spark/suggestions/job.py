@@ -8,11 +8,12 @@ from tailrace_spark import dead_letter, events, kafka
 from tailrace_spark.job import BOOTSTRAP, KAFKA_OPTION, Job, Option, Run
 from tailrace_spark.stream.frames import latest
 from tailrace_spark.suggestions import frames
+from tailrace_spark.values import whole
 
 TOPIC = Option("--topic", "topic of purchases, one JSON object each", "purchases")
 TO = Option("--to", "compacted topic for the suggestions", "suggestions")
-MOST = Option("--most", "similar products of each product", 20, convert=int)
-TOGETHER = Option("--least-together", "buyers that two products must share", 2, convert=int)
+MOST = Option("--most", "similar products of each product", 20, convert=whole(1))
+TOGETHER = Option("--least-together", "buyers that two products must share", 2, convert=whole(1))
 
 
 def run(run: Run) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tailrace_spark.logs.options import moment_us
 from tailrace_spark.logs.query import And, Not, Or, Phrase, Query, Term, lookups, parse, possible, uses_index
+from tailrace_spark.logs.search_job import moment
 from tailrace_spark.refusal import Refusal
 
 A, B, C = Term("a"), Term("b"), Term("c")
@@ -58,3 +60,24 @@ def test_what_the_index_is_asked() -> None:
 @pytest.mark.parametrize("text", ["NOT a", "a OR NOT b", '"..."'])
 def test_a_search_that_any_block_may_answer_needs_no_index(text: str) -> None:
     assert not uses_index(parse(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2h", 1_000_000 - 7200),
+        ("90s", 1_000_000 - 90),
+        ("1w", 1_000_000 - 604_800),
+        ("1970-01-02", 86_400),
+        ("1970-01-01T02:00+01:00", 3600),
+        ("1970-01-01T00:00:00.5Z", 0.5),
+    ],
+)
+def test_a_moment_is_so_long_ago_or_a_time(text: str, seconds: float) -> None:
+    assert moment_us(text, now_us=1_000_000_000_000) == seconds * 1_000_000
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2 hours", "-2h", "2026-13-01"])
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(Refusal, match=rf"--since '{text}' is no time; for example --since 2h"):
+        moment("--since", text)
