@@ -13,6 +13,7 @@ import pytest
 
 from support.plugin import leave_out
 from support.spark_cluster import SparkCluster
+from support.spark_settings import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,9 +22,8 @@ if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py"]  # the layer installs it: ./test spark
 
 SETTINGS = {
-    "spark.ui.enabled": "false",
+    **QUICK,
     "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
     # A query that has nothing to do asks again at once, so that no test waits for its next look.
     "spark.sql.streaming.pollingDelay": "10ms",

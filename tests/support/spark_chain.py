@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from support.spark_settings import QUICK
 from tailrace_spark.once import stamped
 
 COPIER = "copier"
@@ -59,10 +60,9 @@ def main() -> None:
     from tailrace_spark.session import open_session
 
     given = json.loads(sys.argv[1])
-    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     folder = Path(given["folder"])
     spark = open_session(
-        "driver", master="local[2]", jars=Path(given["jars"]), settings=settings, log=folder / "driver.log"
+        "driver", master="local[2]", jars=Path(given["jars"]), settings=QUICK, log=folder / "driver.log"
     )
     spark.streams.addListener(Progress(lambda text: print(text, flush=True)))
     chain = Chain(spark, given["bootstrap"], given["source"], given["target"], folder)

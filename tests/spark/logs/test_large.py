@@ -10,13 +10,13 @@ import os
 import re
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from support.spark_cluster import SparkCluster
+from support.spark_settings import JVM
 from tailrace_spark import dead_letter
 from tailrace_spark.job import Run
 from tailrace_spark.logs import job
@@ -70,16 +70,13 @@ def test_a_selective_search_reads_a_small_part_with_a_small_driver(
     cluster.create_exactly(topic + dead_letter.SUFFIX)
     count = BYTES // LINE_BYTES
     write_lines(spark, cluster.bootstrap, topic, count)
-    options = Namespace(
+    options = job.JOB.given(
         bootstrap=cluster.bootstrap,
         topic=[topic],
-        dead_letter=None,
         checkpoint=str(tmp_path / "checkpoint"),
         output=str(tmp_path / "table"),
         trigger="now",
         max_offsets_per_trigger=2_000_000,
-        compact_every=0,
-        kafka_option=[],
     )
     said: list[str] = []
     job.run(Run(spark, options, said.append))
@@ -87,7 +84,7 @@ def test_a_selective_search_reads_a_small_part_with_a_small_driver(
     command = [sys.executable, "-m", "tailrace_spark", "logs", "search", "timeout AND error", "--limit", "5"]
     command += ["--output", options.output, "--jars", str(jars), "--conf", f"spark.driver.memory={DRIVER}"]
     command += ["--log", str(tmp_path / "spark.log")]
-    command += ["--master", "local[2]"]
+    command += ["--master", "local[2]", "--conf", f"spark.driver.extraJavaOptions={JVM}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout)
     assert done.returncode == 0, done.stderr
