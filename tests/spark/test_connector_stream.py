@@ -159,16 +159,21 @@ def test_a_group_id_of_the_users_own_is_taken(spark: SparkSession, cluster: Spar
     assert running.values == words(0, 10)
 
 
+@pytest.mark.parametrize("what", ["retention", "DeleteRecords"])
 def test_deleted_records_fail_the_query_unless_it_is_told_otherwise(
-    spark: SparkSession, cluster: SparkCluster, tmp_path: Path
+    spark: SparkSession, cluster: SparkCluster, tmp_path: Path, what: str
 ) -> None:
     topic = cluster.create("deleted")
     cluster.produce(topic, numbered(0, 20))
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 10}
     first = Running(spark, cluster, tmp_path, **options)
     first.start(availableNow=True).awaitTermination()
-    cluster.produce(topic, numbered(20, 60))
-    cluster.delete_records(topic, {0: 35})
+    cluster.produce(topic, numbered(20, 35))
+    if what == "retention":
+        cluster.retain_a_day(topic)
+    else:
+        cluster.delete_records(topic, {0: 35})
+    cluster.produce(topic, [record._replace(timestamp_ms=None) for record in numbered(35, 60)])
     strict = Running(spark, cluster, tmp_path, **options)
     with pytest.raises(Exception, match="failOnDataLoss"):
         strict.start(availableNow=True).awaitTermination()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from support.ports import free_ports
 from support.waiting import until
@@ -17,6 +18,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "6",
     "log.retention.ms": "-1",
+    "log.retention.check.interval.ms": "500",  # for a test that asks for retention
 }
 
 
@@ -61,6 +63,15 @@ class SparkCluster(Cluster):
         """Moves the log start offsets."""
         offsets = {TopicPartition(topic, partition): offset for partition, offset in before.items()}
         self._admin(lambda admin: admin.delete_records(offsets))
+
+    def retain_a_day(self, topic: str) -> None:
+        """Returns when retention has taken all records of partition 0, which must be older."""
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "86400000"})
+        self._admin(lambda admin: admin.alter_configs([resource]))
+        where = TopicPartition(topic, 0)
+        with KafkaConsumer(bootstrap_servers=self.bootstrap) as consumer:
+            end = consumer.end_offsets([where])[where]
+            until(lambda: consumer.beginning_offsets([where])[where] == end, f"retention of {topic}")
 
     def produce(self, topic: str, records: Iterable[Record | bytes], **options: Any) -> int:
         """Sends all with acks=all and waits for the acknowledgements; answers how many."""
