@@ -23,6 +23,7 @@ from bench.report import say
 from bench.startup import connect, cpu_seconds, idle_shares, processes, pss_bytes
 from support import batches
 from support.raw import Raw, build
+from tailrace.log.checkpoints import CLEAN_SHUTDOWN
 from tailrace.testing import Cluster
 
 CREATE_TOPICS, DELETE_TOPICS, METADATA, PRODUCE = 19, 20, 3, 0
@@ -186,6 +187,8 @@ def restarts(figures: Figures, cluster: Cluster, topics: dict[str, int]) -> None
     began = time.perf_counter()
     cluster.stop()
     timed(figures, "clean stop s", began)
+    marker = cluster.data_dir / "broker-0" / CLEAN_SHUTDOWN
+    note(figures, "clean stop was in time (0: killed)", marker.exists())
     for kind in ("clean", "unclean"):
         began = time.perf_counter()
         cluster.start()

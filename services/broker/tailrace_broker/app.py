@@ -72,6 +72,9 @@ CLIENT_APIS = (
 )
 
 
+_WORTH_A_LINE = 16 << 20
+
+
 class OpenBroker:
     """A broker that runs."""
 
@@ -320,6 +323,9 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
 
     def tell(log_dir: LogDir) -> None:
         def on_recovered(key: tuple[str, int], opened: Log) -> None:
+            # Thousands of lines about next to nothing would cost more than the checks.
+            if not opened.cut_bytes and opened.unflushed_bytes < _WORTH_A_LINE and log_dir.remaining_logs_to_recover:
+                return
             log.info(
                 "recovered",
                 topic=key[0],
