@@ -61,6 +61,7 @@ class ApiKey(IntEnum):
     ACQUIRE_LEASE = 10003
     FENCE_SHARD = 10004
     ADOPT_CONNECTION = 10005
+    DESCRIBE_CLEANER = 10006
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,7 @@ _INTERNAL = (
     Api(ApiKey.ACQUIRE_LEASE, m.AcquireLeaseRequest, m.AcquireLeaseResponse, 0, 0),
     Api(ApiKey.FENCE_SHARD, m.FenceShardRequest, m.FenceShardResponse, 0, 0),
     Api(ApiKey.ADOPT_CONNECTION, m.AdoptConnectionRequest, m.AdoptConnectionResponse, 0, 0),
+    Api(ApiKey.DESCRIBE_CLEANER, m.DescribeCleanerRequest, m.DescribeCleanerResponse, 0, 0),
 )
 APIS: dict[int, Api] = {api.key: api for api in _PUBLIC}
 INTERNAL_APIS: dict[int, Api] = {api.key: api for api in _PUBLIC + _INTERNAL}

@@ -38,6 +38,7 @@ from tailrace_broker.fetch_sessions import FetchSessions
 from tailrace_broker.handlers import (
     adopt_connection,
     delete_records,
+    describe_cleaner,
     describe_configs,
     describe_log_dirs,
     fence_shard,
@@ -61,6 +62,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.FENCE_SHARD: fence_shard.handle,
+    ApiKey.DESCRIBE_CLEANER: describe_cleaner.handle,
     ApiKey.ADOPT_CONNECTION: adopt_connection.handle,
 }
 # What a client may ask a broker directly; DescribeConfigs and the like go to the gateway, which knows whom to ask.
@@ -272,6 +274,7 @@ def open_cleaner(broker: Broker, environment: Environment) -> Cleaner:
     backoff = Backoff(environment.clock, environment.random, first_ms=1000, most_ms=60_000)
     worker = ProcessWorker()
     cleaner = Cleaner(broker, environment.clock, backoff, worker, environment.log)
+    broker.cleaner = cleaner
     count_cleaner(broker.metrics, cleaner, worker)
     return cleaner
 

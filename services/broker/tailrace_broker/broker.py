@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from random import Random
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tailrace.clock import Clock
@@ -28,6 +29,9 @@ from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
 from tailrace_broker.storage import BROKER, Storage
 from tailrace_broker.topics import Changes, Topics
+
+if TYPE_CHECKING:
+    from tailrace_broker.cleaner import Cleaner
 
 CLIENT_ENDPOINT = "CLIENT"
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -69,6 +73,7 @@ class Broker:
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
         self.cold_reads = ColdReads()
+        self.cleaner: Cleaner | None = None  # put in by app.py
         self.flusher = Flusher(clock.wall_ms, self.on_flushed)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)
         self.now_ms = clock.wall_ms

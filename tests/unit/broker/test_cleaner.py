@@ -11,11 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog
 
 from support.broker import TOPIC_ID, image, running, topic
+from tailrace.errors import ErrorCode
 from tailrace.log.cleaner_job import GONE, CleaningFailed, decode_outcome
 from tailrace.log.compaction import Job, Limits, Outcome
 from tailrace.log.filesystem import RealFilesystem
@@ -24,6 +26,7 @@ from tailrace.log.reading import Slice
 from tailrace.net.backoff import Backoff
 from tailrace.records.batch import split
 from tailrace.records.record import Record, build, iterate
+from tailrace.wire.messages import DescribeCleanerRequest
 from tailrace_broker.cleaner import DEATHS_PER_LOG, Cleaner
 from tailrace_broker.cleaner_process import Pace, clean
 from tailrace_broker.cleaner_worker import ProcessWorker, WorkerDied
@@ -227,6 +230,21 @@ async def test_log_cleaner_enable_off_cleans_nothing(tmp_path: Path) -> None:
     async with cleaning(tmp_path, worker, 1, log_cleaner_enable="false") as node:
         fill(node.partitions[0], 30)
         assert not await node.cleaner.round() and worker.directories == []
+
+
+async def test_another_service_is_told_how_dirty_a_replica_is(tmp_path: Path) -> None:
+    async with cleaning(tmp_path, HereWorker(), 2) as node:
+        node.broker.cleaner = node.cleaner
+        fill(node.partitions[0], 50)
+        request = DescribeCleanerRequest(topic_id=TOPIC_ID)
+        (row,) = (await node.service.ask(request, timeout_ms=5000)).partitions
+        assert (row.partition_index, row.dirty_ratio, row.cleaned_offset, row.last_cleaned_ms) == (0, 1.0, 0, -1)
+        await node.cleaner.round()
+        (row,) = (await node.service.ask(request, timeout_ms=5000)).partitions
+        assert (row.dirty_ratio, row.cleaned_offset, row.uncleanable) == (0.0, 50, None)
+        assert row.last_cleaned_ms > NOW
+        unknown = await node.service.ask(DescribeCleanerRequest(topic_id=UUID(int=99)), timeout_ms=5000)
+        assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_the_pace_spreads_bytes_over_seconds_and_saves_up_one_at_most() -> None:

@@ -574,6 +574,83 @@ class BrokerRegistrationResponse(ApiMessage):
     def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
 
 
+class DescribeCleanerRequest(ApiMessage):
+    topic_id: uuid.UUID
+    def __init__(
+        self,
+        *args: Any,
+        topic_id: uuid.UUID = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class DescribeCleanerResponse(ApiMessage):
+    class CleanedPartition(DataContainer):
+        partition_index: int
+        dirty_ratio: float
+        cleaned_offset: int
+        last_cleaned_ms: int
+        uncleanable: str | None
+        def __init__(
+            self,
+            *args: Any,
+            partition_index: int = ...,
+            dirty_ratio: float = ...,
+            cleaned_offset: int = ...,
+            last_cleaned_ms: int = ...,
+            uncleanable: str | None = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    error_code: int
+    partitions: list[CleanedPartition]
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        partitions: list[CleanedPartition] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
 class FenceShardRequest(ApiMessage):
     topic_id: uuid.UUID
     partition: int

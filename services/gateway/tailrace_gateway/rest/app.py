@@ -11,7 +11,7 @@ from tailrace.clock import Clock
 from tailrace_gateway.rest import errors
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.limits import Limits
-from tailrace_gateway.rest.routes import brokers, clusters, configs, groups, records, replication, topics
+from tailrace_gateway.rest.routes import brokers, clusters, compaction, configs, groups, records, replication, topics
 from tailrace_gateway.rest.scope import Services
 
 # Everything the pages need is here: nothing is loaded from elsewhere, and nobody may frame them.
@@ -35,7 +35,16 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random) -> FastAPI:
     """Builds the application; it keeps no state of its own."""
     app = FastAPI(title="Tailrace REST", version="3", description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.services = Services(backend, clock, random)
-    for module in (clusters, replication, brokers, topics, configs, groups, records):  # "-" before any topic's name
+    for module in (
+        clusters,
+        replication,
+        brokers,
+        compaction,
+        topics,
+        configs,
+        groups,
+        records,
+    ):  # "-" before any topic's name
         app.include_router(module.router)
     for path in _PAGES:
         _add_page(app, path)

@@ -41,6 +41,7 @@ class MemoryBackend:
         self.min_insync_replicas = 1
         self.sizes: dict[tuple[int, str, int], int] = {}
         self.space: dict[int, tuple[int, int]] = {}  # by broker: total and usable bytes
+        self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
         self.fail_next: Exception | None = None
         self.asked: list[tuple[str, Any]] = []
 
@@ -68,6 +69,8 @@ class MemoryBackend:
     async def ask_broker(self, node_id: int, message: m.ApiMessage, version: int | None = None) -> Any:
         if isinstance(message, m.DescribeLogDirsRequest):
             return self._log_dirs(node_id, message)
+        if isinstance(message, m.DescribeCleanerRequest):
+            return m.DescribeCleanerResponse(error_code=0, partitions=self.cleaned.get(node_id, []))
         return self._ask(f"broker {node_id}", message)
 
     async def ask_group(self, group_id: str, message: m.ApiMessage, version: int | None = None) -> Any:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.wire.messages import DescribeGroupsResponse
+from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
 from tailrace_gateway.rest.memory_backend import MemoryBackend, MemoryGroup
 
 ROOT = "/v3/clusters/memory"
@@ -263,4 +263,26 @@ async def test_every_operation_is_in_the_openapi_document(http: httpx.AsyncClien
     assert "/v3/clusters/{cluster_id}/topics/{topic_name}/records" in paths
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(operation["description"] for operation in operations)
-    assert len(operations) == 48
+    assert len(operations) == 49
+
+
+async def test_a_compacted_topic_shows_how_dirty_it_is(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    backend.set_topic("compacted", 1)
+    row, cleaned_ms = DescribeCleanerResponse.CleanedPartition, 1_700_000_000_000
+    backend.cleaned[0] = [
+        row(partition_index=0, dirty_ratio=0.25, cleaned_offset=40, last_cleaned_ms=cleaned_ms, uncleanable=None),
+        row(partition_index=1, dirty_ratio=1.0, cleaned_offset=0, last_cleaned_ms=-1, uncleanable="wrong CRC-32C"),
+    ]
+    path = f"{ROOT}/topics/compacted/partitions/-/compaction"
+    listing = (await http.get(path)).json()
+    assert listing["kind"] == "TailraceCompactionList"
+    clean, stuck = listing["data"]
+    assert (clean["partition_id"], clean["broker_id"], clean["dirty_ratio"], clean["cleaned_offset"]) == (
+        0,
+        0,
+        0.25,
+        40,
+    )
+    assert (clean["last_cleaned_ms"], clean["uncleanable"]) == (cleaned_ms, None)
+    assert (stuck["last_cleaned_ms"], stuck["uncleanable"]) == (None, "wrong CRC-32C")
+    assert (await http.get(f"{ROOT}/topics/none/partitions/-/compaction")).status_code == 404
