@@ -12,6 +12,7 @@ from tailrace.log.cleaner_job import decode_outcome, encode_job
 from tailrace.log.compaction import Job, Outcome
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cleaner_process")
+_LAST_BREATH_SECONDS: Final = 5.0
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -58,6 +59,9 @@ class ProcessWorker:
             await self.close()
             raise
         if not line.endswith(b"\n"):
+            # It closed its end, so it is ending: a signal now could take its status away from who waits for it.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _LAST_BREATH_SECONDS)
             await self.close()
             raise WorkerDied(f"the cleaner process ended with status {process.returncode}")
         return decode_outcome(line)
