@@ -48,6 +48,7 @@ class Batch:
     leader_epoch: int = -1
     magic: int = 2
     base_timestamp: int = 1_700_000_000_000
+    max_timestamp: int | None = None
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
@@ -63,7 +64,8 @@ class Batch:
         count = len(self.records) if self.record_count is None else self.record_count
         last = len(self.records) - 1 if self.last_offset_delta is None else self.last_offset_delta
         length = 49 + len(payload) if self.length is None else self.length
-        tail = struct.pack(">hiqq", self.attributes, last, self.base_timestamp, self.base_timestamp)
+        newest = self.base_timestamp if self.max_timestamp is None else self.max_timestamp
+        tail = struct.pack(">hiqq", self.attributes, last, self.base_timestamp, newest)
         tail += struct.pack(">qhii", self.producer_id, self.producer_epoch, self.base_sequence, count) + payload
         crc = crc32c.crc32c(tail) if self.crc is None else self.crc
         return struct.pack(">qiibI", self.base_offset, length, self.leader_epoch, self.magic, crc) + tail

@@ -19,7 +19,6 @@ from tailrace.records.batch import (
     WritableBytes,
     checksum,
     read_header,
-    stamp,
     stamp_log_append_time,
     validate_produced,
     validate_whole,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 _LEADER_EPOCH_POSITION: Final = 12
 _ANY_TIME: Final = 2**63
+_FOREVER: Final = 2**63 - 1
 _pack_base_offset = Struct(">q").pack_into
 _pack_leader_epoch = Struct(">i").pack_into
 
@@ -46,11 +46,11 @@ class Appended(NamedTuple):
     record_errors: tuple[int, ...] = ()  # which records of a refused batch are to blame (KIP-467)
 
 
-class KeylessRecords(ApiError):
-    """A compacted topic takes no record without a key; `indices` are those that have none."""
+class BadRecords(ApiError):
+    """Some records of a batch are refused, and the whole batch with them (KIP-467); `indices` are those to blame."""
 
-    def __init__(self, indices: tuple[int, ...]) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD, "a compacted topic takes no records without a key")
+    def __init__(self, code: ErrorCode, message: str, indices: tuple[int, ...]) -> None:
+        super().__init__(code, message)
         self.indices = indices
 
 
@@ -59,6 +59,7 @@ class Limits:
 
     __slots__ = (
         "compact",
+        "every_record",
         "log_append_time",
         "max_batch_bytes",
         "max_message_bytes",
@@ -81,6 +82,8 @@ class Limits:
         self.log_append_time = settings.message_timestamp_type == "LogAppendTime"
         self.timestamp_after_max_ms = settings.message_timestamp_after_max_ms
         self.timestamp_before_max_ms = settings.message_timestamp_before_max_ms
+        # Only the largest timestamp of a batch is in its header.
+        self.every_record = self.compact or (not self.log_append_time and self.timestamp_before_max_ms < _FOREVER)
 
     def roll_after_ms(self, segment: Segment) -> int:
         """segment.ms less this segment's share of segment.jitter.ms, which its name decides."""
@@ -96,21 +99,27 @@ class Limits:
         if size > self.segment_bytes:
             raise _refusal(ErrorCode.RECORD_LIST_TOO_LARGE, f"above segment.bytes ({self.segment_bytes})")
         if not self.log_append_time:
-            self._refuse_by_time(header, now_ms)
+            self._refuse_by_time(buffer, header, now_ms)
         if self.compact:
             keyless = tuple(index for index, record in enumerate(iterate(buffer)) if record.key is None)
             if keyless:
-                raise KeylessRecords(keyless)
+                message = "a compacted topic takes no records without a key"
+                raise BadRecords(ErrorCode.INVALID_RECORD, message, keyless)
 
-    def _refuse_by_time(self, header: BatchHeader, now_ms: int) -> None:
+    def _refuse_by_time(self, buffer: WritableBytes, header: BatchHeader, now_ms: int) -> None:
         if header[5] & LOG_APPEND_TIME:
             raise ApiError(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
-        if header[8] - now_ms > self.timestamp_after_max_ms:
-            message = f"timestamp {header[8]} is later than message.timestamp.after.max.ms allows"
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, message)
-        if now_ms - header[7] > self.timestamp_before_max_ms and header[7] >= 0:
-            message = f"timestamp {header[7]} is earlier than message.timestamp.before.max.ms allows"
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, message)
+        earliest_ms, latest_ms = now_ms - self.timestamp_before_max_ms, now_ms + self.timestamp_after_max_ms
+        if header[8] <= latest_ms and self.timestamp_before_max_ms == _FOREVER:
+            return
+        outside = tuple(
+            index
+            for index, record in enumerate(iterate(buffer))
+            if record.timestamp > latest_ms or 0 <= record.timestamp < earliest_ms
+        )
+        if outside or header[8] > latest_ms:
+            message = f"timestamps must be within [{max(0, earliest_ms)}, {latest_ms}]: message.timestamp.before.max.ms"
+            raise BadRecords(ErrorCode.INVALID_TIMESTAMP, f"{message} and after.max.ms", outside)
 
 
 def _refusal(code: ErrorCode, message: str) -> ApiError:
@@ -123,12 +132,14 @@ def append(
     """As Log.append. Header fields: 1 length, 5 attributes, 6 last offset delta, 7, 8 timestamps, 9, 11 producer."""
     limits = log.limits
     check = validate_produced if from_client else validate_whole
-    earliest_ms, latest_ms = now_ms - limits.timestamp_before_max_ms, now_ms + limits.timestamp_after_max_ms
+    latest_ms = now_ms + limits.timestamp_after_max_ms
     run = Run(log, leader_epoch)
     offset = log.log_end_offset
     free, roll_ms, max_offset = run.room()
     for buffer in batches:
         try:
+            if run.failed is not None:
+                raise run.failed  # or a producer's next batch would be taken before the one that is missing
             if len(buffer) < HEADER_SIZE:
                 raise ApiError(ErrorCode.INVALID_RECORD, "fewer bytes than a record batch header")
             _pack_base_offset(buffer, 0, offset)
@@ -139,9 +150,8 @@ def append(
             if from_client and (
                 size > limits.max_batch_bytes
                 or header[8] > latest_ms
-                or header[7] < earliest_ms
                 or header[5] & LOG_APPEND_TIME
-                or limits.compact
+                or limits.every_record
             ):
                 limits.refuse(buffer, header, now_ms)
             if limits.log_append_time:
@@ -149,19 +159,18 @@ def append(
                 header = read_header(buffer)
             if size > free or header[8] > roll_ms or offset + header[6] > max_offset:
                 run.write()
+                if run.failed is not None:
+                    raise run.failed
                 log.roll()
                 free, roll_ms, max_offset = run.room()
-                if offset != log.log_end_offset:  # the write failed, so its offsets are free again
-                    offset = log.log_end_offset
-                    stamp(buffer, 0, offset, leader_epoch)
-                    header = read_header(buffer)
             if header[9] >= 0 and header[11] >= 0 and run.repeats(header, now_ms):
                 continue
         except ApiError as refused:
-            blamed = refused.indices if isinstance(refused, KeylessRecords) else ()
+            blamed = refused.indices if isinstance(refused, BadRecords) else ()
             run.results.append(Appended(refused.code, -1, -1, -1, refused.message, blamed))
             continue
         except OSError as error:
+            run.failed = error
             run.results.append(log.storage_refusal(error))
             continue
         run.buffers.append(buffer)
@@ -178,7 +187,7 @@ def append(
 class Run:
     """The batches that go out with the next write; nothing of them is known to the log before it succeeds."""
 
-    __slots__ = ("_leader_epoch", "_log", "_staged", "buffers", "headers", "results")
+    __slots__ = ("_leader_epoch", "_log", "_staged", "buffers", "failed", "headers", "results")
 
     def __init__(self, log: Log, leader_epoch: int) -> None:
         self._log = log
@@ -187,6 +196,7 @@ class Run:
         self.buffers: list[WritableBytes] = []
         self.headers: list[BatchHeader] = []
         self.results: list[Appended] = []
+        self.failed: OSError | None = None  # after the first failed write the rest is refused
 
     def room(self) -> tuple[int, int, int]:
         """(bytes, newest timestamp, last offset) that the active segment takes before it must roll."""
@@ -218,6 +228,7 @@ class Run:
         try:
             log.active.append(self.buffers, headers)
         except OSError as error:
+            self.failed = error
             refusal = log.storage_refusal(error)
             # Everything that was promised from here on, with the duplicates of what is now not written.
             first = log.log_end_offset

@@ -44,20 +44,39 @@ def of_max_timestamp(
     segments: Sequence[Segment], start_offset: int, end_offset: int, log_end_offset: int
 ) -> TimestampOffset | None:
     """The first record in [start_offset, end_offset) with the largest timestamp (KIP-734)."""
+    newest = _newest(segments, start_offset, end_offset, log_end_offset)
+    found = None if newest < 0 else first_at_or_after(segments, newest, start_offset, end_offset)
+    if found is None and newest >= 0:
+        # Compaction keeps a producer's last batch with its time when all its records are gone: a close look is needed.
+        newest = _newest(segments, start_offset, end_offset, -1)
+        found = None if newest < 0 else first_at_or_after(segments, newest, start_offset, end_offset)
+    return found
+
+
+def _newest(segments: Sequence[Segment], start_offset: int, end_offset: int, log_end_offset: int) -> int:
+    """The largest timestamp in [start_offset, end_offset), -1 if there is none.
+
+    Whole segments are believed by their indexes, which count batches that compaction has emptied; with log_end_offset
+    -1 only headers are, of batches with records.
+    """
     newest = -1
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
     for segment, segment_end in zip(segments, ends, strict=True):
         if segment.max_timestamp <= newest or segment.base_offset >= end_offset:
             continue
-        if start_offset <= segment.base_offset and segment_end <= end_offset:
+        if start_offset <= segment.base_offset and segment_end <= end_offset and log_end_offset >= 0:
             newest = segment.max_timestamp
             continue
         for position, header in segment.headers(segment.position_of(start_offset)):
             if header.base_offset >= end_offset:
                 break
-            if header.max_timestamp > newest and header.base_offset < start_offset:
-                left = [record for record in _records(segment, position, header) if record.offset >= start_offset]
-                newest = max(newest, *(record.timestamp for record in left))
+            if not header.record_count:
+                continue
+            whole = start_offset <= header.base_offset and header.next_offset <= end_offset
+            if header.max_timestamp > newest and not whole:
+                records = _records(segment, position, header)
+                left = [record for record in records if start_offset <= record.offset < end_offset]
+                newest = max([newest, *(record.timestamp for record in left)])
             else:
                 newest = max(newest, header.max_timestamp)
-    return None if newest < 0 else first_at_or_after(segments, newest, start_offset, end_offset)
+    return newest

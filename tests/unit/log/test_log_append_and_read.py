@@ -1,6 +1,7 @@
 """Appending and reading one log: offsets, whole batches, bounds, segments, refusals."""
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,26 @@ def test_the_topics_limits_are_kept(settings: dict[str, int], batch: bytearray, 
     log = open_log(MemoryFilesystem(), with_settings(**settings))
     (answer,) = log.append([batch], 0, NOW)
     assert (answer.error_code, log.log_end_offset, log.size_bytes) == (code, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "times", "blamed"),
+    [
+        ({"message_timestamp_before_max_ms": 1000}, (NOW, NOW - 1001, NOW - 1000), (1,)),
+        ({"message_timestamp_after_max_ms": 1000}, (NOW + 1001, NOW + 1000, NOW + 5000), (0, 2)),
+        ({"message_timestamp_before_max_ms": 1, "message_timestamp_type": "LogAppendTime"}, (NOW - 9, NOW), None),
+        ({"message_timestamp_before_max_ms": 1000}, (-1, NOW), None),
+    ],
+)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_records_outside_the_times_allowed_are_named(
+    settings: dict[str, Any], times: tuple[int, ...], blamed: tuple[int, ...] | None, codec: Codec
+) -> None:
+    log = open_log(MemoryFilesystem(), with_settings(**settings))
+    batch = build([Record(timestamp=time, value=b"v") for time in times], compression=codec)
+    (answer,) = log.append([batch], 0, NOW)
+    expected = ErrorCode.NONE if blamed is None else ErrorCode.INVALID_TIMESTAMP
+    assert (answer.error_code, answer.record_errors) == (expected, blamed or ())
 
 
 def test_a_coordinator_may_write_what_a_client_may_not() -> None:
