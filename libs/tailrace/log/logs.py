@@ -37,6 +37,7 @@ from tailrace.log.segment import LOG_SUFFIX
 
 _DELETE_SUFFIX = "-delete"
 _CLOSING_THREADS = 16
+_CLOSED_AT_ONCE = 256
 _RETAINED_A_STEP = 50
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -355,13 +356,17 @@ class LogDir:
         self.release()
 
     def _close_logs(self) -> None:
-        begun = [(log, flush) for log in self._logs.values() if (flush := log.begin_close()) is not None]
+        logs = list(self._logs.values())
         # Side by side, because the file system writes one journal entry for all that wait at a time.
         with ThreadPoolExecutor(_CLOSING_THREADS) as pool:
-            for _ in pool.map(lambda pair: pair[1].run(), begun):
-                pass
-        for log, flush in begun:
-            log.finish_close(flush)
+            # Not all at once: each has three files open meanwhile, and ten thousand would be above the limit.
+            for start in range(0, len(logs), _CLOSED_AT_ONCE):
+                some = logs[start : start + _CLOSED_AT_ONCE]
+                begun = [(log, flush) for log in some if (flush := log.begin_close()) is not None]
+                for _ in pool.map(lambda pair: pair[1].run(), begun):
+                    pass
+                for log, flush in begun:
+                    log.finish_close(flush)
 
     def release(self) -> None:
         """Gives up the lock and leaves everything as it is, as after a failed start."""

@@ -6,6 +6,8 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, open_log, values_of, with_settings
+from tailrace.log.flush import Flush
+from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.log.open_files import OpenFiles
@@ -134,3 +136,26 @@ def test_retention_in_steps_does_what_retention_does() -> None:
         found.append(sorted(path for paths in steps for path in paths))
         assert len(steps) == (1 + 3 if in_steps else 1)
     assert found[0] == found[1] and len(found[0]) >= 120
+
+
+def test_a_close_begins_with_some_logs_at_a_time_so_that_their_files_do_not_pile_up() -> None:
+    filesystem = MemoryFilesystem()
+    logs = filled(filesystem, 600)
+    open_at_once: list[int] = []
+    begin, finish = Log.begin_close, Log.finish_close
+    begun: set[Log] = set()
+
+    def counted(log: Log) -> Flush | None:
+        begun.add(log)
+        open_at_once.append(len(begun))
+        return begin(log)
+
+    def ended(log: Log, done: Flush) -> None:
+        begun.discard(log)
+        finish(log, done)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Log, "begin_close", counted)
+        patch.setattr(Log, "finish_close", ended)
+        logs.close()
+    assert len(open_at_once) == 600 and max(open_at_once) <= 256
