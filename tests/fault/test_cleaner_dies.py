@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
 
 from support.load import Load, Promised, read_all
+from support.waiting import until
 from tailrace.testing import Cluster
 
 KEYS = 97  # as many as Load writes
@@ -34,20 +36,20 @@ def cleaner_of(cluster: Cluster) -> int | None:
     broker = cluster.process_id("broker")
     for children in Path(f"/proc/{broker}/task").glob("*/children"):
         for pid in children.read_text().split():
-            if b"cleaner_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return int(pid)
+            with suppress(OSError):  # it may have ended meanwhile
+                if b"cleaner_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return int(pid)
     return None
 
 
-def wait_for_cleaner(cluster: Cluster, load: Load, but: int | None = None) -> int:
-    """Its pid; every look is as many acknowledged records after the last."""
-    for _ in range(LOOKS):
-        load.wait_for(50)
+def wait_for_cleaner(cluster: Cluster, but: int | None = None) -> int:
+    """Its pid. The broker waits a second before it starts another one, and longer from death to death."""
+
+    def look() -> int | None:
         pid = cleaner_of(cluster)
-        if pid not in (None, but):
-            assert pid is not None
-            return pid
-    raise AssertionError("the broker started no cleaner")
+        return pid if pid != but else None
+
+    return until(look, "the broker has started a cleaner", timeout_s=60)
 
 
 def check_kept(promised: Promised, found: dict[int, list[tuple[int, int]]]) -> None:
@@ -66,13 +68,13 @@ def test_kill_9_of_cleaner_and_broker_loses_no_key_and_brings_none_back(cluster:
     with Load(cluster.bootstrap, TOPIC) as load:
         killed = None
         for _ in range(2):
-            killed = wait_for_cleaner(cluster, load, but=killed)
+            killed = wait_for_cleaner(cluster, but=killed)
             os.kill(killed, signal.SIGKILL)
-        wait_for_cleaner(cluster, load, but=killed)
+        wait_for_cleaner(cluster, but=killed)
         for _ in range(2):
             mark = cluster.kill("broker")
             cluster.wait_for("ready", "broker", since=mark)
-            wait_for_cleaner(cluster, load)
+            wait_for_cleaner(cluster)
         load.wait_for(1000)
     assert load.promised.failed == []
     found = read_all(cluster.bootstrap, TOPIC)
