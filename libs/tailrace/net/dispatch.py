@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
@@ -19,8 +19,10 @@ from tailrace.wire.refuse import refuse
 
 # Request and response are message objects of the api table's classes.
 Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
-# (connection, api version, correlation id, body) -> buffers now, a future of them, or None for no answer (acks=0).
+# (connection, api version, correlation id, body) -> buffers now, a future of them, None for no answer (acks=0), or
+# ORDINARY: the handler of that key takes it.
 HotHandler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
+ORDINARY: Final = object()
 
 
 def _nothing() -> None:

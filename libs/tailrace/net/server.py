@@ -22,7 +22,7 @@ from typing import Any
 from tailrace.log.reading import Slice
 from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
-from tailrace.net.dispatch import Service, answer_frame, api_versions
+from tailrace.net.dispatch import ORDINARY, Service, answer_frame, api_versions
 from tailrace.net.outbox import Outbox
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
@@ -255,20 +255,25 @@ class Connection(asyncio.BufferedProtocol):
             version, correlation_id, pos = skip_request_header(frame, flexible_from)
             if first <= version <= last:
                 answer = handler(self, version, correlation_id, frame[pos:])
-                if answer is not None:
-                    if isinstance(answer, asyncio.Future):
-                        self._waiting = True
-                        answer.add_done_callback(self._slot_done)
-                    elif type(answer) is not Promised:
-                        self._answered_bytes += sum(map(len, answer))
-                    self._slots.append(answer)
-                return
+                if answer is not ORDINARY:
+                    if answer is not None:
+                        self._answer_hot(answer)
+                    return
         header = parse_request_header(frame)
         if not self._service.serves(header.api_key, header.api_version):
             self._unserved(header, frame)
         else:
             request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
             self._start(header, request)
+
+    def _answer_hot(self, answer: Any) -> None:
+        """Queues what a hot handler returned."""
+        if isinstance(answer, asyncio.Future):
+            self._waiting = True
+            answer.add_done_callback(self._slot_done)
+        elif type(answer) is not Promised:
+            self._answered_bytes += sum(map(len, answer))
+        self._slots.append(answer)
 
     def _relay(self, frame: bytes) -> None:
         relay = self._service.relay

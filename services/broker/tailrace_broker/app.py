@@ -170,13 +170,14 @@ async def open_listener(
     With internal.listen it is that address alone.
     """
     produce = ProducePath(broker)
+    ends = list_offsets.EndsPath(broker, produce.end_of_read)
     fetch = FetchPath(broker, FetchSessions(config.max_incremental_fetch_session_cache_slots), broker.cold_reads)
     service = Service(
         role=broker,
         handlers=HANDLERS,
         apis=INTERNAL_APIS,
         log=environment.log,
-        hot={ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle},
+        hot={ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle, ApiKey.LIST_OFFSETS: ends.handle},
         end_of_read=produce.end_of_read,
         max_frame_bytes=config.socket_request_max_bytes,
     )

@@ -1,13 +1,18 @@
 """ListOffsets v1-11. v4: leader epochs. v7: max timestamp (KIP-734). v8: earliest local (KIP-405). v9: latest tiered
 (KIP-1005). v11: earliest pending upload (KIP-1023). Without tiered storage local is all there is and tiered nothing.
+
+A consumer's questions for the ends of its partitions are answered at once, ahead of the ordinary handler.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.dispatch import ORDINARY
+from tailrace.wire.list_offsets import Found, decode_list_offsets, encode_list_offsets_answer
 from tailrace.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
@@ -20,50 +25,76 @@ _Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 _Row = _Topic.ListOffsetsPartitionResponse
 
 
+class EndsPath:
+    """ListOffsets that asks for nothing but ends of logs, on one broker's hot path."""
+
+    def __init__(self, broker: Broker, before: Callable[[], None]) -> None:
+        """`before` makes appends of the same read count, which came first."""
+        self._broker = broker
+        self._before = before
+
+    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+        """The answer's buffers, or ORDINARY for what has to be looked up in a log, or to be refused."""
+        asked = decode_list_offsets(version, body)
+        if asked is None or any(want.timestamp not in (LATEST, EARLIEST) for _, rows in asked for want in rows):
+            return ORDINARY
+        self._before()
+        topics = [(name, [_answer(self._broker, name, *want, version) for want in rows]) for name, rows in asked]
+        return [encode_list_offsets_answer(version, correlation_id, topics)]
+
+
 async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> ListOffsetsResponse:
     """One row per asked partition; errors are per partition."""
-    topics = []
+    topics, version = [], context.api_version
     for asked in request.topics:
-        rows = []
-        for want in asked.partitions:
-            try:
-                partition = broker.led(asked.name, want.partition_index)
-                partition.check_epoch(want.current_leader_epoch)
-                rows.append(_row(partition, want, context.api_version))
-            except ApiError as refused:
-                rows.append(_refused(want.partition_index, refused.code))
-            except OSError:
-                rows.append(_refused(want.partition_index, ErrorCode.KAFKA_STORAGE_ERROR))
+        name = asked.name.encode()
+        found = (
+            _answer(broker, name, row.partition_index, row.current_leader_epoch, row.timestamp, version)
+            for row in asked.partitions
+        )
+        rows = [
+            _Row(partition_index=index, error_code=code, timestamp=at_ms, offset=offset, leader_epoch=epoch)
+            for index, code, at_ms, offset, epoch in found
+        ]
         topics.append(_Topic(name=asked.name, partitions=rows))
     return ListOffsetsResponse(topics=topics)
 
 
-def _refused(index: int, code: int) -> Any:
-    return _Row(partition_index=index, error_code=int(code), timestamp=-1, offset=-1, leader_epoch=-1)
+def _answer(broker: Broker, topic: bytes, index: int, current_leader_epoch: int, timestamp: int, version: int) -> Found:
+    code: int = ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        partition, refused = broker.leading(topic, index, by_id=False)
+        if partition is None:
+            return Found(index, int(refused), -1, -1, -1)
+        partition.check_epoch(current_leader_epoch)
+        return Found(index, 0, *_find(partition, timestamp, version))
+    except ApiError as refusal:
+        code = refusal.code
+    except OSError:
+        pass
+    return Found(index, int(code), -1, -1, -1)
 
 
-def _row(partition: Partition, want: Any, version: int) -> Any:
-    timestamp = want.timestamp
+def _find(partition: Partition, timestamp: int, version: int) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch), each -1 where there is none. Raises ApiError, OSError."""
     if timestamp < 0 and version < _SINCE.get(timestamp, 0):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     log = partition.log
-    found, at_ms, epoch = -1, -1, -1
     if timestamp == LATEST:
         _check_settled(partition, version)
-        found, epoch = partition.high_watermark, partition.leader_epoch
-    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
-        found = log.log_start_offset
-        epoch = log.epoch_at(found)
-    elif timestamp not in (EARLIEST_PENDING_UPLOAD, LATEST_TIERED):
-        if timestamp == MAX_TIMESTAMP:
-            hit = log.offset_of_max_timestamp(partition.high_watermark)
-        else:
-            hit = log.offset_for_timestamp(timestamp, partition.high_watermark)
-        if hit is None:
-            _check_settled(partition, version)
-        else:
-            at_ms, found, epoch = hit.timestamp, hit.offset, hit.leader_epoch
-    return _Row(partition_index=want.partition_index, error_code=0, timestamp=at_ms, offset=found, leader_epoch=epoch)
+        return -1, partition.high_watermark, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
+    if timestamp in (EARLIEST_PENDING_UPLOAD, LATEST_TIERED):
+        return -1, -1, -1
+    if timestamp == MAX_TIMESTAMP:
+        hit = log.offset_of_max_timestamp(partition.high_watermark)
+    else:
+        hit = log.offset_for_timestamp(timestamp, partition.high_watermark)
+    if hit is None:
+        _check_settled(partition, version)
+        return -1, -1, -1
+    return hit.timestamp, hit.offset, hit.leader_epoch
 
 
 def _check_settled(partition: Partition, version: int) -> None:

@@ -1,0 +1,133 @@
+"""ListOffsets by hand, as consumers send it: a few topics, no unknown tags. Versions 1-11.
+
+Some consumers ask for the ends of a partition before every read (Spark's connector twice for each 500 records), and the
+schema-driven codec was most of what that cost. What this one does not know it leaves to that codec.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import NamedTuple, TypeAlias
+
+from tailrace.wire.produce import _uvarint
+from tailrace.wire.strict import Malformed, uvarint
+
+_I16 = Struct(">h")
+_I32 = Struct(">i")
+_ASKED = {False: Struct(">iq"), True: Struct(">iiq")}  # with the leader's epoch from v4 on
+_FOUND = {False: Struct(">ihqq"), True: Struct(">ihqqi")}
+_SIZE_CORRELATION = Struct(">ii")
+_COUNT_MAX = 1000
+
+
+class Wanted(NamedTuple):
+    """What is asked of one partition; the epoch is -1 where the version has none."""
+
+    partition: int
+    current_leader_epoch: int
+    timestamp: int
+
+
+class Found(NamedTuple):
+    """What is answered for one partition."""
+
+    partition: int
+    error_code: int
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+Asked: TypeAlias = list[tuple[bytes, list[Wanted]]]
+
+
+def decode_list_offsets(version: int, body: memoryview) -> Asked | None:
+    """The topics by name; None for what is not exactly one plain body of this version: the other codec tells why."""
+    try:
+        asked, pos = _asked(version, body)
+        if version >= 10:
+            pos += 4  # the client's timeout: nothing here waits
+        if version >= 6:
+            if body[pos]:
+                return None
+            pos += 1
+    except (IndexError, error, Malformed, UnicodeDecodeError):
+        return None
+    return asked if pos == len(body) else None
+
+
+def _asked(version: int, body: memoryview) -> tuple[Asked, int]:
+    flexible, row = version >= 6, _ASKED[version >= 4]
+    topics, pos = _count(flexible, body, 5 if version >= 2 else 4)  # replica id, isolation level
+    asked: Asked = []
+    for _ in range(topics):
+        name, pos = _name(flexible, body, pos)
+        rows, pos = _count(flexible, body, pos)
+        wanted = []
+        for _ in range(rows):
+            fields = row.unpack_from(body, pos)
+            pos += row.size
+            wanted.append(Wanted(*fields) if version >= 4 else Wanted(fields[0], -1, fields[1]))
+            pos = _no_tags(flexible, body, pos)
+        pos = _no_tags(flexible, body, pos)
+        asked.append((name, wanted))
+    return asked, pos
+
+
+def _count(flexible: bool, body: memoryview, pos: int) -> tuple[int, int]:
+    if flexible:
+        value, pos = uvarint(body, pos)
+        value -= 1
+    else:
+        (value,) = _I32.unpack_from(body, pos)
+        pos += 4
+    if not 0 <= value <= _COUNT_MAX:
+        raise Malformed("null, negative or many")
+    return value, pos
+
+
+def _name(flexible: bool, body: memoryview, pos: int) -> tuple[bytes, int]:
+    if flexible:
+        size, pos = uvarint(body, pos)
+        size -= 1
+    else:
+        (size,) = _I16.unpack_from(body, pos)
+        pos += 2
+    if size < 0 or pos + size > len(body):
+        raise Malformed("null or cut")
+    name = bytes(body[pos : pos + size])
+    if not name.isascii():
+        name.decode()  # what is no UTF-8 is no name
+    return name, pos + size
+
+
+def _no_tags(flexible: bool, body: memoryview, pos: int) -> int:
+    if not flexible:
+        return pos
+    if body[pos]:
+        raise Malformed("tags")
+    return pos + 1
+
+
+def encode_list_offsets_answer(version: int, correlation_id: int, topics: list[tuple[bytes, list[Found]]]) -> bytes:
+    """The response frame with its size; never throttled."""
+    flexible, row, with_epoch = version >= 6, _FOUND[version >= 4], version >= 4
+    out = bytearray(8)
+    if flexible:
+        out += b"\x00"
+    if version >= 2:
+        out += b"\x00\x00\x00\x00"
+    out += _uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics))
+    for name, rows in topics:
+        out += _uvarint(len(name) + 1) + name if flexible else _I16.pack(len(name)) + name
+        out += _uvarint(len(rows) + 1) if flexible else _I32.pack(len(rows))
+        for found in rows:
+            out += row.pack(*found) if with_epoch else row.pack(*found[:4])
+            if flexible:
+                out += b"\x00"
+        if flexible:
+            out += b"\x00"
+    if flexible:
+        out += b"\x00"
+    _SIZE_CORRELATION.pack_into(out, 0, len(out) - 4, correlation_id)
+    return bytes(out)
