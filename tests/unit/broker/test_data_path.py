@@ -331,6 +331,13 @@ async def test_offsets_are_found_by_time_and_at_both_ends(tmp_path: Path) -> Non
         assert (await list_offset(broker, -3, version=6))[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
+async def test_an_end_that_is_asked_right_behind_a_record_counts_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        for number in range(1, 20):
+            written, end = await asyncio.gather(broker.produce(0, batch(b"a")), list_offset(broker, -1))
+            assert (written.base_offset, end) == (number - 1, (0, number, -1))
+
+
 @pytest.mark.parametrize(
     ("offset", "code", "low"),
     [(1, 0, 1), (-1, 0, 3), (3, 0, 3), (4, ErrorCode.OFFSET_OUT_OF_RANGE, -1), (-2, ErrorCode.OFFSET_OUT_OF_RANGE, -1)],
