@@ -30,6 +30,10 @@ def parse(arguments: list[str]) -> Namespace:
     parser.add_argument("--megabytes", type=float, default=200.0, help="payload of one measurement")
     parser.add_argument("--rounds", type=int, default=5, help="measurements per job and server; the median counts")
     parser.add_argument("--warm-up", type=int, default=2, help="rounds before the first that counts")
+    parser.add_argument("--job", choices=("source", "sink"), help="leave the other out")
+    parser.add_argument("--size", type=int, choices=sorted({size for _, size in JOBS}), help="leave the others out")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a config for Tailrace")
+    parser.add_argument("--section", default="spark", help="the part of the report to rewrite")
     parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
     return parser.parse_args(arguments)
 
@@ -151,15 +155,17 @@ def main(arguments: list[str]) -> None:
         peer = servers.Kafka(folder / "kafka", {**servers.SETTINGS, **SETTINGS})
         stack.callback(peer.stop)
         peer.start()
-        cluster = servers.Tailrace(data_dir=folder / "tailrace", settings={**servers.SETTINGS, **SETTINGS}, brokers=1)
+        settings = {**servers.SETTINGS, **SETTINGS, **dict(pair.split("=", 1) for pair in options.set)}
+        cluster = servers.Tailrace(data_dir=folder / "tailrace", settings=settings, brokers=1)
         stack.enter_context(cluster)
         bench.addresses = {"kafka": peer.bootstrap, "tailrace": cluster.bootstrap}
         for job, size in JOBS:
-            bench.run(job, size)
+            if options.job in (None, job) and options.size in (None, size):
+                bench.run(job, size)
     command = " ".join(["PYTHONPATH=tests python -m bench.spark", *arguments])
     about = (
         f"Command: `{command}`: connector {spark_jars.VERSION}, PySpark local[2], {PARTITIONS} partitions, one broker, "
         f"{options.megabytes:g} MB a measurement, medians of {options.rounds} in turns; servers and Spark share the "
         "CPUs. Tailrace is addressed at its gateway."
     )
-    report.write_section("spark", "\n".join([*machine.describe(), about, "", table(bench)]), options.output)
+    report.write_section(options.section, "\n".join([*machine.describe(), about, "", table(bench)]), options.output)
