@@ -34,9 +34,17 @@ def refusals() -> Iterator[None]:
         raise Refused(getattr(error, "errno", -1), repr(error)) from error
 
 
-# kafka-python 3.0.12 may never finish a join that a poll's end cut in two: SyncGroup is answered, but the assignment is
-# not taken and heartbeats stay off (its log says "timeout in ensure_active_group"). So polls are long and rejoins few.
-POLL_MS = 500
+# kafka-python 3.0.12 drops a join that a poll's end cut in two: JoinGroup and SyncGroup are answered, but the
+# assignment is not taken, heartbeats stay off and the next poll joins anew, until the group forgets the member (its
+# log says "timeout in ensure_active_group"). So a join is given time of its own, whatever is left of the poll.
+POLL_MS, JOIN_MS = 500, 20_000
+
+
+def join_whole(consumer: KafkaConsumer) -> None:
+    """Lets a join outlast the poll it began in."""
+    coordinator = consumer._coordinator
+    join = coordinator.ensure_active_group
+    coordinator.ensure_active_group = lambda timeout_ms=None: join(timeout_ms=JOIN_MS)
 
 
 class KafkaPythonMember(Member):
@@ -52,6 +60,7 @@ class KafkaPythonMember(Member):
             heartbeat_interval_ms=HEARTBEAT_MS,
             partition_assignment_strategy=[ASSIGNORS[assignor]],
         )
+        join_whole(self.consumer)
         self.consumer.partitions_for_topic(topic)  # or it joins without knowing the topic, and joins again at once
         self.consumer.subscribe([topic])
         super().__init__()
