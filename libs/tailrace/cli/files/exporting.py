@@ -30,16 +30,9 @@ def export_kafka(
 ) -> None:
     """Write log directories that Apache Kafka 4 starts on: topics with ids and configs, records, groups, offsets."""
     target = target.expanduser().absolute()
-    try:
-        with kafka_dirs.held(files.log_directories(data)):
-            for sentence in run(data.expanduser().absolute(), target, how, unclean=unclean):
-                typer.echo(sentence)
-    except Refused as refusal:
-        typer.echo(str(refusal), err=True)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        typer.echo(f"Nothing was exported: {error.filename or target}: {error.strerror}.", err=True)
-        raise typer.Exit(1) from None
+    with importing.told("exported", target), kafka_dirs.held(files.log_directories(data)):
+        for sentence in run(data.expanduser().absolute(), target, how, unclean=unclean):
+            typer.echo(sentence)
 
 
 def run(data: Path, target: Path, how: How, *, unclean: bool) -> Iterator[str]:

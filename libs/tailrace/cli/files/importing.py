@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from uuid import UUID
@@ -39,15 +41,21 @@ def import_kafka(
 ) -> None:
     """Take over the log directories of a stopped Apache Kafka 4 cluster, with its topics, groups and offsets."""
     target = (data or default_data_dir(os.environ)).expanduser().absolute()
+    with told("imported", target), kafka_dirs.held(directories):
+        for sentence in run(directories, target, how, unclean=unclean):
+            typer.echo(sentence)
+
+
+@contextmanager
+def told(done: str, target: Path) -> Iterator[None]:
+    """Turns what goes wrong into a sentence and status 1."""
     try:
-        with kafka_dirs.held(directories):
-            for sentence in run(directories, target, how, unclean=unclean):
-                typer.echo(sentence)
+        yield
     except Refused as refusal:
         typer.echo(str(refusal), err=True)
         raise typer.Exit(1) from None
     except OSError as error:
-        typer.echo(f"Nothing was imported: {error.filename or target}: {error.strerror}.", err=True)
+        typer.echo(f"Nothing was {done}: {error.filename or target}: {error.strerror}.", err=True)
         raise typer.Exit(1) from None
 
 
@@ -161,9 +169,8 @@ def carry_out(taken: list[Step]) -> None:
     """Takes all the files, under a progress bar."""
     with progress("Taking over") as bar:
         task = bar.add_task("", total=sum(step.size_bytes for step in taken))
-        advance: Callable[[int], None] = lambda sent: bar.advance(task, sent)  # noqa: E731
         for step in taken:
-            take(step, advance)
+            take(step, partial(bar.advance, task))
 
 
 def write_own_files(broker: Broker, image: MetadataImage, own: Path) -> None:
