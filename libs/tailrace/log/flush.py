@@ -53,9 +53,12 @@ class Flush(NamedTuple):
     now_ms: int
     cuts: int = 0
     unsynced: Unsynced | None = None
+    failed: OSError | None = None  # of an earlier sync, which this one must not hide
 
     def run(self) -> None:
         """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
+        if self.failed is not None:
+            raise self.failed
         for file in self.files:
             file.sync()
         if self.unsynced is not None and self.unsynced.gone:
@@ -75,8 +78,9 @@ def begin(
     offset: int,
     now_ms: int,
     cuts: int,
+    failed: OSError | None,
 ) -> Flush:
     """The flush of these files and of what is unsynced beside them."""
     entries = epochs.entries() if unsynced.epochs else None
     names = sorted(unsynced.directories)
-    return Flush(filesystem, directory, files, names, entries, unsynced.version, offset, now_ms, cuts, unsynced)
+    return Flush(filesystem, directory, files, names, entries, unsynced.version, offset, now_ms, cuts, unsynced, failed)

@@ -533,9 +533,7 @@ class Log:
             elif everything or due:
                 files.append(segment.file)
         offset = self.log_end_offset if everything or due else self.active.base_offset
-        return flush.begin(
-            self._filesystem, self.directory, files, self._unsynced, self.epochs, offset, now_ms, self._cuts
-        )
+        return self._flush_of(files, offset, now_ms)
 
     @property
     def flush_to_come(self) -> bool:
@@ -565,7 +563,8 @@ class Log:
 
     def begin_close(self) -> Flush | None:
         """Writes what a clean start needs and returns what must be synced for it, None if all is as it was opened."""
-        if self._closed_end == self.log_end_offset and not self._unsynced:
+        as_opened = self._closed_end == self.log_end_offset and not self._unsynced
+        if as_opened and not self.active.ragged and self.active.failed_sync is None:
             return None
         self.active.seal()
         if self.log_end_offset:
@@ -574,8 +573,13 @@ class Log:
         files: list[File] = []
         for segment in self._unflushed_segments():
             files += (segment.file, *segment.save_indexes())
-        end = self.log_end_offset
-        return flush.begin(self._filesystem, self.directory, files, self._unsynced, self.epochs, end, 0, self._cuts)
+        return self._flush_of(files, self.log_end_offset, 0)
+
+    def _flush_of(self, files: list[File], offset: int, now_ms: int) -> Flush:
+        failed = self.active.failed_sync
+        return flush.begin(
+            self._filesystem, self.directory, files, self._unsynced, self.epochs, offset, now_ms, self._cuts, failed
+        )
 
     def finish_close(self, done: Flush) -> None:
         """The log was synced and may be opened as clean."""

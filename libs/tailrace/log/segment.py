@@ -38,6 +38,7 @@ class Segment:
         "base_offset",
         "bytes_since_index_entry",
         "directory",
+        "failed_sync",
         "filesystem",
         "first_timestamp",
         "full",
@@ -46,6 +47,7 @@ class Segment:
         "latest_offset",
         "latest_timestamp",
         "name_suffix",
+        "ragged",
         "size_bytes",
     )
 
@@ -58,6 +60,8 @@ class Segment:
         self.full = False
         self.name_suffix = ""  # ".cleaned" while compaction writes it
         self.size_bytes = 0
+        self.ragged = False  # behind size_bytes the file may hold what a failed write left
+        self.failed_sync: OSError | None = None  # nothing of it can be vouched for before the log is opened anew
         self.bytes_since_index_entry = 0
         self.first_timestamp = -1  # of the first batch: segment.ms counts from it
         self.latest_timestamp = -1  # the largest so far, and the last offset of the batch that brought it
@@ -142,12 +146,15 @@ class Segment:
     def append(self, buffers: Sequence[Bytes], headers: Sequence[BatchHeader]) -> None:
         """Writes the batches with one call; OSError leaves the segment as it was."""
         position = self.size_bytes
+        if self.ragged:
+            self._trim()
         file = self._file or self.file
         try:
             file.pwritev(buffers, position)
         except OSError:
-            with suppress(OSError):  # if this fails too, the next append writes over what is there
-                self.cut(position)
+            self.ragged = True
+            with suppress(OSError):  # tried again before the next append, and before the segment is closed
+                self._trim()
             raise
         for header in headers:
             self.note(header, position)
@@ -172,9 +179,18 @@ class Segment:
         self.bytes_since_index_entry += header[1] + LOG_OVERHEAD
 
     def seal(self) -> None:
-        """Notes the largest timestamp in the time index: nothing will be appended any more."""
+        """Notes the largest timestamp in the time index: nothing will be appended any more. May raise OSError."""
+        if self.ragged or self.failed_sync is not None:
+            self._trim()  # from now on the file's size says where the segment ends
         if self.latest_timestamp >= 0:
             self.time_index.maybe_append(self.latest_timestamp, self.latest_offset)
+
+    def _trim(self) -> None:
+        """Cuts off what a failed write left."""
+        if self.failed_sync is not None:
+            raise self.failed_sync  # the next one would say yes, and earlier appends may be gone
+        self.cut(self.size_bytes)
+        self.ragged = False
 
     def save_indexes(self) -> tuple[File, File]:
         """Writes what the index files lack; unsynced."""
@@ -254,7 +270,11 @@ class Segment:
     def cut(self, position: int) -> None:
         """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out anew."""
         self.file.truncate(position)
-        self.file.sync()
+        try:
+            self.file.sync()
+        except OSError as failed:
+            self.failed_sync = failed  # the kernel has forgotten what it could not write, also of earlier appends
+            raise
 
     def resume(self) -> int:
         """Makes the segment ready for appends, from true index entries and the batches after them; its next offset."""

@@ -1,0 +1,72 @@
+"""What the simulator found (sim/log), each at its lowest layer: failed writes and syncs, lost index bytes, resets."""
+
+import errno
+
+import pytest
+
+from support.logs import NOW, open_log, some_batch, values_of
+from support.logs import append as append_to
+from tailrace.errors import ErrorCode
+from tailrace.log.log import Log
+from tailrace.log.memory import MemoryFilesystem
+
+FULL = OSError(errno.ENOSPC, "full")
+
+
+def restarted_cleanly(log: Log, filesystem: MemoryFilesystem) -> Log:
+    """The log after a clean shutdown."""
+    log.close()
+    filesystem.kill()
+    return open_log(filesystem, recovery_point=log.recovery_point, clean=True)
+
+
+@pytest.mark.parametrize("closing", ["close", "roll"])
+def test_what_a_failed_write_left_is_cut_before_the_segment_is_closed(closing: str) -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"kept")
+    filesystem.fail_next("write", FULL)
+    filesystem.fail_next("truncate", FULL)
+    assert log.append([some_batch(bytes(200))], 0, NOW)[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    if closing == "roll":
+        log.roll()
+    log = restarted_cleanly(log, filesystem)
+    assert (log.log_end_offset, values_of(log)) == (1, [b"kept"])
+
+
+def test_what_a_failed_write_left_is_cut_though_nothing_was_written_since_the_log_was_opened() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"kept")
+    log = restarted_cleanly(log, filesystem)
+    filesystem.fail_next("write", FULL)
+    filesystem.fail_next("truncate", FULL)
+    assert log.append([some_batch(bytes(200))], 0, NOW)[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    log = restarted_cleanly(log, filesystem)
+    assert (log.log_end_offset, values_of(log)) == (1, [b"kept"])
+
+
+def test_after_a_failed_write_the_rest_of_the_same_append_is_refused() -> None:
+    # Else a producer's next batch would be taken before the one that is missing, which then is out of order for ever.
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    numbered = [
+        some_batch(bytes(400), producer_id=1, producer_epoch=0, base_sequence=sequence) for sequence in range(4)
+    ]
+    filesystem.fail_next("write", FULL)
+    assert {answer.error_code for answer in log.append(numbered, 0, NOW)} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert [answer.base_offset for answer in log.append(numbered, 0, NOW)] == [0, 1, 2, 3]
+
+
+def test_a_sync_that_fails_while_a_failed_write_is_cut_off_is_not_forgotten() -> None:
+    # It took earlier appends with it, and the next one that succeeds would vouch for them.
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"a")
+    filesystem.fail_next("sync", OSError(errno.EIO, "io"))
+    filesystem.fail_next("write", FULL)
+    for _ in range(2):
+        assert log.append([some_batch(b"b")], 0, NOW)[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        for sync in (log.flush, log.close, log.roll):
+            with pytest.raises(OSError, match="io"):
+                sync()
