@@ -72,6 +72,7 @@ class Log:
         self._places: dict[int, tuple[Segment, int]] = {}  # where the batch after a finished read begins
         self._doomed = Doomed()
         self._flushed_ms = 0
+        self._flushed_end = 0  # of the flushes that were begun
         self._compaction: Compaction | None = None  # the pass that may still be finished
         self._snapshot_offset = -1  # of the last snapshot written
         # Names that a crash could still take back; the partition's own is in the parent.
@@ -375,7 +376,10 @@ class Log:
         if not old.size_bytes:
             return
         old.seal()
-        old.save_indexes()
+        indexes = old.save_indexes()
+        if self.log_end_offset <= max(self.recovery_point, self._flushed_end):
+            # A recovery point at its end says that nothing of it need be checked: recovery believes its indexes.
+            old.sync(*indexes)
         self._closed_end = -1
         self._save_snapshot()
         self._start_segment(self.log_end_offset)
@@ -533,6 +537,7 @@ class Log:
             elif everything or due:
                 files.append(segment.file)
         offset = self.log_end_offset if everything or due else self.active.base_offset
+        self._flushed_end = offset
         return self._flush_of(files, offset, now_ms)
 
     @property

@@ -22,9 +22,13 @@ class _Inode:
         self.pending: list[tuple[int, bytes] | int] = []  # a write (position, data) or a truncation (size)
         self.modified_ms = 0
 
-    def write(self, position: int, data: bytes) -> None:
+    def write(self, position: int, data: bytes, page_bytes: int) -> None:
         _apply(self.cached, (position, data))
-        self.pending.append((position, data))
+        # The kernel writes back page by page, in an order of its own.
+        while data:
+            length = page_bytes - position % page_bytes if page_bytes else len(data)
+            self.pending.append((position, data[:length]))
+            position, data = position + length, data[length:]
 
     def sync(self) -> None:
         for change in self.pending:
@@ -120,10 +124,11 @@ class MemoryFile:
         try:
             self._filesystem.maybe_fail("write")
         except OSError:
-            self._inode.write(position, data[: len(data) // 2])  # a full disk takes what it can
+            # A full disk takes what it can.
+            self._inode.write(position, data[: len(data) // 2], self._filesystem.page_bytes)
             raise
         self._filesystem.writes += 1
-        self._inode.write(position, data)
+        self._inode.write(position, data, self._filesystem.page_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         self._filesystem.maybe_fail("truncate")
@@ -152,6 +157,7 @@ class MemoryFilesystem:
         self.open_files = OpenFiles() if open_files is None else open_files
         self.now_ms = 0
         self.writes = self.opens = self.reads = self.bytes_read = 0
+        self.page_bytes = 0  # of what is not synced a crash keeps or loses each page by itself; 0: each write
         self._root = _Directory()
         self._failures: dict[str, tuple[int, OSError]] = {}
         self._locks: weakref.WeakValueDictionary[str, MemoryFile] = weakref.WeakValueDictionary()

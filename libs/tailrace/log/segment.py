@@ -270,8 +270,13 @@ class Segment:
     def cut(self, position: int) -> None:
         """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out anew."""
         self.file.truncate(position)
+        self.sync(self.file)
+
+    def sync(self, *files: File) -> None:
+        """Returns when what was written to these files of the segment is on the disk."""
         try:
-            self.file.sync()
+            for file in files:
+                file.sync()
         except OSError as failed:
             self.failed_sync = failed  # the kernel has forgotten what it could not write, also of earlier appends
             raise

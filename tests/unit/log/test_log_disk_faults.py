@@ -1,23 +1,26 @@
 """What the simulator found (sim/log), each at its lowest layer: failed writes and syncs, lost index bytes, resets."""
 
 import errno
+import random
 
 import pytest
 
-from support.logs import NOW, open_log, some_batch, values_of
+from support.logs import DIRECTORY, NOW, SMALL, open_log, some_batch, values_of, with_settings
 from support.logs import append as append_to
 from tailrace.errors import ErrorCode
+from tailrace.log.config import LogConfig
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
 
 FULL = OSError(errno.ENOSPC, "full")
+EVERY_BATCH = with_settings(index_interval_bytes=1)  # has an index entry
 
 
-def restarted_cleanly(log: Log, filesystem: MemoryFilesystem) -> Log:
+def restarted_cleanly(log: Log, filesystem: MemoryFilesystem, config: LogConfig = SMALL) -> Log:
     """The log after a clean shutdown."""
     log.close()
     filesystem.kill()
-    return open_log(filesystem, recovery_point=log.recovery_point, clean=True)
+    return open_log(filesystem, config, recovery_point=log.recovery_point, clean=True)
 
 
 @pytest.mark.parametrize("closing", ["close", "roll"])
@@ -70,3 +73,46 @@ def test_a_sync_that_fails_while_a_failed_write_is_cut_off_is_not_forgotten() ->
         for sync in (log.flush, log.close, log.roll):
             with pytest.raises(OSError, match="io"):
                 sync()
+
+
+def flushed_and_rolled(filesystem: MemoryFilesystem, when: str) -> Log:
+    """Eight batches, flushed to their end; the segment was rolled after the flush, meanwhile, or after a restart."""
+    log = open_log(filesystem, EVERY_BATCH)
+    for number in range(8):
+        append_to(log, b"v", timestamp=NOW + number)
+    if when == "after a restart":
+        log = restarted_cleanly(log, filesystem, EVERY_BATCH)
+    begun = log.begin_flush(NOW, everything=True)
+    if when == "meanwhile":
+        log.roll()
+    if begun is not None:
+        begun.run()
+        log.finish_flush(begun)
+    log.roll()
+    filesystem.sync_directory(DIRECTORY)
+    return log
+
+
+@pytest.mark.parametrize("when", ["after", "meanwhile", "after a restart"])
+def test_indexes_of_a_segment_that_was_flushed_and_then_rolled_survive_a_crash(when: str) -> None:
+    # Recovery does not look into a segment that ends at the recovery point.
+    for seed in range(20):
+        filesystem = MemoryFilesystem()
+        filesystem.page_bytes = 4 * 12  # a lost one leaves whole entries of the time index
+        assert flushed_and_rolled(filesystem, when).recovery_point == 8
+        filesystem.crash(random.Random(seed))
+        log = open_log(filesystem, recovery_point=8)
+        assert log.max_timestamp == NOW + 7
+        assert [log.offset_for_timestamp(NOW + number).offset for number in range(8)] == list(range(8))  # type: ignore[union-attr]
+
+
+def test_a_segment_whose_indexes_could_not_be_synced_is_not_closed_by_a_second_try() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"a")
+    log.flush()
+    filesystem.fail_next("sync", OSError(errno.EIO, "io"))
+    for _ in range(2):
+        with pytest.raises(OSError, match="io"):
+            log.roll()
+    assert log.segment_base_offsets == [0]
