@@ -27,7 +27,7 @@ from tailrace.log.recovery import recover
 from tailrace.log.retained import LastRecord
 from tailrace.log.retention import SegmentFacts, expendable
 from tailrace.log.segment import Segment
-from tailrace.log.snapshots import load_producers, remove_snapshots, save_producers
+from tailrace.log.snapshots import load_producers, remove_all_snapshots, remove_snapshots, save_producers
 from tailrace.log.swap import discard, swap_in
 from tailrace.records.batch import (
     BatchHeader,
@@ -335,7 +335,8 @@ class Log:
         return offset if header is None else min(offset, header[1].base_offset)
 
     def reset_to(self, offset: int) -> None:
-        """Drops everything and begins again at offset."""
+        """Drops everything and begins again at offset; nothing is known of producers any more, as in Kafka."""
+        remove_all_snapshots(self._filesystem, self.directory)
         for segment in self._segments:
             self._doomed.add(segment, due_ms=0)
         self._filesystem.sync_directory(self.directory)
@@ -351,7 +352,7 @@ class Log:
         self.recovery_point = min(self.recovery_point, end_offset)
         self.cleaned_offset = min(self.cleaned_offset, end_offset)
         self._places.clear()
-        self._closed_end = -1
+        self._closed_end = self._snapshot_offset = -1
         # What the cut took may have superseded what a pass on its way leaves out.
         self._compaction = None
         if self.epochs.truncate_from_end(end_offset):

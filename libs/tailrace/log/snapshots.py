@@ -33,11 +33,14 @@ def save_producers(filesystem: Filesystem, directory: str, state: ProducerState,
 def load_producers(
     filesystem: Filesystem, directory: str, segments: list[Segment], log_end_offset: int
 ) -> ProducerState:
-    """The state as of log_end_offset: the newest sound snapshot and the headers after it; later ones are removed."""
+    """The state as of log_end_offset: the newest sound snapshot and the headers after it; later ones are removed.
+
+    So are those from before the first segment: what lies between is not known any more, as in Kafka.
+    """
     state, start = ProducerState(), 0
     for offset in reversed(snapshot_offsets(filesystem, directory)):
         path = join(directory, file_name(offset, SNAPSHOT_SUFFIX))
-        if offset > log_end_offset:
+        if not segments[0].base_offset <= offset <= log_end_offset:
             filesystem.remove(path)
             continue
         try:
@@ -95,4 +98,10 @@ def remove_snapshots(filesystem: Filesystem, directory: str, keep: Iterable[int]
     """Removes all but those of the kept offsets and the newest."""
     offsets = snapshot_offsets(filesystem, directory)
     for offset in set(offsets[:-1]).difference(keep):
+        filesystem.remove(join(directory, file_name(offset, SNAPSHOT_SUFFIX)))
+
+
+def remove_all_snapshots(filesystem: Filesystem, directory: str) -> None:
+    """The log begins anew: nothing is known of its producers."""
+    for offset in snapshot_offsets(filesystem, directory):
         filesystem.remove(join(directory, file_name(offset, SNAPSHOT_SUFFIX)))

@@ -11,6 +11,7 @@ from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.snapshots import save_producers, snapshot_offsets
 
 FULL = OSError(errno.ENOSPC, "full")
 EVERY_BATCH = with_settings(index_interval_bytes=1)  # has an index entry
@@ -116,3 +117,36 @@ def test_a_segment_whose_indexes_could_not_be_synced_is_not_closed_by_a_second_t
         with pytest.raises(OSError, match="io"):
             log.roll()
     assert log.segment_base_offsets == [0]
+
+
+def test_a_log_that_begins_anew_knows_no_producers() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+    log.roll()
+    log.reset_to(50)
+    assert log.producers.entries == {}
+    assert open_log(filesystem, log_start_offset=50).producers.entries == {}
+
+
+def test_a_snapshot_from_before_the_first_segment_is_not_believed() -> None:
+    # A crash while the log began anew may have left it.
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+    save_producers(filesystem, DIRECTORY, log.producers, 1)
+    log = open_log(filesystem, log_start_offset=50)
+    assert (log.log_start_offset, log.producers.entries) == (50, {})
+
+
+def test_a_snapshot_that_a_cut_took_is_written_again() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    for _ in range(2):
+        append_to(log, b"a")
+        append_to(log, b"b")
+        log.roll()
+        assert snapshot_offsets(filesystem, DIRECTORY)[-1] == 2
+        log.truncate_to(1)
+        log.truncate_to(0)
+        assert snapshot_offsets(filesystem, DIRECTORY) == []
