@@ -342,8 +342,11 @@ class Log:
         self._filesystem.sync_directory(self.directory)
         self._segments, self._bases = [], []
         self.log_start_offset = offset
-        self._start_segment(offset)
+        segment = self._segment(offset)
+        segment.forget_indexes()
+        self._take_up(segment)
         self._after_cut(offset)
+        segment.create()  # last: if it fails nothing more is taken, and nothing goes where the old segments were
 
     def _after_cut(self, end_offset: int) -> None:
         self._cuts += 1
@@ -383,14 +386,23 @@ class Log:
             old.sync(*indexes)
         self._closed_end = -1
         self._save_snapshot()
-        self._start_segment(self.log_end_offset)
+        segment = self._segment(self.log_end_offset)
+        try:
+            segment.create()
+        except OSError:
+            # Its name may be there: nothing is appended behind its base offset before the roll has succeeded.
+            old.full = True
+            raise
+        self._take_up(segment)
 
-    def _start_segment(self, base_offset: int) -> None:
+    def _segment(self, base_offset: int) -> Segment:
         segment = Segment(self._filesystem, self.directory, base_offset, self._config.index_interval_bytes)
         segment.index_bytes = self._config.segment_index_bytes
-        segment.create()
+        return segment
+
+    def _take_up(self, segment: Segment) -> None:
         self._segments.append(segment)
-        self._bases.append(base_offset)
+        self._bases.append(segment.base_offset)
         self.active = segment
         self._unsynced.names_changed(self.directory)
 

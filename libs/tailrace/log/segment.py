@@ -264,6 +264,7 @@ class Segment:
         offset_index = self.offset_index
         self.cut(position)
         self.size_bytes = position
+        self.full = False
         offset_index.truncate(position)
         self.resume()
 

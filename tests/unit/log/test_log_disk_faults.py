@@ -150,3 +150,26 @@ def test_a_snapshot_that_a_cut_took_is_written_again() -> None:
         log.truncate_to(1)
         log.truncate_to(0)
         assert snapshot_offsets(filesystem, DIRECTORY) == []
+
+
+def test_a_roll_that_fails_is_tried_again_before_anything_is_appended() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"a")
+    filesystem.fail_next("truncate", FULL, after=1)  # of the new segment, whose name is there by then
+    with pytest.raises(OSError, match="full"):
+        log.roll()
+    append_to(log, b"b")
+    assert log.segment_base_offsets == [0, 1]
+    assert values_of(restarted_cleanly(log, filesystem)) == [b"a", b"b"]
+
+
+def test_where_a_log_that_begins_anew_got_no_segment_nothing_is_taken() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"a")
+    filesystem.fail_next("open", FULL)
+    with pytest.raises(OSError, match="full"):
+        log.reset_to(50)
+    assert log.append([some_batch(b"b")], 0, NOW)[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert open_log(filesystem, log_start_offset=50).log_end_offset == 50
