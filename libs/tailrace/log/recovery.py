@@ -154,13 +154,13 @@ def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpoch
 def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> tuple[int, int]:
     """(next offset, position behind the last good batch) of a segment, whose indexes are rebuilt on the way."""
     segment.forget_indexes()
-    next_offset, sound = segment.base_offset, 0
+    next_offset, sound, epoch = segment.base_offset, 0, -1
     for position, header in segment.headers(0):
         if header.next_offset > recovery_point or header.base_offset < next_offset:
             break
         epochs.assign(header.partition_leader_epoch, header.base_offset)
         segment.note(header, position)
-        next_offset, sound = header.next_offset, position + header.size_bytes
+        next_offset, sound, epoch = header.next_offset, position + header.size_bytes, header.partition_leader_epoch
     for position, data in segment.scan(sound):
         try:
             header = validate(data)
@@ -169,9 +169,11 @@ def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -
         # The base offset lies outside the CRC: one that its segment could not hold was damaged.
         if not next_offset <= header.base_offset <= header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
             break
+        if header.partition_leader_epoch < epoch:
+            break  # nor does the CRC cover the leader epoch, which never goes back
         epochs.assign(header.partition_leader_epoch, header.base_offset)
         segment.note(header, position)
-        next_offset, sound = header.next_offset, position + len(data)
+        next_offset, sound, epoch = header.next_offset, position + len(data), header.partition_leader_epoch
     return next_offset, sound
 
 

@@ -173,3 +173,16 @@ def test_where_a_log_that_begins_anew_got_no_segment_nothing_is_taken() -> None:
         log.reset_to(50)
     assert log.append([some_batch(b"b")], 0, NOW)[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert open_log(filesystem, log_start_offset=50).log_end_offset == 50
+
+
+def test_a_tail_whose_leader_epoch_goes_back_is_cut() -> None:
+    # The epoch lies outside the CRC: of a torn write, what was on that part of the disk before may stay.
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    for _ in range(3):
+        append_to(log, b"v", leader_epoch=5)
+    content = filesystem.content(log.active.path(".log"))
+    content[2 * log.size_bytes // 3 + 12 : 2 * log.size_bytes // 3 + 16] = bytes(4)
+    filesystem.kill()
+    log = open_log(filesystem)
+    assert (log.log_end_offset, log.epochs.entries()) == (2, [(5, 0)])
