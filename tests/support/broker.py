@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tailrace.config import Config
+from tailrace.log.logs import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
 from tailrace.net.background import beside
 from tailrace.net.client import Client
@@ -134,14 +135,21 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> 
 
 @asynccontextmanager
 async def running(
-    path: Path, metadata: MetadataImage | None = None, *, replicating: str = "", space: Any = None, **settings: str
+    path: Path,
+    metadata: MetadataImage | None = None,
+    *,
+    replicating: str = "",
+    space: Any = None,
+    log_dirs: list[LogDir] | None = None,
+    **settings: str,
 ) -> AsyncIterator[Running]:
     overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
     config = Config.load("broker", overrides=overrides)
     clock, log = SystemClock(), structlog.get_logger()
     environment = Environment(clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry())
     follower: Any = FollowerTwin(metadata or image())
-    with app.open_log_dirs(config, environment, "c") as dirs:
+    opened = app.open_log_dirs(config, environment, "c") if log_dirs is None else nullcontext(log_dirs)
+    with opened as dirs:
         metrics = BrokerMetrics(environment.registry)
         storage = Storage(dirs, config, clock.wall_ms)
         broker = Broker(

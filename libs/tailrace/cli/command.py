@@ -8,7 +8,12 @@ import sys
 
 from tailrace.cli.plan import ROLES
 
-_ABOUT_BROKERS = (["list"], ["drain"], ["unregister"])  # of the cluster's brokers; everything else runs one
+_ABOUT_BROKERS = (
+    ["list"],
+    ["log-dirs"],
+    ["drain"],
+    ["unregister"],
+)  # others run one
 
 
 def main() -> None:

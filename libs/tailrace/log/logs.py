@@ -31,7 +31,8 @@ from tailrace.log.checkpoints import (
     parse_uuid,
 )
 from tailrace.log.config import LogConfig, LogSettings
-from tailrace.log.filesystem import File, Filesystem, join, read_file, write_file_atomically
+from tailrace.log.filesystem import File, Filesystem, RealFilesystem, join, read_file, write_file_atomically
+from tailrace.log.guard import Guard
 from tailrace.log.log import Log
 from tailrace.log.segment import LOG_SUFFIX
 
@@ -49,8 +50,10 @@ class LogDirRefused(Exception):
 class LogDir:
     """Open with LogDir.open; nothing is read of a partition before it is asked for."""
 
-    def __init__(self, filesystem: Filesystem, path: str, lock: File, new_id: Callable[[], UUID]) -> None:
+    def __init__(self, filesystem: Filesystem, path: str, lock: File | None, new_id: Callable[[], UUID]) -> None:
         self.path = path
+        # Who opens the directory on a Guard has it taken offline by the first failure of its disk (KIP-858).
+        self.guard = filesystem if isinstance(filesystem, Guard) else Guard(filesystem)
         self.directory_id = UUID(int=0)
         self.clean = False
         self.clean_shutdown_epoch = -1
@@ -105,6 +108,27 @@ class LogDir:
                 log_dir._unopened.add((topic, int(partition)))
         return log_dir
 
+    @classmethod
+    def unreadable(cls, path: str, failure: OSError) -> LogDir:
+        """A directory that could not be opened: offline from the start, its id and partitions unknown."""
+        log_dir = cls(RealFilesystem(), path, None, uuid4)
+        log_dir.fail(failure)
+        return log_dir
+
+    @property
+    def failure(self) -> OSError | None:
+        """Why the directory is offline, None while it is not."""
+        return self.guard.failure
+
+    @property
+    def readable(self) -> bool:
+        """Whether it could be opened, so that its id and partitions are known."""
+        return self.directory_id != UUID(int=0)
+
+    def fail(self, failure: OSError) -> None:
+        """Takes the directory offline until the next start."""
+        self.guard.fail(failure)
+
     def _read_meta_properties(self, node_id: int, cluster_id: str) -> None:
         content = self._read(META_PROPERTIES)
         if content is None:
@@ -149,6 +173,10 @@ class LogDir:
         """Every partition that has a directory here."""
         return sorted(self._unopened | self._logs.keys())
 
+    def holds(self, topic: str, partition: int) -> bool:
+        """Whether the partition has a directory here."""
+        return (topic, partition) in self._logs or (topic, partition) in self._unopened
+
     def unopened(self) -> list[TopicPartition]:
         """Those not opened yet; after an unclean shutdown they are still to be recovered."""
         return sorted(self._unopened)
@@ -163,9 +191,12 @@ class LogDir:
         return self._logs
 
     def topic_id(self, topic: str, partition: int) -> UUID | None:
-        """What partition.metadata says, None without that file."""
+        """What partition.metadata says, None without that file, or where a power cut left nothing in it."""
         content = self._read(f"{topic}-{partition}/{PARTITION_METADATA}")
-        return None if content is None else parse_partition_metadata(content)
+        try:
+            return None if content is None else parse_partition_metadata(content)
+        except ValueError:
+            return None
 
     def log(self, topic: str, partition: int) -> Log | None:
         """The partition's log, opened (and recovered) now if need be; None if there is none here."""
@@ -369,6 +400,6 @@ class LogDir:
                     log.finish_close(flush)
 
     def release(self) -> None:
-        """Gives up the lock and leaves everything as it is, as after a failed start."""
+        """Gives up the lock and leaves everything as it is, as after a failed start or a failure of the disk."""
         self._logs.clear()
-        del self._lock
+        self._lock = None

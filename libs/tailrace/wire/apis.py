@@ -53,6 +53,7 @@ class ApiKey(IntEnum):
     BROKER_HEARTBEAT = 63
     UNREGISTER_BROKER = 64
     ALLOCATE_PRODUCER_IDS = 67
+    ASSIGN_REPLICAS_TO_DIRS = 73
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     PREAMBLE = 10000
@@ -135,6 +136,7 @@ _INTERNAL = (
     Api(ApiKey.FETCH_SNAPSHOT, m.FetchSnapshotRequest, m.FetchSnapshotResponse, 0, 1),
     Api(ApiKey.BROKER_REGISTRATION, m.BrokerRegistrationRequest, m.BrokerRegistrationResponse, 0, 4),
     Api(ApiKey.BROKER_HEARTBEAT, m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse, 0, 2),
+    Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, m.AssignReplicasToDirsRequest, m.AssignReplicasToDirsResponse, 0, 0),
     Api(ApiKey.ALLOCATE_PRODUCER_IDS, m.AllocateProducerIdsRequest, m.AllocateProducerIdsResponse, 0, 0),
     Api(ApiKey.PREAMBLE, m.PreambleRequest, m.PreambleResponse, 0, 0),
     Api(ApiKey.REGISTER_SERVICE, m.RegisterServiceRequest, m.RegisterServiceResponse, 0, 0),

@@ -7,14 +7,16 @@ import resource
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config
-from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.filesystem import Filesystem, RealFilesystem
+from tailrace.log.guard import Guard
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
+from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.open_files import OpenFiles
 from tailrace.log.pressure import Level, Pressure
 from tailrace.metadata.records import Endpoint
@@ -29,10 +31,12 @@ from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker.adopted import Adopted
+from tailrace_broker.assignments import Assignments
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
 from tailrace_broker.cleaner import Cleaner
 from tailrace_broker.cleaner_worker import ProcessWorker
 from tailrace_broker.client_listener import GatewayRelay
+from tailrace_broker.dir_watch import DirWatch
 from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.fetch_sessions import FetchSessions
 from tailrace_broker.handlers import (
@@ -94,6 +98,7 @@ class OpenBroker:
 def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> Iterator[list[LogDir]]:
     """Locks and opens every log dir; without `log.dirs` there is one under the data directory.
 
+    One that cannot be read is offline and the others serve, as in Kafka; LogDirRefused if none can, or two are one.
     The body closes them; if it fails they are given up as they are, which is an unclean shutdown.
     """
     paths = config.log_dirs or (str(environment.data_dir / f"broker-{config.node_id}"),)
@@ -101,21 +106,43 @@ def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> 
     filesystem = RealFilesystem(OpenFiles(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
     try:
         for path in paths:
-            Path(path).mkdir(parents=True, exist_ok=True)
-            log_dir = LogDir.open(
-                filesystem,
-                path,
-                node_id=config.node_id,
-                cluster_id=cluster_id,
-                now_ms=environment.clock.wall_ms(),
-                producer_id_expiration_ms=config.producer_id_expiration_ms,
-            )
-            opened.append(log_dir)
+            opened.append(_open_log_dir(filesystem, path, config, environment, cluster_id))
+        refuse_unusable(opened)
         yield opened
     except BaseException:
         for log_dir in opened:
             log_dir.release()
         raise
+
+
+def _open_log_dir(
+    filesystem: Filesystem, path: str, config: Config, environment: Environment, cluster_id: str
+) -> LogDir:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        return LogDir.open(
+            Guard(filesystem),
+            path,
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            now_ms=environment.clock.wall_ms(),
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+        )
+    except OSError as failed:
+        environment.log.error("a log directory is offline", log_dir=path, why=str(failed))
+        return LogDir.unreadable(path, failed)
+
+
+def refuse_unusable(dirs: list[LogDir]) -> None:
+    """LogDirRefused where no dir is online, or two have one id: one is a copy of the other, and nobody knows which."""
+    online = [log_dir for log_dir in dirs if log_dir.failure is None]
+    if not online:
+        raise LogDirRefused("no log directory can be used: " + "; ".join(str(log_dir.failure) for log_dir in dirs))
+    for log_dir, other in pairwise(sorted(online, key=lambda one: one.directory_id)):
+        if log_dir.directory_id == other.directory_id:
+            raise LogDirRefused(
+                f"the log directories {log_dir.path} and {other.path} have the same directory.id: one is a copy"
+            )
 
 
 @asynccontextmanager
@@ -140,14 +167,16 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
             )
             async with open_listener(broker, config, environment) as (server, endpoints, addresses):
                 count(metrics, broker, server)
-                lifecycle = open_lifecycle(follower, config, environment, endpoints, dirs)
-                lifecycle.on_epoch = broker.on_epoch
+                lifecycle = open_lifecycle(follower, config, environment, endpoints, storage)
+                assignments = open_assignments(broker, lifecycle, environment)
+                watch = DirWatch(broker, lifecycle, clock, log)
                 replicas = Replicas(broker, clock, environment.random, environment.boot_id, log)
                 count_replicas(metrics, replicas)
                 count_dirs(metrics, pressure, dirs)
-                previous_epoch = min(log_dir.clean_shutdown_epoch for log_dir in dirs)
-                async with beside(replicas.run()):
+                previous_epoch = storage.previous_epoch
+                async with beside(watch.run()), beside(replicas.run()):
                     async with (
+                        beside(assignments.run()),
                         beside(lifecycle.run(previous_epoch)),
                         beside(Housekeeping(broker, clock, log).run()),
                         beside(open_cleaner(broker, environment).run()),
@@ -232,17 +261,45 @@ def open_lifecycle(
     config: Config,
     environment: Environment,
     endpoints: list[Endpoint],
-    dirs: list[LogDir],
+    storage: Storage,
 ) -> Lifecycle:
     """Builds what registers this life of the broker."""
     incarnation_id = UUID(int=environment.random.getrandbits(128), version=4)
     registration = Registration(
-        config.node_id, incarnation_id, endpoints, config.broker_rack, [log_dir.directory_id for log_dir in dirs]
+        config.node_id,
+        incarnation_id,
+        endpoints,
+        config.broker_rack,
+        [log_dir.directory_id for log_dir in storage.dirs],
     )
-    backoff = Backoff(environment.clock, environment.random, first_ms=20, most_ms=1000)
-    lifecycle = Lifecycle(follower, environment.clock, backoff, registration, environment.log)
+    lifecycle = Lifecycle(
+        follower,
+        environment.clock,
+        Backoff(environment.clock, environment.random, first_ms=20, most_ms=1000),
+        registration,
+        environment.log,
+    )
     lifecycle.interval_ms = config.broker_heartbeat_interval_ms
     return lifecycle
+
+
+def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environment) -> Assignments:
+    """Builds what tells the controller where replicas lie; it begins with the first epoch."""
+    assignments = Assignments(
+        broker.node_id,
+        lambda: lifecycle.broker_epoch,
+        broker.follower.ask_controller,
+        Backoff(environment.clock, environment.random, first_ms=20, most_ms=1000),
+        environment.log,
+    )
+
+    def on_epoch(epoch: int) -> None:
+        broker.on_epoch(epoch)
+        assignments.begin()
+
+    lifecycle.on_epoch = on_epoch
+    broker.account_to(assignments)
+    return assignments
 
 
 def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
@@ -263,6 +320,11 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
             "adopted_connection_count": (
                 "Connections handed over by a gateway",
                 lambda: len(broker.adopted) if broker.adopted else 0,
+            ),
+            "offline_log_directory_count": ("Log directories that failed", lambda: len(broker.storage.offline)),
+            "offline_replica_count": (
+                "Partitions with a replica here on a log directory that failed",
+                lambda: sum(p.offline for p in topics.partitions()),
             ),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
             "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),

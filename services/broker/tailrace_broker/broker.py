@@ -11,11 +11,14 @@ from uuid import UUID
 from tailrace.clock import Clock
 from tailrace.config import LONG_MAX, Config
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata.image import MetadataImage
+from tailrace.log.logs import LogDir
+from tailrace.metadata.directories import directory_of
+from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
 from tailrace_broker import acks, trims
 from tailrace_broker.adopted import Adopted
+from tailrace_broker.assignments import Assignments
 from tailrace_broker.barriers import last_barrier_epoch
 from tailrace_broker.cold_reads import ColdReads
 from tailrace_broker.disk_pressure import DiskPressure
@@ -65,7 +68,9 @@ class Broker:
             lambda: self.dynamic_rate("follower.replication.throttled.rate"), clock.monotonic_ms
         )
         self.node = Node(self.node_id, clock.monotonic_ms, config.replica_lag_time_max_ms)
-        self.topics = Topics(self.node, storage.open, storage.checkpointed)
+        self.topics = Topics(self.node, storage.open, storage.checkpointed, self._place)
+        # Told by app.py: who lets the controller know where replicas lie.
+        self._assignments: Assignments | None = None
         # Replication's part, put in by app.py: who fetches from whom, and who asks the controller.
         self.on_changes: Callable[[Changes], None] = lambda changes: None
         # Clients that a gateway handed over, put in by app.py.
@@ -108,6 +113,8 @@ class Broker:
             released = self.topics.release(new)
             changes = Changes(changes.moved + released.moved, changes.touched, changes.deleted)
         for partition in changes.deleted:
+            if self._assignments is not None:
+                self._assignments.settled((partition.topic_id, partition.index))
             partition.leader = -1
             partition.leading = None
             partition.close()
@@ -139,6 +146,40 @@ class Broker:
         own, default = (BROKER, str(self.node_id)), (BROKER, "")
         if any(old.configs.get(key) != new.configs.get(key) for key in (own, default)):
             self.config = self.static_config.with_dynamic(new.config(*default), new.config(*own))
+
+    # -- log dirs -------------------------------------------------------------------------------------------------
+
+    def account_to(self, assignments: Assignments) -> None:
+        """From now on the controller hears where replicas lie, and at once of those that the image has elsewhere."""
+        self._assignments = assignments
+        for partition in self.topics.partitions():
+            image = self.image.partition(partition.topic, partition.index)
+            if image is not None:
+                self._place(partition.topic, partition.topic_id, partition.index, image)
+
+    def _place(self, topic: str, topic_id: UUID, index: int, image: PartitionImage) -> bool:
+        """Finds the partition's log dir; whether that is online."""
+        assigned = directory_of(image, self.node_id)
+        log_dir = self.storage.place(topic, index, assigned)
+        if log_dir is None or log_dir.failure is not None:
+            return False
+        if self._assignments is not None:
+            if assigned == log_dir.directory_id:
+                self._assignments.settled((topic_id, index))
+            else:
+                self._assignments.assign((topic_id, index), log_dir.directory_id)
+        return True
+
+    def on_dir_failed(self, log_dir: LogDir) -> None:
+        """Nothing of what lies there is acknowledged, served or followed any more."""
+        gone = [p for p in self.topics.partitions() if self.storage.place_of(p.topic, p.index) is log_dir]
+        for partition in gone:
+            partition.go_offline()
+            acks.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            trims.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            self.purgatory.mark(partition)
+            self.purgatory.mark(partition.tail)
+        self.on_changes(Changes(gone, [], []))
 
     # -- partitions -----------------------------------------------------------------------------------------------
 
@@ -202,6 +243,9 @@ class Broker:
             partition.advance()
             self.committed(partition)
         else:
+            log_dir = self.storage.place_of(partition.topic, partition.index)
+            if log_dir is not None:
+                log_dir.fail(error)
             acks.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int:

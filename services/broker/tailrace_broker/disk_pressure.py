@@ -63,6 +63,8 @@ class DiskPressure:
         pressure = None if log_dir is None else self.dirs.get(log_dir)
         if log_dir is None or pressure is None or pressure.level == Level.NONE:
             return None
+        if not log_dir.holds(partition.topic, partition.index):
+            return None
         return log_dir, pressure
 
     def stops_following(self, partition: Partition) -> bool:

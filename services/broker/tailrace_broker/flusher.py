@@ -79,7 +79,6 @@ class Flusher:
             await asyncio.get_running_loop().run_in_executor(self._threads, begun.run)
         except OSError as failed:
             if partition.opened is log:  # of a log that was deleted meanwhile, files are gone
-                partition.flush_failed(failed)
                 self._on_flushed(partition, failed)
             return False
         if partition.opened is not log:

@@ -50,7 +50,7 @@ class Housekeeping:
         changed: dict[LogDir, bool] = {}
         for partition in moved:
             log_dir = self._broker.storage.place_of(partition.topic, partition.index)
-            if partition.opened is not None and log_dir is not None:
+            if partition.opened is not None and log_dir is not None and log_dir.failure is None:
                 log_dir.high_watermarks[partition.topic, partition.index] = partition.high_watermark
                 changed[log_dir] = True
         try:
@@ -69,6 +69,7 @@ class Housekeeping:
     async def flush(self) -> None:
         """flush.ms, and closed segments that are not on the disk yet: synced in a thread, one log after another."""
         self._take_changed()
+        self._unflushed = {partition for partition in self._unflushed if not partition.offline}
         for partition in list(self._unflushed):
             log = partition.opened
             recovery_point = 0 if log is None else log.recovery_point

@@ -70,6 +70,9 @@ class Lifecycle:
         self.broker_epoch = -1
         self.unfenced = asyncio.Event()
         self.on_epoch: Callable[[int], None] = lambda epoch: None
+        self.reported_dirs: frozenset[UUID] = frozenset()  # which the controller knows to be offline
+        self._offline_dirs: list[UUID] = []
+        self._news = asyncio.Event()
         follower.subscribe(self._on_image)
 
     async def run(self, previous_epoch: int) -> None:
@@ -80,6 +83,11 @@ class Lifecycle:
                 previous_epoch = self.broker_epoch
                 await self._beat()
             await self._backoff.wait()
+
+    def report_offline(self, directory_id: UUID) -> None:
+        """KIP-858: a log directory failed; says so with every heartbeat from now on, the first of them at once."""
+        self._offline_dirs.append(directory_id)
+        self._news.set()
 
     async def shut_down(self, timeout_ms: float) -> None:
         """Controlled shutdown: asks to go until the controller has moved what this broker leads."""
@@ -122,7 +130,16 @@ class Lifecycle:
                 return
             self._backoff.reset()
             # A fenced broker asks again soon: its next heartbeat is what unfences it.
-            await self._clock.sleep(100 if answer.is_fenced else self.interval_ms)
+            await self._pause(100 if answer.is_fenced else self.interval_ms)
+
+    async def _pause(self, pause_ms: float) -> None:
+        """Until the next heartbeat is due, or a log directory fails."""
+        timer = self._clock.call_later(pause_ms, self._news.set)
+        try:
+            await self._news.wait()
+        finally:
+            timer.cancel()
+            self._news.clear()
 
     async def _heartbeat(self, *, want_shut_down: bool = False) -> Any:
         request = BrokerHeartbeatRequest(
@@ -131,8 +148,12 @@ class Lifecycle:
             current_metadata_offset=self._follower.image.offset,
             want_fence=False,
             want_shut_down=want_shut_down,
+            offline_log_dirs=list(self._offline_dirs),
         )
-        return await self._follower.ask_controller(request, timeout_ms=_ASK_TIMEOUT_MS)
+        answer = await self._follower.ask_controller(request, timeout_ms=_ASK_TIMEOUT_MS)
+        if not answer.error_code:
+            self.reported_dirs = frozenset(request.offline_log_dirs)
+        return answer
 
     def _registered(self, image: MetadataImage) -> bool:
         broker = image.brokers.get(self._registration.node_id)

@@ -61,7 +61,6 @@ class Partition:
         "_checkpointed",
         "_log",
         "_open_log",
-        "_storage_error",
         "acks",
         "high_watermark",
         "index",
@@ -71,6 +70,7 @@ class Partition:
         "leader_epoch",
         "leading",
         "node",
+        "offline",
         "partition_epoch",
         "replicas",
         "shard_epoch",
@@ -102,6 +102,7 @@ class Partition:
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()  # as the image has it
+        self.offline = False  # its log dir failed (KIP-858): it neither leads nor follows until a new start
         self.leading: LeaderState | None = None  # while this broker leads and there are other replicas
         self.high_watermark = -1
         # The highest shard epoch seen in requests, in the image or in the log's barriers (internal topics only).
@@ -116,7 +117,6 @@ class Partition:
         self._open_log = open_log
         self._checkpointed = checkpointed
         self._log: Log | None = None
-        self._storage_error: OSError | None = None
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
@@ -174,6 +174,13 @@ class Partition:
         self.advance()
         return self.leading
 
+    def go_offline(self) -> None:
+        """The log dir failed: what was not synced may be lost though the kernel forgets it."""
+        self.offline = True
+        self.leader = -1
+        self.leading = None
+        self.syncing = False
+
     @property
     def following(self) -> bool:
         """Whether another broker leads and this one must fetch from it."""
@@ -206,8 +213,6 @@ class Partition:
         Where flush.messages is reached, `syncing` is set and the caller has the log flushed (flusher.py).
         """
         try:
-            if self._storage_error is not None:
-                raise self._storage_error
             log = self.log
             answers = log.append(batches, self.leader_epoch, now_ms, from_client=from_client)
         except OSError as failed:
@@ -235,6 +240,11 @@ class Partition:
         self.node.changed.add(self)
         return True
 
+    @property
+    def lag(self) -> int:
+        """Records that are committed and not here, as far as known; 0 for a log nobody used yet."""
+        return 0 if self._log is None else max(0, self.high_watermark - self._log.log_end_offset)
+
     # -- flush.messages ----------------------------------------------------------------------------------------------
 
     @property
@@ -248,10 +258,6 @@ class Partition:
         log = self.log
         self.syncing = log.log_end_offset - log.recovery_point >= log.config.flush_messages
         return self.syncing
-
-    def flush_failed(self, error: OSError) -> None:
-        """What was not synced may be lost though the kernel forgets it, so nothing more is taken until a new start."""
-        self._storage_error = error
 
     # -- read --------------------------------------------------------------------------------------------------------
 
@@ -365,8 +371,6 @@ class Partition:
                 self.high_watermark = answer.log_start_offset
         elif answer.error_code == ErrorCode.NONE:
             if len(answer.records):
-                if self._storage_error is not None:
-                    raise self._storage_error
                 log.append_replicated(answer.records, now_ms)
                 self.syncing = log.log_end_offset - log.recovery_point >= log.config.flush_messages
             # Never back: what was committed once stays so, though a new leader may not know it yet.

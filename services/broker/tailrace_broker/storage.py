@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from tailrace.config import Config, TopicConfig
+from tailrace.log.guard import DirectoryOffline
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.metadata.image import MetadataImage
+from tailrace_broker.directories import Dir, choose
 
 TOPIC, BROKER = 2, 4
 
 
 class Storage:
-    """Several log dirs behind one face. A new partition goes to the dir with the fewest, as in Kafka."""
+    """Several log dirs behind one face. A new partition goes to the dir with the fewest, as in Kafka.
+
+    A dir whose disk fails is offline until the next start (KIP-858): what lies there is neither read nor written.
+    """
 
     def __init__(self, dirs: Sequence[LogDir], config: Config, wall_ms: Callable[[], int]) -> None:
-        self.dirs = tuple(dirs)
+        self.configured = tuple(dirs)
+        # Hears of each dir that fails, in whichever thread that was.
+        self.on_failure: Callable[[LogDir], None] = lambda log_dir: None
         self._config = config
         self._wall_ms = wall_ms
         self._image = MetadataImage()
         self._topic_configs: dict[str, TopicConfig] = {}  # of one value each: a topic's partitions share it
-        self._places = {place: log_dir for log_dir in dirs for place in log_dir.partitions()}
+        self._places: dict[tuple[str, int], LogDir] = {}
+        for log_dir in self.dirs:
+            self._places.update(dict.fromkeys(log_dir.partitions(), log_dir))
+            log_dir.guard.on_failure = lambda failure, failed=log_dir: self.on_failure(failed)  # type: ignore[misc]
+        self._held = Counter(self._places.values())
+
+    @property
+    def dirs(self) -> tuple[LogDir, ...]:
+        """Those that are online."""
+        return tuple(log_dir for log_dir in self.configured if log_dir.failure is None)
+
+    @property
+    def offline(self) -> tuple[LogDir, ...]:
+        """Those that failed, or could not be opened."""
+        return tuple(log_dir for log_dir in self.configured if log_dir.failure is not None)
 
     @property
     def closed_epoch(self) -> int:
         """The broker epoch under which all dirs were closed cleanly and lost nothing; -1 if one was not, or is new."""
-        return min(log_dir.clean_shutdown_epoch if log_dir.clean else -1 for log_dir in self.dirs)
+        closed = (log_dir.clean_shutdown_epoch if log_dir.clean else -1 for log_dir in self.configured)
+        return -1 if self.offline else min(closed)
+
+    @property
+    def previous_epoch(self) -> int:
+        """What a registration says of the life before (KIP-966): -1 unless every dir was closed cleanly."""
+        return -1 if self.offline else min(log_dir.clean_shutdown_epoch for log_dir in self.configured)
 
     def topic_config(self, topic: str) -> TopicConfig:
         """A topic's effective configs under the present image."""
@@ -53,30 +82,60 @@ class Storage:
             for log_dir in self.dirs:
                 log_dir.set_config(name, topic_config)
 
+    def place(self, topic: str, index: int, assigned: UUID | None = None) -> LogDir | None:
+        """Where the partition lives, or from now on shall; None where it lies on a dir that is offline.
+
+        assigned is the directory that the image says (KIP-858), None where it says nothing.
+        """
+        present = self._places.get((topic, index))
+        if present is not None and present.failure is None:
+            return present
+        dirs = [Dir(one.directory_id, one.failure is None, self._held[one]) for one in self.configured]
+        at = choose(dirs, None if present is None else self.configured.index(present), assigned)
+        if at is None:
+            return None
+        log_dir = self.configured[at]
+        if log_dir is not present:
+            self._forget(topic, index)
+            self._places[topic, index] = log_dir
+            self._held[log_dir] += 1
+        return log_dir
+
     def open(self, topic: str, topic_id: UUID, index: int) -> Log:
-        """Opens or creates one partition's log. A directory of an older topic of that name is put aside."""
-        log_dir = self._places.get((topic, index))
-        now_ms = self._wall_ms()
-        if log_dir is not None and log_dir.topic_id(topic, index) not in (None, topic_id):
-            log_dir.delete(topic, index, now_ms)
-            log_dir = None
+        """Opens or creates one partition's log. A directory of an older topic of that name is put aside.
+
+        Raises DirectoryOffline where its dir is offline, OSError where the disk refuses.
+        """
+        log_dir = self._places.get((topic, index)) or self.place(topic, index)
         if log_dir is None:
-            held = list(self._places.values())
-            log_dir = min(self.dirs, key=held.count)
-        self._places[topic, index] = log_dir
+            raise DirectoryOffline(next(one.failure for one in self.offline if one.failure is not None))
+        log_dir.guard.check()
+        if log_dir.holds(topic, index) and log_dir.topic_id(topic, index) not in (None, topic_id):
+            log_dir.delete(topic, index, self._wall_ms())
         return log_dir.create(topic, index, topic_id, self.topic_config(topic))
 
     def delete(self, topic: str, topic_id: UUID, index: int) -> None:
-        """Gives a deleted partition's files up; they go after file.delete.delay.ms."""
+        """Gives a deleted partition's files up; they go after file.delete.delay.ms. Those on an offline dir stay."""
         log_dir = self._places.get((topic, index))
-        if log_dir is None or log_dir.topic_id(topic, index) not in (None, topic_id):
+        if log_dir is None:
             return
-        del self._places[topic, index]
-        log_dir.delete(topic, index, self._wall_ms())
+        with suppress(DirectoryOffline):
+            log_dir.guard.check()
+            if log_dir.holds(topic, index):
+                if log_dir.topic_id(topic, index) not in (None, topic_id):
+                    return
+                log_dir.delete(topic, index, self._wall_ms())
+        self._forget(topic, index)
+
+    def _forget(self, topic: str, index: int) -> None:
+        log_dir = self._places.pop((topic, index), None)
+        if log_dir is not None:
+            self._held[log_dir] -= 1
 
     def holds_data(self, topic: str, index: int) -> bool:
-        """Whether the partition has a directory, without opening it."""
-        return (topic, index) in self._places
+        """Whether the partition has a directory that can be read, without opening it."""
+        log_dir = self._places.get((topic, index))
+        return log_dir is not None and log_dir.failure is None and log_dir.holds(topic, index)
 
     def checkpointed(self, topic: str, index: int) -> int:
         """The high watermark that the partition's dir was last told, 0 if none."""
@@ -84,15 +143,23 @@ class Storage:
         return 0 if log_dir is None else log_dir.high_watermarks.get((topic, index), 0)
 
     def place_of(self, topic: str, index: int) -> LogDir | None:
-        """The log dir a partition lives in."""
+        """The log dir a partition lives in, also one that is offline."""
         return self._places.get((topic, index))
 
     def placed(self) -> Iterable[tuple[LogDir, list[tuple[str, int]]]]:
-        """Each log dir with its partitions, sorted."""
-        for log_dir in self.dirs:
-            yield log_dir, sorted(place for place, where in self._places.items() if where is log_dir)
+        """Each configured log dir with its partitions, sorted."""
+        held: dict[LogDir, list[tuple[str, int]]] = {log_dir: [] for log_dir in self.configured}
+        for place, log_dir in self._places.items():
+            held[log_dir].append(place)
+        for log_dir, places in held.items():
+            yield log_dir, sorted(places)
 
     def close(self, broker_epoch: int) -> None:
-        """Flushes, checkpoints and marks every dir as cleanly shut down."""
-        for log_dir in self.dirs:
-            log_dir.close(broker_epoch)
+        """Flushes, checkpoints and marks every dir that is online as cleanly shut down; raises no error of a disk."""
+        for log_dir in self.configured:
+            try:
+                log_dir.guard.check()
+                log_dir.close(broker_epoch)
+            except OSError as failed:
+                log_dir.fail(failed)
+                log_dir.release()

@@ -40,11 +40,13 @@ class Topics:
         node: Node,
         open_log: Callable[[str, UUID, int], Log],
         checkpointed: Callable[[str, int], int] = lambda topic, index: 0,
+        place: Callable[[str, UUID, int, PartitionImage], bool] = lambda topic, topic_id, index, image: True,
     ) -> None:
         self._node = node
         self._node_id = node.node_id
         self._open_log = open_log
         self._checkpointed = checkpointed
+        self._place = place
         self.may_lead = True  # with other replicas around; see hold_back
         self.by_name: dict[bytes, TopicRow] = {}
         self.by_id: dict[bytes, TopicRow] = {}
@@ -57,6 +59,8 @@ class Topics:
         partition = row.partitions.get(index)
         if partition is not None and partition.leader == self._node_id:
             return partition, ErrorCode.NONE
+        if partition is not None and partition.offline:
+            return None, ErrorCode.KAFKA_STORAGE_ERROR
         if 0 <= index < len(row.image.partitions):
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -123,12 +127,17 @@ class Topics:
                 partition = row.partitions[index] = self._new(name, topic.topic_id, index)
             elif partition.partition_epoch == image.partition_epoch and partition.leader_epoch == image.leader_epoch:
                 continue
+            if not self._place(name, topic.topic_id, index, image):
+                partition.offline = True
             self._apply(partition, image, changes)
 
     def _apply(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
         if not self.may_lead and image.leader == self._node_id and len(image.replicas) > 1:
             partition.apply(replace(image, leader=-1))
             partition.partition_epoch = -1  # the next look, at the latest that of release, takes it up
+            return
+        if partition.offline:
+            partition.apply(replace(image, leader=-1))
             return
         try:
             moved = partition.apply(image)

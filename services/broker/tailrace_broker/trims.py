@@ -39,8 +39,8 @@ def settle(partition: Partition) -> None:
             future.set_result(None)
 
 
-def refuse(partition: Partition) -> None:
-    """Another leads from now on."""
+def refuse(partition: Partition, code: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+    """Another leads from now on, or the disk failed."""
     for _, future in partition.trims:
         if not future.done():
-            future.set_exception(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            future.set_exception(ApiError(code))

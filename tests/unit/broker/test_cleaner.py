@@ -71,7 +71,7 @@ class Waits:
 
 
 @asynccontextmanager
-async def cleaning(path: Path, worker: Any, partitions: int = 3, **settings: str) -> AsyncIterator[Any]:
+async def cleaning(path: Path, worker: Any, partitions: int = 3, **settings: Any) -> AsyncIterator[Any]:
     """A broker that leads all of a compacted topic, and its cleaner."""
     whole = topic("t", TOPIC_ID, *[0] * partitions)
     metadata = image(**CONFIGS)

@@ -72,7 +72,7 @@ class Three:
 
 
 @asynccontextmanager
-async def three(path: Path, **settings: str) -> AsyncIterator[Three]:
+async def three(path: Path, **settings: Any) -> AsyncIterator[Three]:
     async with AsyncExitStack() as stack:
         nodes = []
         for number in range(3):

@@ -1,4 +1,4 @@
-"""`tailrace broker list|drain|unregister`; `tailrace broker [options]` runs one (command.py)."""
+"""`tailrace broker list|log-dirs|drain|unregister`; `tailrace broker [options]` runs one (command.py)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,32 @@ def list_brokers(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         return
     table(
         ("broker", "address", "rack", "state", "leaders", "replicas", "in sync"),
+        [tuple("" if value is None else value for value in row.values()) for row in rows],
+    )
+
+
+@app.command("log-dirs")
+def log_dirs(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+    """Every live broker's log directories: what they hold, how much room there is, and which are offline."""
+    with nodes(bootstrap) as cluster:
+        rows = [
+            {
+                "broker_id": found.broker_id,
+                "log_dir": found.path,
+                "state": "offline" if found.error_code else "online",
+                "partitions": found.partitions,
+                "moving_here": found.moving_here,
+                "size_bytes": found.size_bytes,
+                "usable_bytes": found.usable_bytes,
+                "total_bytes": found.total_bytes,
+            }
+            for found in cluster.log_dirs()
+        ]
+    if as_data:
+        typer.echo(json.dumps(rows))
+        return
+    table(
+        ("broker", "log dir", "state", "partitions", "moving here", "bytes", "usable", "total"),
         [tuple("" if value is None else value for value in row.values()) for row in rows],
     )
 

@@ -42,6 +42,19 @@ class Size(NamedTuple):
     offset_lag: int
 
 
+class LogDir(NamedTuple):
+    """A broker's log directory; sizes are None where it is offline."""
+
+    broker_id: int
+    path: str
+    error_code: int
+    size_bytes: int | None
+    usable_bytes: int | None
+    total_bytes: int | None
+    partitions: int
+    moving_here: int
+
+
 class RefusedError(Exception):
     """The cluster said no; the text is a sentence."""
 
@@ -154,6 +167,29 @@ class Nodes:
         answer = self.ask(m.UnregisterBrokerRequest(broker_id=broker_id))
         check(answer.error_code, answer.error_message)
 
+    def log_dirs(self) -> list[LogDir]:
+        """Every live broker's log directories."""
+        found = []
+        for broker in self.brokers():
+            if broker.fenced:
+                continue
+            answer = self.ask(m.DescribeLogDirsRequest(topics=None), 4, Address(broker.host, broker.port))
+            for row in answer.results:
+                parts = [part for topic in row.topics for part in topic.partitions]
+                found.append(
+                    LogDir(
+                        broker.broker_id,
+                        row.log_dir,
+                        row.error_code,
+                        None if row.error_code else sum(part.partition_size for part in parts),
+                        _known(row.usable_bytes),
+                        _known(row.total_bytes),
+                        sum(not part.is_future_key for part in parts),
+                        sum(part.is_future_key for part in parts),
+                    )
+                )
+        return found
+
     def sizes(self, partitions: Iterable[Partition]) -> dict[tuple[int, Partition], Size]:
         """What each live broker's log directories hold of these partitions (DescribeLogDirs)."""
         topic = m.DescribeLogDirsRequest.DescribableLogDirTopic
@@ -171,6 +207,10 @@ class Nodes:
                     key = broker.broker_id, (row.name, part.partition_index)
                     found[key] = Size(part.partition_size, part.offset_lag)
         return found
+
+
+def _known(size_bytes: int) -> int | None:
+    return None if size_bytes < 0 else size_bytes
 
 
 def by_topic(plan: Mapping[Partition, Any]) -> Iterator[tuple[str, Sequence[tuple[int, Any]]]]:

@@ -480,6 +480,7 @@ ROWS = (
         LOW,
         READ_ONLY,
         "How long a broker whose log directory failed waits for the controller before it stops.",
+        honoured=True,
     ),
     broker(
         "log.initial.task.delay.ms",

@@ -386,6 +386,156 @@ class AlterPartitionResponse(ApiMessage):
     def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
 
 
+class AssignReplicasToDirsRequest(ApiMessage):
+    class DirectoryData(DataContainer):
+        class TopicData(DataContainer):
+            class PartitionData(DataContainer):
+                partition_index: int
+                def __init__(
+                    self,
+                    *args: Any,
+                    partition_index: int = ...,
+                    version: int | None = None,
+                    **kwargs: Any,
+                ) -> None: ...
+                @property
+                def version(self) -> int | None: ...
+                def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+            topic_id: uuid.UUID
+            partitions: list[PartitionData]
+            def __init__(
+                self,
+                *args: Any,
+                topic_id: uuid.UUID = ...,
+                partitions: list[PartitionData] = ...,
+                version: int | None = None,
+                **kwargs: Any,
+            ) -> None: ...
+            @property
+            def version(self) -> int | None: ...
+            def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+        id: uuid.UUID
+        topics: list[TopicData]
+        def __init__(
+            self,
+            *args: Any,
+            id: uuid.UUID = ...,
+            topics: list[TopicData] = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    broker_id: int
+    broker_epoch: int
+    directories: list[DirectoryData]
+    def __init__(
+        self,
+        *args: Any,
+        broker_id: int = ...,
+        broker_epoch: int = ...,
+        directories: list[DirectoryData] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class AssignReplicasToDirsResponse(ApiMessage):
+    class DirectoryData(DataContainer):
+        class TopicData(DataContainer):
+            class PartitionData(DataContainer):
+                partition_index: int
+                error_code: int
+                def __init__(
+                    self,
+                    *args: Any,
+                    partition_index: int = ...,
+                    error_code: int = ...,
+                    version: int | None = None,
+                    **kwargs: Any,
+                ) -> None: ...
+                @property
+                def version(self) -> int | None: ...
+                def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+            topic_id: uuid.UUID
+            partitions: list[PartitionData]
+            def __init__(
+                self,
+                *args: Any,
+                topic_id: uuid.UUID = ...,
+                partitions: list[PartitionData] = ...,
+                version: int | None = None,
+                **kwargs: Any,
+            ) -> None: ...
+            @property
+            def version(self) -> int | None: ...
+            def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+        id: uuid.UUID
+        topics: list[TopicData]
+        def __init__(
+            self,
+            *args: Any,
+            id: uuid.UUID = ...,
+            topics: list[TopicData] = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    throttle_time_ms: int
+    error_code: int
+    directories: list[DirectoryData]
+    def __init__(
+        self,
+        *args: Any,
+        throttle_time_ms: int = ...,
+        error_code: int = ...,
+        directories: list[DirectoryData] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
 class BrokerHeartbeatRequest(ApiMessage):
     broker_id: int
     broker_epoch: int

@@ -1,10 +1,14 @@
-"""DescribeLogDirs v1-5 (KIP-113). v3: top-level error. v4: total and usable bytes (KIP-827)."""
+"""DescribeLogDirs v1-5 (KIP-113). v3: top-level error. v4: total and usable bytes (KIP-827). v5: cordoned (KIP-1066).
+
+A dir that is offline, also one that could not be read at the start, is KAFKA_STORAGE_ERROR without partitions.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
 
+from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
 _Dir = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic = _Dir.DescribeLogDirsTopic
 _Row = _Topic.DescribeLogDirsPartition
+_UNKNOWN_BYTES = -1
 
 
 async def handle(request: DescribeLogDirsRequest, context: Context, broker: Broker) -> DescribeLogDirsResponse:
@@ -22,23 +27,49 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        error_code=0, results=[_describe(log_dir, places, wanted) for log_dir, places in broker.storage.placed()]
-    )
+    lags = {(p.topic, p.index): p.lag for p in broker.topics.partitions()}
+    results = []
+    for log_dir, places in broker.storage.placed():
+        asked = [(place, lags.get(place, 0)) for place in places if wanted is None or place in wanted]
+        try:
+            log_dir.guard.check()
+            results.append(_describe(log_dir, asked))
+        except OSError as failed:
+            log_dir.guard.note(failed)
+            results.append(_offline(log_dir))
+    return DescribeLogDirsResponse(error_code=0, results=results)
 
 
-def _describe(log_dir: LogDir, places: list[tuple[str, int]], wanted: set[tuple[str, int]] | None) -> Any:
+def _describe(log_dir: LogDir, places: list[tuple[tuple[str, int], int]]) -> Any:
     topics: dict[str, list[Any]] = {}
-    for topic, index in places:
-        if wanted is None or (topic, index) in wanted:
-            size = log_dir.size_bytes(topic, index)
-            row = _Row(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
-            topics.setdefault(topic, []).append(row)
-    disk = os.statvfs(log_dir.path)
+    for (topic, index), lag in places:
+        size = log_dir.size_bytes(topic, index)
+        row = _Row(partition_index=index, partition_size=size, offset_lag=lag, is_future_key=False)
+        topics.setdefault(topic, []).append(row)
+    total_bytes, usable_bytes = _room(log_dir.path)
     return _Dir(
         error_code=0,
         log_dir=log_dir.path,
         topics=[_Topic(name=name, partitions=rows) for name, rows in topics.items()],
-        total_bytes=disk.f_blocks * disk.f_frsize,
-        usable_bytes=disk.f_bavail * disk.f_frsize,
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )
+
+
+def _room(path: str) -> tuple[int, int]:
+    """(total, usable) bytes of the file system; unknown for a directory that somebody took away."""
+    try:
+        disk = os.statvfs(path)
+    except FileNotFoundError:
+        return _UNKNOWN_BYTES, _UNKNOWN_BYTES
+    return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+
+
+def _offline(log_dir: LogDir) -> Any:
+    return _Dir(
+        error_code=int(ErrorCode.KAFKA_STORAGE_ERROR),
+        log_dir=log_dir.path,
+        topics=[],
+        total_bytes=_UNKNOWN_BYTES,
+        usable_bytes=_UNKNOWN_BYTES,
     )

@@ -27,7 +27,7 @@ from tailrace.wire.messages import (
     BrokerRegistrationResponse,
     UnregisterBrokerResponse,
 )
-from tailrace_controller.decide import elections
+from tailrace_controller.decide import elections, log_dirs
 from tailrace_controller.effects import Effects
 
 FENCED, UNFENCED = 1, -1
@@ -102,27 +102,38 @@ def heartbeat(
     """
     broker = check_epoch(image, request.broker_id, request.broker_epoch)
     caught_up = request.current_metadata_offset >= broker.broker_epoch
-    records: tuple[MetadataRecord, ...] = ()
-    if request.want_shut_down:
-        if not broker.in_controlled_shutdown and not broker.fenced:
-            change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=1)
-            records = (change, *elections.on_broker_gone(image, broker.broker_id, config))
-    elif broker.fenced and caught_up and not request.want_fence:
-        change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=UNFENCED)
-        records = (change, *elections.on_broker_back(image, broker.broker_id, config))
-    elif request.want_fence and not broker.fenced:
-        records = fence(image, broker, config)
+    # Alone: what else the heartbeat asks for is decided with its next one, in an image that has this.
+    records = log_dirs.went_offline(image, broker, request.offline_log_dirs or (), config)
+    failed = bool(records)
+    if not failed:
+        records = _wanted(image, broker, request, config)
     moved = any(isinstance(record, PartitionChangeRecord) and record.leader >= 0 for record in records)
     # Without records the answer leaves at once, so it may only say what is committed.
     known = committed.brokers.get(request.broker_id)
-    fenced = request.want_fence if records else known is None or known.fenced
+    fenced = request.want_fence if records and not failed else known is None or known.fenced
     response = BrokerHeartbeatResponse(
         error_code=0,
         is_caught_up=caught_up,
         is_fenced=fenced,
-        should_shut_down=request.want_shut_down and not moved and (bool(records) or _may_go(known)),
+        should_shut_down=request.want_shut_down and not failed and not moved and (bool(records) or _may_go(known)),
     )
     return Effects(response, records)
+
+
+def _wanted(
+    image: MetadataImage, broker: BrokerImage, request: BrokerHeartbeatRequest, config: Config
+) -> tuple[MetadataRecord, ...]:
+    """What the broker asks for: to go, to be fenced, or not to be any more."""
+    caught_up = request.current_metadata_offset >= broker.broker_epoch
+    if request.want_shut_down:
+        if broker.in_controlled_shutdown or broker.fenced:
+            return ()
+        change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=1)
+        return (change, *elections.on_broker_gone(image, broker.broker_id, config))
+    if broker.fenced and caught_up and not request.want_fence:
+        change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, fenced=UNFENCED)
+        return (change, *elections.on_broker_back(image, broker.broker_id, config))
+    return fence(image, broker, config) if request.want_fence and not broker.fenced else ()
 
 
 def _may_go(known: BrokerImage | None) -> bool:

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord
 from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
@@ -58,7 +59,9 @@ def _add(image: MetadataImage, asked: Any) -> tuple[MetadataRecord, ...]:
     else:
         placed = _manual(image, topic, asked.assignments, additional)
     return tuple(
-        PartitionRecord(present + index, topic.topic_id, replicas, isr, leader=isr[0])
+        PartitionRecord(
+            present + index, topic.topic_id, replicas, isr, leader=isr[0], directories=of_new(image, replicas)
+        )
         for index, (replicas, isr) in enumerate(placed)
     )
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from tailrace.config import Config, describe
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
@@ -71,7 +72,7 @@ def _create_one(
     records: tuple[MetadataRecord, ...] = (
         TopicRecord(topic.name, topic_id),
         *(
-            PartitionRecord(index, topic_id, replicas, isr, leader=isr[0])
+            PartitionRecord(index, topic_id, replicas, isr, leader=isr[0], directories=of_new(image, replicas))
             for index, (replicas, isr) in enumerate(partitions)
         ),
         *(ConfigRecord(resources.TOPIC, topic.name, name, value) for name, value in overrides.items()),

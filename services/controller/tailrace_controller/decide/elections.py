@@ -4,9 +4,11 @@ Every function yields records for the image as it is; those that change the brok
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tailrace.config import Config
+from tailrace.metadata.directories import MIGRATING, UNASSIGNED, after_move, is_online
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import NO_LEADER, PartitionChangeRecord
 from tailrace_controller.decide import partition_change, topic_rules
@@ -24,13 +26,32 @@ class Elections:
         self._unclean: dict[str, bool] = {}
         live = {broker.broker_id for broker in image.brokers.values() if may_lead(image, broker.broker_id)}
         self.may_lead = frozenset((live | {added}) - {removed, NO_LEADER})
+        self._online = {UNASSIGNED, MIGRATING}.union(*(broker.log_dirs for broker in image.brokers.values()))
 
     def change(
         self, topic: TopicImage, index: int, partition: PartitionImage, wish: Wish
     ) -> PartitionChangeRecord | None:
         """Returns the record that fulfils a wish, None when nothing changes."""
         min_isr = self.min_isr(topic)
-        return partition_change.change(topic.topic_id, index, partition, self.may_lead, min_isr, wish)
+        leaders = self._leaders(partition)
+        record = partition_change.change(topic.topic_id, index, partition, leaders, min_isr, wish)
+        if record is not None and record.replicas is not None:
+            directories = after_move(self._image, partition, record.replicas)
+            if directories != partition.directories:
+                record = replace(record, directories=directories)
+        return record
+
+    def _leaders(self, partition: PartitionImage) -> frozenset[int]:
+        """Who may lead it: a live broker whose replica is not on a log directory that is offline (KIP-858)."""
+        if self._online.issuperset(partition.directories):
+            return self.may_lead
+        brokers = self._image.brokers
+        offline = [
+            replica
+            for replica, directory_id in zip(partition.replicas, partition.directories, strict=True)
+            if replica in brokers and not is_online(directory_id, brokers[replica].log_dirs)
+        ]
+        return self.may_lead.difference(offline)
 
     def min_isr(self, topic: TopicImage) -> int:
         """Returns a topic's min ISR, not more than its replicas."""
@@ -120,7 +141,9 @@ def _without(
     decided: dict[Any, PartitionChangeRecord | None] = {}
     for topic, index, partition in partitions(image):
         if touched(partition):
-            kind = (elections.election(topic.name), elections.min_isr(topic), partition_change.state_of(partition))
+            # Who may lead, and what a reassignment that completes leaves, depends on the directories, too.
+            state = (partition_change.state_of(partition), partition.directories)
+            kind = (elections.election(topic.name), elections.min_isr(topic), state)
             if kind not in decided:
                 isr = partition_change.without(partition.isr, (broker_id,))
                 wish = Wish(kind[0], isr=isr, not_eligible=not_eligible)

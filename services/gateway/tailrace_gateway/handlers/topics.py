@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tailrace.errors import ErrorCode
+from tailrace.metadata.directories import is_online
 from tailrace.metadata.image import PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
@@ -44,6 +45,12 @@ def online(gateway: Gateway, nodes: Iterable[int], identity: Identity) -> list[i
 
 
 def offline(gateway: Gateway, partition: PartitionImage, identity: Identity) -> list[int]:
-    """The replicas whose brokers are gone, fenced or out of this client's reach."""
+    """The replicas whose brokers are gone, fenced or out of this client's reach, or whose log dir failed (KIP-858)."""
     there = online(gateway, partition.replicas, identity)
-    return [node for node in partition.replicas if node not in there]
+    brokers = gateway.image.brokers
+    lost = [
+        node
+        for node, directory_id in zip(partition.replicas, partition.directories, strict=False)
+        if node in there and not is_online(directory_id, brokers[node].log_dirs)
+    ]
+    return [node for node in partition.replicas if node not in there or node in lost]

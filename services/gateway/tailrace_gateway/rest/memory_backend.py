@@ -184,11 +184,12 @@ class MemoryBackend:
                     if (node, asked.topic, n) in self.sizes
                 ],
             )
-            for asked in request.topics
+            for asked in request.topics or ()
         ]
         total, usable = self.space.get(node, (-1, -1))
         one = result(log_dir="/memory", topics=rows, total_bytes=total, usable_bytes=usable)
-        return m.DescribeLogDirsResponse(results=[one])
+        broken = result(log_dir="/broken", error_code=ErrorCode.KAFKA_STORAGE_ERROR, topics=[])
+        return m.DescribeLogDirsResponse(results=[one] if request.topics is not None else [one, broken])
 
     def _on_DescribeConfigsRequest(self, request: Any) -> Any:
         (wanted,) = request.resources

@@ -62,6 +62,22 @@ class Broker(BaseModel):
     broker_epoch: int
     configs: Link
     partition_replicas: Link
+    log_dirs: Link
+
+
+class LogDir(BaseModel):
+    """Sizes are null while it is offline."""
+
+    kind: Literal["TailraceLogDir"] = "TailraceLogDir"
+    metadata: Metadata
+    cluster_id: str
+    broker_id: int
+    log_dir: str
+    state: Literal["online", "offline"]
+    total_bytes: int | None
+    usable_bytes: int | None
+    size_bytes: int | None
+    partitions_count: int
 
 
 class Topic(BaseModel):

@@ -62,6 +62,12 @@ async def test_brokers_have_a_state_and_their_replicas(http: httpx.AsyncClient) 
     held = (await http.get(f"{ROOT}/brokers/2/partition-replicas")).json()["data"]
     assert [row["partition_id"] for row in held] == [0, 1]
     assert (await http.get(f"{ROOT}/brokers/2/configs")).status_code == 404
+    assert (await http.get(f"{ROOT}/brokers/2/log-dirs")).status_code == 404
+    dirs = (await http.get(f"{ROOT}/brokers/0/log-dirs")).json()["data"]
+    assert [(row["log_dir"], row["state"], row["usable_bytes"]) for row in dirs] == [
+        ("/memory", "online", None),
+        ("/broken", "offline", None),
+    ]
 
 
 @pytest.mark.parametrize("path", ["topics/-/partitions/-/reassignment", "topics/orders/partitions/-/reassignment"])

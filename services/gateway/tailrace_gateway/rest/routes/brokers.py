@@ -7,7 +7,8 @@ from fastapi import APIRouter
 from tailrace.metadata.image import BrokerImage
 from tailrace_gateway.cluster_state import status_of
 from tailrace_gateway.rest.errors import not_found
-from tailrace_gateway.rest.models import Broker, Listing, Replica
+from tailrace_gateway.rest.kafka import log_dirs
+from tailrace_gateway.rest.models import Broker, Listing, LogDir, Replica
 from tailrace_gateway.rest.routes.topics import replica_of
 from tailrace_gateway.rest.scope import InCluster, Scope
 
@@ -29,6 +30,7 @@ def broker_of(scope: Scope, broker: BrokerImage) -> Broker:
         broker_epoch=broker.broker_epoch,
         configs=scope.link(*here, "configs"),
         partition_replicas=scope.link(*here, "partition-replicas"),
+        log_dirs=scope.link(*here, "log-dirs"),
     )
 
 
@@ -73,3 +75,25 @@ async def list_broker_replicas(scope: InCluster, broker_id: int) -> Listing[Repl
     ]
     here = scope.listing("brokers", broker_id, "partition-replicas")
     return Listing(kind="KafkaReplicaList", metadata=here, data=data)
+
+
+@router.get("/{broker_id}/log-dirs")
+async def list_log_dirs(scope: InCluster, broker_id: int) -> Listing[LogDir]:
+    """Lists a live broker's log directories: which are offline, what they hold and how much room there is."""
+    live_broker(scope, broker_id)
+    here = ("brokers", broker_id, "log-dirs")
+    data = [
+        LogDir(
+            metadata=scope.metadata(*here),
+            cluster_id=scope.cluster_id,
+            broker_id=broker_id,
+            log_dir=held.path,
+            state="offline" if held.error_code else "online",
+            total_bytes=None if held.total_bytes < 0 else held.total_bytes,
+            usable_bytes=None if held.usable_bytes < 0 else held.usable_bytes,
+            size_bytes=None if held.error_code else held.size_bytes,
+            partitions_count=held.partitions,
+        )
+        for held in await log_dirs.describe(scope.backend, broker_id)
+    ]
+    return Listing(kind="TailraceLogDirList", metadata=scope.listing(*here), data=data)

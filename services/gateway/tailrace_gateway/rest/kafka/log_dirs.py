@@ -1,0 +1,31 @@
+"""What a broker's log directories hold: DescribeLogDirs v4 (KIP-113, KIP-827)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tailrace.wire.messages import DescribeLogDirsRequest
+from tailrace_gateway.rest.backend import AdminBackend
+
+_VERSION = 4
+
+
+class Held(NamedTuple):
+    """One log directory; error_code KAFKA_STORAGE_ERROR while its disk is offline, sizes are -1 then."""
+
+    path: str
+    error_code: int
+    total_bytes: int
+    usable_bytes: int
+    size_bytes: int
+    partitions: int
+
+
+async def describe(backend: AdminBackend, broker_id: int) -> list[Held]:
+    """Every configured log directory of a broker that answers."""
+    answer = await backend.ask_broker(broker_id, DescribeLogDirsRequest(topics=None), _VERSION)
+    found = []
+    for row in answer.results:
+        sizes = [part.partition_size for topic in row.topics for part in topic.partitions]
+        found.append(Held(row.log_dir, row.error_code, row.total_bytes, row.usable_bytes, sum(sizes), len(sizes)))
+    return found

@@ -1,0 +1,233 @@
+"""Several log dirs, and what happens when the disk of one fails (KIP-858), on disks in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+import structlog
+
+from support.broker import TOPIC_ID, Running, batch, image, running
+from tailrace.clock import ManualClock
+from tailrace.config import Config
+from tailrace.errors import ErrorCode
+from tailrace.log.guard import Guard
+from tailrace.log.logs import LogDir, LogDirRefused
+from tailrace.log.memory import MemoryFilesystem
+from tailrace.metadata.directories import UNASSIGNED
+from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest
+from tailrace_broker.app import refuse_unusable
+from tailrace_broker.dir_watch import DirWatch
+from tailrace_broker.storage import Storage
+
+EIO = OSError(errno.EIO, "the disk is broken")
+IDS = (UUID(int=101), UUID(int=102))
+
+
+class Disks:
+    """Two disks and a log dir on each."""
+
+    def __init__(self) -> None:
+        self.disks = [MemoryFilesystem(), MemoryFilesystem()]
+        self.dirs = self.open()
+
+    def open(self) -> list[LogDir]:
+        return [
+            LogDir.open(Guard(disk), f"/d{n}", node_id=0, cluster_id="c", now_ms=0, new_id=iter((IDS[n],)).__next__)
+            for n, disk in enumerate(self.disks)
+        ]
+
+
+def metadata(count: int = 4, *directories: UUID, configs: dict[str, str] | None = None) -> MetadataImage:
+    rows = directories or (UNASSIGNED,) * count
+    topic = TopicImage("t", TOPIC_ID, tuple(PartitionImage((0,), (0,), 0, 3, 0, directories=(d,)) for d in rows))
+    return replace(image(**(configs or {})), topics={"t": topic}, topic_names={TOPIC_ID: "t"}, shards={})
+
+
+def places(node: Running) -> list[int]:
+    storage = node.broker.storage
+    return [storage.configured.index(log_dir) for n in range(4) if (log_dir := storage.place_of("t", n)) is not None]
+
+
+class LifecycleTwin:
+    """The lifecycle as the watch over dirs sees it."""
+
+    def __init__(self) -> None:
+        self.reported: list[UUID] = []
+        self.reported_dirs: frozenset[UUID] = frozenset()
+
+    def report_offline(self, directory_id: UUID) -> None:
+        self.reported.append(directory_id)
+
+
+def watch(node: Running, clock: ManualClock | None = None) -> tuple[DirWatch, LifecycleTwin]:
+    lifecycle: Any = LifecycleTwin()
+    return DirWatch(node.broker, lifecycle, clock or ManualClock(), structlog.get_logger()), lifecycle
+
+
+async def test_new_partitions_go_to_the_dir_with_the_fewest(tmp_path: Path) -> None:
+    async with running(tmp_path, metadata(), log_dirs=Disks().dirs) as node:
+        assert places(node) == [0, 1, 0, 1]
+        assert not node.broker.storage.holds_data("t", 0)  # nothing is made before it is used
+
+
+async def test_the_controller_hears_where_replicas_lie(tmp_path: Path) -> None:
+    class Accounts:
+        due: dict[Any, UUID] = {}  # noqa: RUF012
+
+        def assign(self, replica: Any, directory_id: UUID) -> None:
+            self.due[replica] = directory_id
+
+        def settled(self, replica: Any) -> None:
+            self.due.pop(replica, None)
+
+    accounts: Any = Accounts()
+    async with running(tmp_path, metadata(2), log_dirs=Disks().dirs) as node:
+        node.broker.account_to(accounts)
+        assert accounts.due == {(TOPIC_ID, 0): IDS[0], (TOPIC_ID, 1): IDS[1]}
+        told = metadata(2, *IDS).topics["t"]
+        told = replace(told, partitions=tuple(replace(p, partition_epoch=1) for p in told.partitions))
+        node.follower.move(topics={"t": told})
+        assert accounts.due == {}
+
+
+@pytest.mark.parametrize("operation", ["sync", "write"])
+async def test_what_lies_on_a_failed_disk_is_a_storage_error_and_the_rest_goes_on(
+    tmp_path: Path, operation: str
+) -> None:
+    two = Disks()
+    async with running(tmp_path, metadata(configs={"flush.messages": "1"}), log_dirs=two.dirs) as node:
+        _, lifecycle = watch(node)
+        assert [(await node.produce(n, batch(b"a"))).error_code for n in range(4)] == [0] * 4
+        two.disks[0].fail_next(operation, EIO)
+        assert (await node.produce(0, batch(b"lost"), timeout_ms=20_000)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        two.disks[0].heal()
+        # also the other partition of that disk, whose writes the kernel would take
+        codes = [(await node.produce(n, batch(b"b"))).error_code for n in range(4)]
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0, ErrorCode.KAFKA_STORAGE_ERROR, 0]
+        assert [(await node.fetch(n, 0)).error_code for n in range(4)] == codes
+        one = ListOffsetsRequest.ListOffsetsTopic
+        rows = [one.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=-1) for n in range(4)]
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[one(name="t", partitions=rows)])
+        found = (await node.client.ask(request, timeout_ms=5000)).topics[0].partitions
+        assert [row.error_code for row in found] == codes
+        assert lifecycle.reported == [IDS[0]]
+        broken, sound = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        assert (broken.error_code, broken.topics, broken.total_bytes) == (ErrorCode.KAFKA_STORAGE_ERROR, [], -1)
+        assert [p.partition_index for p in sound.topics[0].partitions] == [1, 3]
+        # an election elsewhere does not bring it back, a new start does
+        moved = metadata().topics["t"]
+        moved = replace(
+            moved, partitions=tuple(replace(p, leader_epoch=9, partition_epoch=9) for p in moved.partitions)
+        )
+        node.follower.move(topics={"t": moved})
+        assert [(await node.fetch(n, 0)).error_code for n in range(4)] == codes
+    two.disks[0].crash(Random(1))  # what the kernel still had in memory never counted
+    again = Storage(two.open(), Config.load("broker", overrides={"node.id": "0"}), lambda: 0)
+    assert again.closed_epoch == again.previous_epoch == -1  # one of them was not closed cleanly
+    assert again.open("t", TOPIC_ID, 0).log_end_offset == 1
+
+
+async def test_who_waits_for_data_or_copies_of_a_failed_disk_is_told(tmp_path: Path) -> None:
+    two = Disks()
+    asked = metadata(2)
+    shared = replace(asked.topics["t"].partitions[0], replicas=(0, 1), isr=(0, 1), directories=(UNASSIGNED,) * 2)
+    topic = replace(asked.topics["t"], partitions=(shared, asked.topics["t"].partitions[1]))
+    async with running(tmp_path, replace(asked, topics={"t": topic}), log_dirs=two.dirs) as node:
+        watch(node)
+        node.broker.topics.release(node.broker.image)
+        copied = asyncio.create_task(node.produce(0, batch(b"a"), acks=-1, timeout_ms=60_000))
+        while not node.broker.topics.by_name[b"t"].partitions[0].acks:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        two.dirs[0].fail(EIO)
+        assert (await copied).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        waiting = asyncio.create_task(node.fetch(1, 0, max_wait_ms=60_000))
+        await node.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        two.dirs[1].fail(EIO)
+        assert (await waiting).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_broker_without_any_dir_left_stops(tmp_path: Path) -> None:
+    two = Disks()
+    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
+        watching, lifecycle = watch(node)
+        two.dirs[0].fail(EIO)
+        two.dirs[1].fail(EIO)
+        with pytest.raises(LogDirRefused, match=r"no log directory is left: /d. failed with .*broken"):
+            await watching.run()
+        assert len(lifecycle.reported) <= 1
+
+
+async def test_a_broker_that_cannot_tell_the_controller_in_time_stops(tmp_path: Path) -> None:
+    two, clock = Disks(), ManualClock()
+    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
+        watching, lifecycle = watch(node, clock)
+        two.dirs[0].fail(EIO)
+        task = asyncio.create_task(watching.run())
+        await asyncio.sleep(0)
+        clock.advance(29_999)
+        await asyncio.sleep(0)
+        assert not task.done()
+        clock.advance(2)
+        with pytest.raises(LogDirRefused, match="could not be told"):
+            await task
+        assert lifecycle.reported == [IDS[0]]
+
+
+async def test_a_broker_that_told_the_controller_goes_on(tmp_path: Path) -> None:
+    two, clock = Disks(), ManualClock()
+    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
+        watching, lifecycle = watch(node, clock)
+        two.dirs[0].fail(EIO)
+        task = asyncio.create_task(watching.run())
+        await asyncio.sleep(0)
+        lifecycle.reported_dirs = frozenset({IDS[0]})
+        clock.advance(60_000)
+        await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel()
+
+
+async def test_a_start_with_one_unreadable_dir_serves_what_lies_on_the_others(tmp_path: Path) -> None:
+    two = Disks()
+    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
+        for n in range(4):
+            await node.produce(n, batch(b"a"))
+    dirs = [LogDir.unreadable("/d0", EIO), two.open()[1]]
+    told = metadata(5, IDS[0], IDS[1], IDS[0], IDS[1], UNASSIGNED)
+    async with running(tmp_path, told, log_dirs=dirs) as node:
+        codes = [(await node.fetch(n, 0)).error_code for n in range(5)]
+        lost = ErrorCode.KAFKA_STORAGE_ERROR
+        assert codes == [lost, 0, lost, 0, 0]  # the last one is new, so that it may be made elsewhere
+        assert node.broker.storage.closed_epoch == -1
+        found = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        assert [(row.log_dir, row.error_code) for row in found] == [("/d0", lost), ("/d1", 0)]
+
+
+async def test_a_topic_deleted_with_its_disk_may_be_made_anew_on_the_other(tmp_path: Path) -> None:
+    two = Disks()
+    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
+        watch(node)
+        await node.produce(0, batch(b"a"))
+        two.dirs[0].fail(EIO)
+        node.follower.move(topics={}, topic_names={})
+        new = replace(metadata(1).topics["t"], topic_id=UUID(int=99))
+        node.follower.move(topics={"t": new}, topic_names={new.topic_id: "t"})
+        assert (await node.produce(0, batch(b"b"))).error_code == 0
+        assert node.broker.storage.place_of("t", 0) is two.dirs[1]
+
+
+def test_dirs_that_cannot_serve_are_refused_in_a_sentence() -> None:
+    with pytest.raises(LogDirRefused, match=r"no log directory can be used: .*broken"):
+        refuse_unusable([LogDir.unreadable("/d0", EIO)])
+    copied = Disks().dirs
+    copied[1].directory_id = IDS[0]
+    with pytest.raises(LogDirRefused, match=r"the log directories /d0 and /d1 have the same directory\.id"):
+        refuse_unusable(copied)
