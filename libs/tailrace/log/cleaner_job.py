@@ -14,11 +14,12 @@ STORAGE: Final = "storage"  # the disk refused
 
 
 class CleaningFailed(Exception):
-    """A pass that ended without an outcome; kind is DAMAGED, GONE or STORAGE."""
+    """A pass that ended without an outcome; kind is DAMAGED, GONE or STORAGE, number the errno of the last."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, number: int = 0) -> None:
         super().__init__(message)
         self.kind = kind
+        self.number = number
 
 
 def encode_job(job: Job) -> bytes:
@@ -42,16 +43,16 @@ def encode_outcome(outcome: Outcome) -> bytes:
     return _line(outcome._asdict())
 
 
-def encode_failure(kind: str, message: str) -> bytes:
-    """One line."""
-    return _line({"failed": kind, "message": message})
+def encode_failure(kind: str, message: str, number: int = 0) -> bytes:
+    """One line; number is the errno of what the disk refused."""
+    return _line({"failed": kind, "message": message, "number": number})
 
 
 def decode_outcome(line: bytes) -> Outcome:
     """The outcome; CleaningFailed with what the process said, or if it is not one."""
     fields = json.loads(line)
     if "failed" in fields:
-        raise CleaningFailed(fields["failed"], fields["message"])
+        raise CleaningFailed(fields["failed"], fields["message"], fields["number"])
     fields["groups"] = tuple(Cleaned(base, size, _pairs(sources)) for base, size, sources in fields["groups"])
     return Outcome(**fields)
 

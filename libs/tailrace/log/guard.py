@@ -135,7 +135,11 @@ class GuardedFile:
             raise
 
     def cached(self, length: int, position: int) -> bool:
-        return self._file.cached(length, position)
+        try:
+            return self._file.cached(length, position)
+        except OSError as error:
+            self._guard.note(error)
+            raise
 
     def warm(self, length: int, position: int) -> None:
         try:

@@ -113,6 +113,7 @@ class MemoryFile:
         return self.pread(length, position)
 
     def cached(self, length: int, position: int) -> bool:
+        self._filesystem.maybe_fail("read")
         return True
 
     def warm(self, length: int, position: int) -> None:

@@ -12,7 +12,7 @@ from tailrace.clock import Clock
 from tailrace.config import LONG_MAX, Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.logs import LogDir
-from tailrace.metadata.directories import directory_of
+from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory_of
 from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
@@ -154,27 +154,37 @@ class Broker:
         self._assignments = assignments
         for partition in self.topics.partitions():
             image = self.image.partition(partition.topic, partition.index)
-            if image is not None:
+            if image is not None and partition.offline:
+                self._account(partition.topic, partition.topic_id, partition.index, image)
+            elif image is not None:
                 self._place(partition.topic, partition.topic_id, partition.index, image)
 
     def _place(self, topic: str, topic_id: UUID, index: int, image: PartitionImage) -> bool:
         """Finds the partition's log dir; whether that is online."""
-        assigned = directory_of(image, self.node_id)
-        log_dir = self.storage.place(topic, index, assigned)
-        if log_dir is None or log_dir.failure is not None:
-            return False
-        if self._assignments is not None:
-            if assigned == log_dir.directory_id:
-                self._assignments.settled((topic_id, index))
-            else:
-                self._assignments.assign((topic_id, index), log_dir.directory_id)
-        return True
+        log_dir = self.storage.place(topic, topic_id, index, directory_of(image, self.node_id))
+        self._account(topic, topic_id, index, image)
+        return log_dir is not None and log_dir.failure is None
+
+    def _account(self, topic: str, topic_id: UUID, index: int, image: PartitionImage) -> None:
+        """Tells the controller what it does not know: also that what it knows in no directory yet is on none online."""
+        if self._assignments is None:
+            return
+        assigned, log_dir = directory_of(image, self.node_id), self.storage.place_of(topic, index)
+        if log_dir is not None and assigned == log_dir.directory_id:
+            self._assignments.settled((topic_id, index))
+        elif log_dir is not None and log_dir.failure is None:
+            self._assignments.assign((topic_id, index), log_dir.directory_id)
+        elif log_dir is not None or assigned in (None, UNASSIGNED, MIGRATING):
+            self._assignments.assign((topic_id, index), LOST)
 
     def on_dir_failed(self, log_dir: LogDir) -> None:
         """Nothing of what lies there is acknowledged, served or followed any more."""
         gone = [p for p in self.topics.partitions() if self.storage.place_of(p.topic, p.index) is log_dir]
         for partition in gone:
             partition.go_offline()
+            image = self.image.partition(partition.topic, partition.index)
+            if image is not None:
+                self._account(partition.topic, partition.topic_id, partition.index, image)
             acks.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
             trims.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
             self.purgatory.mark(partition)

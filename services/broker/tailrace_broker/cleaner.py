@@ -7,13 +7,14 @@ round; a log that cannot be cleaned is set aside (uncleanable) and the others go
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
-from tailrace.log.cleaner_job import DAMAGED, CleaningFailed
+from tailrace.log.cleaner_job import DAMAGED, STORAGE, CleaningFailed
 from tailrace.log.compaction import Compaction, Limits, Outcome
 from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
@@ -23,6 +24,7 @@ from tailrace_broker.partition import Partition
 
 DEATHS_PER_LOG: Final = 5  # a log under which the process died so often, without a pass in between, is set aside
 _LOGS_PER_TICK: Final = 100
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 Place = tuple[UUID, int]
 
@@ -84,7 +86,7 @@ class Cleaner:
             if number % _LOGS_PER_TICK == _LOGS_PER_TICK - 1:
                 await self._clock.sleep(0)
             log = partition.opened
-            if log is None or _place(partition) in self.stats.uncleanable:
+            if log is None or partition.offline or _place(partition) in self.stats.uncleanable:
                 continue
             try:
                 dirt = log.dirt(now_ms, partition.high_watermark)
@@ -196,8 +198,15 @@ class Cleaner:
         await self._backoff.wait()
 
     def _on_failure(self, partition: Partition, failed: Exception) -> None:
-        """A damaged log is set aside as in Kafka; a full disk or files that retention took are tried again."""
+        """A damaged log is set aside as in Kafka; a full disk or files that retention took are tried again.
+
+        Other errors of a disk take its log dir offline (KIP-858): those of this process have, by its guard.
+        """
         self.stats.failures += 1
+        if isinstance(failed, CleaningFailed) and failed.kind == STORAGE:
+            log_dir = self._broker.storage.place_of(partition.topic, partition.index)
+            if log_dir is not None and failed.number not in _FULL:  # copies are all that it lacks room for
+                log_dir.guard.note(OSError(failed.number, str(failed)))
         if isinstance(failed, CleaningFailed) and failed.kind == DAMAGED:
             self._set_aside(partition, str(failed))
         else:

@@ -68,7 +68,7 @@ def clean(filesystem: Filesystem, job: Job, rest: Callable[[int], None]) -> byte
     except FileNotFoundError as gone:
         return encode_failure(GONE, str(gone))
     except OSError as failed:
-        return encode_failure(STORAGE, str(failed))
+        return encode_failure(STORAGE, str(failed), failed.errno or 0)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, orphaned: Callable[[], bool], now: Callable[[], float]) -> None:

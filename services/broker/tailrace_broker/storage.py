@@ -10,7 +10,7 @@ from uuid import UUID
 from tailrace.config import Config, TopicConfig
 from tailrace.log.guard import DirectoryOffline
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
+from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.metadata.image import MetadataImage
 from tailrace_broker.directories import Dir, choose
 
@@ -32,10 +32,27 @@ class Storage:
         self._image = MetadataImage()
         self._topic_configs: dict[str, TopicConfig] = {}  # of one value each: a topic's partitions share it
         self._places: dict[tuple[str, int], LogDir] = {}
+        self._twice: dict[tuple[str, int], dict[LogDir, UUID]] = {}  # and the topic id there
         for log_dir in self.dirs:
-            self._places.update(dict.fromkeys(log_dir.partitions(), log_dir))
+            for place in log_dir.partitions():
+                self._found(place, log_dir)
             log_dir.guard.on_failure = lambda failure, failed=log_dir: self.on_failure(failed)  # type: ignore[misc]
         self._held = Counter(self._places.values())
+
+    def _found(self, place: tuple[str, int], log_dir: LogDir) -> None:
+        """A dir that comes back may hold a partition that was deleted and made anew elsewhere while it was away."""
+        other = self._places.setdefault(place, log_dir)
+        if other is log_dir:
+            return
+        try:
+            first, second = other.topic_id(*place), log_dir.topic_id(*place)
+        except OSError:  # of a disk that is offline from now on
+            self._places[place] = log_dir if other.failure is not None else other
+            return
+        if first is None or second is None or first == second:
+            name = f"{place[0]}-{place[1]}"
+            raise LogDirRefused(f"{name} is in both {other.path} and {log_dir.path}: take the one out of date away")
+        self._twice.setdefault(place, {other: first})[log_dir] = second
 
     @property
     def dirs(self) -> tuple[LogDir, ...]:
@@ -82,11 +99,13 @@ class Storage:
             for log_dir in self.dirs:
                 log_dir.set_config(name, topic_config)
 
-    def place(self, topic: str, index: int, assigned: UUID | None = None) -> LogDir | None:
+    def place(self, topic: str, topic_id: UUID, index: int, assigned: UUID | None = None) -> LogDir | None:
         """Where the partition lives, or from now on shall; None where it lies on a dir that is offline.
 
         assigned is the directory that the image says (KIP-858), None where it says nothing.
         """
+        if (topic, index) in self._twice:
+            self._choose(topic, topic_id, index)
         present = self._places.get((topic, index))
         if present is not None and present.failure is None:
             return present
@@ -96,22 +115,35 @@ class Storage:
             return None
         log_dir = self.configured[at]
         if log_dir is not present:
-            self._forget(topic, index)
-            self._places[topic, index] = log_dir
-            self._held[log_dir] += 1
+            self._put(topic, index, log_dir)
         return log_dir
+
+    def _choose(self, topic: str, topic_id: UUID, index: int) -> None:
+        """Of the dirs that hold partitions of one name, that of this topic id."""
+        for log_dir, found in self._twice[topic, index].items():
+            if found == topic_id and log_dir.holds(topic, index):
+                self._put(topic, index, log_dir)
+
+    def _put(self, topic: str, index: int, log_dir: LogDir) -> None:
+        self._forget(topic, index)
+        self._places[topic, index] = log_dir
+        self._held[log_dir] += 1
 
     def open(self, topic: str, topic_id: UUID, index: int) -> Log:
         """Opens or creates one partition's log. A directory of an older topic of that name is put aside.
 
         Raises DirectoryOffline where its dir is offline, OSError where the disk refuses.
         """
-        log_dir = self._places.get((topic, index)) or self.place(topic, index)
+        log_dir = self._places.get((topic, index)) or self.place(topic, topic_id, index)
         if log_dir is None:
             raise DirectoryOffline(next(one.failure for one in self.offline if one.failure is not None))
         log_dir.guard.check()
         if log_dir.holds(topic, index) and log_dir.topic_id(topic, index) not in (None, topic_id):
             log_dir.delete(topic, index, self._wall_ms())
+        for other in self._twice.pop((topic, index), ()):
+            if other is not log_dir and other.holds(topic, index):
+                with suppress(OSError):  # of another disk
+                    other.delete(topic, index, self._wall_ms())
         return log_dir.create(topic, index, topic_id, self.topic_config(topic))
 
     def delete(self, topic: str, topic_id: UUID, index: int) -> None:
@@ -119,12 +151,16 @@ class Storage:
         log_dir = self._places.get((topic, index))
         if log_dir is None:
             return
-        with suppress(DirectoryOffline):
+        try:
             log_dir.guard.check()
             if log_dir.holds(topic, index):
                 if log_dir.topic_id(topic, index) not in (None, topic_id):
                     return
                 log_dir.delete(topic, index, self._wall_ms())
+        except OSError as failed:
+            log_dir.guard.note(failed)
+            if log_dir.failure is None:
+                return  # not the disk's fault: the next topic of this name puts it aside
         self._forget(topic, index)
 
     def _forget(self, topic: str, index: int) -> None:

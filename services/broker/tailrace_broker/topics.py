@@ -127,7 +127,7 @@ class Topics:
                 partition = row.partitions[index] = self._new(name, topic.topic_id, index)
             elif partition.partition_epoch == image.partition_epoch and partition.leader_epoch == image.leader_epoch:
                 continue
-            if not self._place(name, topic.topic_id, index, image):
+            if not partition.offline and not self._place(name, topic.topic_id, index, image):
                 partition.offline = True
             self._apply(partition, image, changes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import signal
@@ -18,7 +19,7 @@ import structlog
 
 from support.broker import TOPIC_ID, image, running, topic
 from tailrace.errors import ErrorCode
-from tailrace.log.cleaner_job import GONE, CleaningFailed, decode_outcome
+from tailrace.log.cleaner_job import GONE, STORAGE, CleaningFailed, decode_outcome, encode_failure
 from tailrace.log.compaction import Job, Limits, Outcome
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.log import Log
@@ -199,6 +200,26 @@ async def test_files_that_are_gone_are_no_fault_of_the_log(tmp_path: Path) -> No
         assert not node.cleaner.stats.uncleanable and node.cleaner.stats.failures == 1
         worker.before = lambda job: None
         assert await node.cleaner.round() and log.cleaned_offset == 30
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC])
+async def test_a_broken_disk_that_a_pass_finds_takes_its_log_dir_offline_and_a_full_one_is_tried_again(
+    tmp_path: Path, number: int
+) -> None:
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker, 1) as node:
+        fill(node.partitions[0], 30)
+
+        def refuse(job: Job) -> None:
+            decode_outcome(encode_failure(STORAGE, "the disk refused", number))
+
+        worker.before = refuse
+        assert not await node.cleaner.round()
+        (log_dir,) = node.broker.storage.configured
+        if number == errno.ENOSPC:
+            assert log_dir.failure is None
+        else:
+            assert log_dir.failure is not None and log_dir.failure.errno == number
 
 
 @pytest.mark.parametrize("change", ["truncated", "deleted", "appended"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,10 +19,11 @@ from support.broker import TOPIC_ID, Running, batch, image, running
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ErrorCode
+from tailrace.log.config import LogConfig
 from tailrace.log.guard import Guard
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.memory import MemoryFilesystem
-from tailrace.metadata.directories import UNASSIGNED
+from tailrace.metadata.directories import LOST, UNASSIGNED
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest
 from tailrace_broker.app import refuse_unusable
@@ -38,15 +41,21 @@ class Disks:
         self.disks = [MemoryFilesystem(), MemoryFilesystem()]
         self.dirs = self.open()
 
+    @staticmethod
+    def ids(number: int) -> Iterator[UUID]:
+        """The dir's own first, then what deleted partitions are named by."""
+        yield IDS[number]
+        yield from map(UUID, (f"{at:032x}" for at in count(1000)))
+
     def open(self) -> list[LogDir]:
         return [
-            LogDir.open(Guard(disk), f"/d{n}", node_id=0, cluster_id="c", now_ms=0, new_id=iter((IDS[n],)).__next__)
+            LogDir.open(Guard(disk), f"/d{n}", node_id=0, cluster_id="c", now_ms=0, new_id=self.ids(n).__next__)
             for n, disk in enumerate(self.disks)
         ]
 
 
-def metadata(count: int = 4, *directories: UUID, configs: dict[str, str] | None = None) -> MetadataImage:
-    rows = directories or (UNASSIGNED,) * count
+def metadata(partitions: int = 4, *directories: UUID, configs: dict[str, str] | None = None) -> MetadataImage:
+    rows = directories or (UNASSIGNED,) * partitions
     topic = TopicImage("t", TOPIC_ID, tuple(PartitionImage((0,), (0,), 0, 3, 0, directories=(d,)) for d in rows))
     return replace(image(**(configs or {})), topics={"t": topic}, topic_names={TOPIC_ID: "t"}, shards={})
 
@@ -78,16 +87,20 @@ async def test_new_partitions_go_to_the_dir_with_the_fewest(tmp_path: Path) -> N
         assert not node.broker.storage.holds_data("t", 0)  # nothing is made before it is used
 
 
+class Accounts:
+    """What the controller is to be told."""
+
+    def __init__(self) -> None:
+        self.due: dict[Any, UUID] = {}
+
+    def assign(self, replica: Any, directory_id: UUID) -> None:
+        self.due[replica] = directory_id
+
+    def settled(self, replica: Any) -> None:
+        self.due.pop(replica, None)
+
+
 async def test_the_controller_hears_where_replicas_lie(tmp_path: Path) -> None:
-    class Accounts:
-        due: dict[Any, UUID] = {}  # noqa: RUF012
-
-        def assign(self, replica: Any, directory_id: UUID) -> None:
-            self.due[replica] = directory_id
-
-        def settled(self, replica: Any) -> None:
-            self.due.pop(replica, None)
-
     accounts: Any = Accounts()
     async with running(tmp_path, metadata(2), log_dirs=Disks().dirs) as node:
         node.broker.account_to(accounts)
@@ -96,6 +109,23 @@ async def test_the_controller_hears_where_replicas_lie(tmp_path: Path) -> None:
         told = replace(told, partitions=tuple(replace(p, partition_epoch=1) for p in told.partitions))
         node.follower.move(topics={"t": told})
         assert accounts.due == {}
+
+
+async def test_a_replica_that_the_controller_knows_nowhere_yet_is_lost_with_its_disk(tmp_path: Path) -> None:
+    accounts: Any = Accounts()
+    two = Disks()
+    async with running(tmp_path, metadata(3, IDS[0], IDS[1], UNASSIGNED), log_dirs=two.dirs) as node:
+        node.broker.account_to(accounts)
+        watching, _ = watch(node)
+        assert accounts.due == {(TOPIC_ID, 2): IDS[0]}
+        two.dirs[0].fail(EIO)
+        watching.failed(two.dirs[0])
+        assert accounts.due == {(TOPIC_ID, 2): LOST}
+        # A later image does not have it made anew on the other disk: what was acknowledged lies on this one.
+        told = metadata(3, IDS[0], IDS[1], UNASSIGNED).topics["t"]
+        told = replace(told, partitions=tuple(replace(p, partition_epoch=1) for p in told.partitions))
+        node.follower.move(topics={"t": told})
+        assert places(node) == [0, 1, 0]
 
 
 @pytest.mark.parametrize("operation", ["sync", "write"])
@@ -222,6 +252,47 @@ async def test_a_topic_deleted_with_its_disk_may_be_made_anew_on_the_other(tmp_p
         node.follower.move(topics={"t": new}, topic_names={new.topic_id: "t"})
         assert (await node.produce(0, batch(b"b"))).error_code == 0
         assert node.broker.storage.place_of("t", 0) is two.dirs[1]
+
+
+async def test_the_older_topic_on_a_disk_that_comes_back_does_not_hide_the_newer(tmp_path: Path) -> None:
+    two = Disks()
+    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
+        watch(node)
+        assert [(await node.produce(n, batch(b"old"))).error_code for n in range(2)] == [0, 0]
+        two.dirs[1].fail(EIO)
+        node.follower.move(topics={}, topic_names={})
+        new = replace(metadata(2).topics["t"], topic_id=UUID(int=99))
+        node.follower.move(topics={"t": new}, topic_names={new.topic_id: "t"})
+        assert [(await node.produce(n, batch(b"new", b"er"))).error_code for n in range(2)] == [0, 0]
+        assert places(node) == [0, 0]
+    again = replace(metadata(), topics={"t": new}, topic_names={new.topic_id: "t"})
+    async with running(tmp_path, again, log_dirs=two.open()) as node:
+        assert places(node) == [0, 0]
+        assert [(await node.fetch(n, 0)).high_watermark for n in range(2)] == [2, 2]
+        assert not node.broker.storage.configured[1].holds("t", 1)
+
+
+def test_a_partition_of_one_id_in_two_dirs_is_refused_in_a_sentence() -> None:
+    two = Disks()
+    config = Config.load("broker", overrides={"node.id": "0"})
+    for log_dir in two.dirs:
+        log_dir.create("t", 0, TOPIC_ID, LogConfig())
+        log_dir.close()
+    with pytest.raises(LogDirRefused, match=r"t-0 is in both /d0 and /d1"):
+        Storage(two.open(), config, lambda: 0)
+
+
+async def test_a_disk_that_fails_under_a_deletion_does_not_keep_the_rest_of_an_image_away(tmp_path: Path) -> None:
+    two = Disks()
+    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
+        _, lifecycle = watch(node)
+        assert [(await node.produce(n, batch(b"a"))).error_code for n in range(4)] == [0] * 4
+        two.disks[0].fail_next("rename", EIO)
+        node.follower.move(topics={}, topic_names={})
+        assert places(node) == []
+        await node.client.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        assert lifecycle.reported == [IDS[0]]
+        assert two.dirs[1].partitions() == []
 
 
 def test_dirs_that_cannot_serve_are_refused_in_a_sentence() -> None:

@@ -150,6 +150,17 @@ def test_a_single_replica_on_a_new_disk_is_led_again_once_its_broker_says_where_
     assert (part(image).leader, part(image).directories) == (0, (directory(0, 3),))
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_broker_that_comes_back_without_a_dir_is_in_no_elr_though_it_was_stopped_cleanly(kept: bool) -> None:
+    image = after(three(), r.PartitionChangeRecord(0, topic_id(1), isr=(2,), leader=2))
+    request = BrokerRegistrationRequest(
+        broker_id=2, cluster_id=CLUSTER_ID, incarnation_id=UUID(int=9999), listeners=[], features=[], rack=None,
+        log_dirs=[directory(2, 1), directory(2 if kept else 7)], previous_broker_epoch=image.brokers[2].broker_epoch,
+    )  # fmt: skip
+    image = after(image, *brokers.register(image, request, CONFIG, is_connected=False).records)
+    assert (part(image).isr, part(image).eligible_leader_replicas) == ((), (2,) if kept else ())
+
+
 def test_assignments_are_noted_one_by_one_with_kafkas_errors() -> None:
     image = three()
     moved = directory(1, 1)

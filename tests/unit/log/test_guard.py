@@ -23,16 +23,19 @@ def guarded() -> tuple[MemoryFilesystem, Guard, list[OSError]]:
     return disk, guard, heard
 
 
-@pytest.mark.parametrize("operation", ["write", "sync", "read", "truncate"])
+@pytest.mark.parametrize("operation", ["write", "sync", "read", "read at once", "look", "warm", "truncate"])
 def test_a_failed_operation_on_a_file_takes_the_disk_offline(operation: str) -> None:
     disk, guard, heard = guarded()
     guard.make_directory("/d")
     file = guard.open("/d/a", create=True)
-    disk.fail_next(operation, EIO)
+    disk.fail_next(operation if operation in ("write", "sync", "truncate") else "read", EIO)
     attempts: dict[str, Callable[[], object]] = {
         "write": lambda: file.pwritev([b"x"], 0),
         "sync": file.sync,
         "read": lambda: file.pread(1, 0),
+        "read at once": lambda: file.pread_cached(1, 0),
+        "look": lambda: file.cached(1, 0),
+        "warm": lambda: file.warm(1, 0),
         "truncate": lambda: file.truncate(0),
     }
     with pytest.raises(OSError, match="broken"):

@@ -68,7 +68,8 @@ def register(
 def _after_restart(
     image: MetadataImage, broker: BrokerImage | None, request: BrokerRegistrationRequest, config: Config
 ) -> Iterator[PartitionChangeRecord]:
-    if broker is not None and broker.broker_epoch == request.previous_broker_epoch:
+    clean = broker is not None and broker.broker_epoch == request.previous_broker_epoch
+    if clean and not log_dirs.misses_any(image, request.broker_id, request.log_dirs or ()):
         return elections.on_broker_gone(image, request.broker_id, config)
     return elections.on_unclean_shutdown(image, request.broker_id, config)
 

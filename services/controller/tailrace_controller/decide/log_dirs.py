@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from uuid import UUID
 
 from tailrace.config import Config
-from tailrace.metadata.directories import directory_of
+from tailrace.metadata.directories import directory_of, is_online
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionChangeRecord
 from tailrace_controller.decide import elections, partition_change
@@ -24,6 +24,15 @@ def went_offline(
     online = tuple(one for one in broker.log_dirs if one not in news)
     change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, log_dirs=online)
     return (change, *_without(image, broker.broker_id, news, config))
+
+
+def misses_any(image: MetadataImage, broker_id: int, log_dirs: Collection[UUID]) -> bool:
+    """Whether a replica of the broker lies in a directory that is not among these: it comes back without its records.
+
+    So it is after an operator took a directory away, however cleanly the broker was stopped before.
+    """
+    found = (directory_of(partition, broker_id) for _, _, partition in elections.partitions(image))
+    return any(one is not None and not is_online(one, log_dirs) for one in found)
 
 
 def _without(
