@@ -162,6 +162,19 @@ class Client:
         transport.set_protocol(wire)
         transport.resume_reading()
 
+    def finish(self) -> None:
+        """Says that nothing more will be asked; what was is still answered, if the peer thinks that worth while."""
+        if self._wire is not None and not self._wire.lost.done():
+            self._wire.transport.write_eof()
+
+    @property
+    def quiet_transport(self) -> Any:
+        """The transport if nothing is on its way over it, else None."""
+        wire = self._wire
+        if wire is None or wire.lost.done() or wire.waiting or wire.transport.get_write_buffer_size():
+            return None
+        return wire.transport
+
     def abort(self) -> None:
         """Breaks the connection off; requests without an answer fail with Disconnected soon."""
         wire, self._wire = self._wire, None

@@ -17,6 +17,7 @@ from typing import Any
 _SIZE = Struct(">i")
 _FD_BYTES = array.array("i").itemsize
 _UNREAD_BYTES_MAX = 1 << 20
+_RETURNED = b"\0"  # a descriptor needs at least one byte to travel with
 
 
 def send(over: socket.socket, sock: socket.socket, unread: bytes) -> bytes:
@@ -28,6 +29,26 @@ def send(over: socket.socket, sock: socket.socket, unread: bytes) -> bytes:
     descriptors = array.array("i", [sock.fileno()])
     sent = over.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
     return data[sent:]
+
+
+def give_back(transport: Any, sock: socket.socket) -> None:
+    """Sends the socket the other way, without bytes, over a transport on which nothing is on its way.
+
+    Raises OSError when the socket has not left.
+    """
+    with _second(transport.get_extra_info("socket")) as over:
+        socket.send_fds(over, [_RETURNED], [sock.fileno()])
+
+
+def comes_back(over: socket.socket, most_bytes: int) -> tuple[bytes, socket.socket | None]:
+    """Reads once from a connection by which a socket went: (bytes, None), or (b"", the socket) at its return.
+
+    Raises OSError as recv does. Nobody but a process that holds the socket can send one, whatever the bytes say.
+    """
+    data, descriptors, _, _ = socket.recv_fds(over, most_bytes, 1, socket.MSG_CMSG_CLOEXEC)
+    if not descriptors:
+        return data, None
+    return b"", socket.socket(fileno=descriptors[0])
 
 
 async def receive(transport: Any, timeout_ms: float) -> tuple[socket.socket, bytes]:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.patience import Patience
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
 from tailrace.wire.messages import ApiVersionsResponse
@@ -46,7 +47,11 @@ class Service:
     listener: str = "INTERNAL"
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000
-    idle_ms: float = 600_000
+    patience: Patience = field(default_factory=Patience)
+    counts: list[int] | None = None  # requests answered here, by api key
+    # Whether a client that has ended its side still gets its answers; on_end is called if a relayed one is the last.
+    answers_after_end: bool = False
+    on_end: Callable[[Any], None] | None = None
     on_close: Callable[[Any], None] | None = None
     # Takes whole frames of APIs that are not served here and answers whole frames (a broker's own client listener).
     relay: Callable[[Any, bytes], Awaitable[bytes]] | None = None

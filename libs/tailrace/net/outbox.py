@@ -36,6 +36,11 @@ class Outbox:
         """Whether something has not left yet."""
         return bool(self._pieces)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What has not left yet."""
+        return sum(piece.length if type(piece) is Slice else len(piece) for piece in self._pieces)
+
     def send(self, pieces: Iterable[Any]) -> bool:
         """Takes more to send; whether everything has left at once. Otherwise drained is called when it has."""
         self._pieces.extend(pieces)

@@ -4,13 +4,14 @@ One request at a time per connection for ordinary handlers, as Apache Kafka does
 handlers may be pipelined: they answer at once, leave a future, which the next request waits for, or a Promised slot,
 which it does not. Bounds: one frame
 of at most max_frame_bytes buffered, 1 MiB of answers (or a single larger one) before they are written, and no reading
-while the client does not take them.
+while the client does not take them. Who is quiet for too long is closed (tailrace.net.patience).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import socket
 from collections import deque
@@ -24,6 +25,7 @@ from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, Service, answer_frame, api_versions
 from tailrace.net.outbox import Outbox
+from tailrace.net.patience import IDLE, Patience, Quiet
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import FLEXIBLE_FROM, RequestHeader, parse_request_header, skip_request_header
@@ -31,8 +33,14 @@ from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
 _SIZE = Struct(">i")
 _KEY = Struct(">h")
+_HEAD_BYTES = 14  # size, api key, version, correlation id, length of the client id
+_ID_AT = 8  # where the client id's field begins in a frame
+_PRIVATE_FROM = 10_000  # api keys that no client may use, nor send through a relay
 _FIRST_BUFFER_BYTES = 4096
 _FULL_BUFFER_BYTES = 262_144
+# A frame that announces more gets memory as its bytes come.
+_TRUSTED_BYTES = 2 << 20
+_SHRINK_MS = 30_000
 IN_FLIGHT_MAX = 256
 # Answers that are collected before they are written; above it the client must take some first.
 _ANSWERED_MAX_BYTES = 1_048_576
@@ -57,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._service = server.service
         self._unread = unread  # of a socket that another process has read from
         self._hot = server.hot
+        self._counts = server.service.counts
         self._buffer = bytearray(_FIRST_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._filled = 0
@@ -70,13 +79,19 @@ class Connection(asyncio.BufferedProtocol):
         self._answered_bytes = 0
         self._transport: Any = None
         self._outbox: Outbox | None = None  # from the first answer with a slice on
-        self._leaving = False  # no more requests are handled; closed as soon as nothing is owed
+        self._need = 0  # bytes of the frame that has begun, where its size is known
+        self._leaving = False  # nothing is read beyond the frame that has begun; left() once all is answered
+        self._ended = False  # the client sends no more; closed once all is answered
+        self._refused = False  # no more requests are handled; closed as soon as the client has taken what it is owed
         self._released = False  # somebody else reads from the transport
         self._known = identity
         self.sends_files = False  # whether answers may hold Slices
         self.identity = identity or Identity()
         self.state: dict[str, Any] = {}
-        self.active = True
+        self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
+        self.received_bytes = 0
+        self._quiet = Quiet()
+        self._swept_bytes = (0, 0)  # received and unsent, as the last sweep saw them
 
     # -- the transport's side -------------------------------------------------------------------------------------
 
@@ -135,35 +150,106 @@ class Connection(asyncio.BufferedProtocol):
         if not self._held:
             self._transport.resume_reading()
         self._parse()
-        if self._leaving:
-            self.leave()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_make_room).
+        if self._leaving:
+            return self._view[self._filled : self._need or _SIZE.size]
         return self._view[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
-        self.active = True
+        self.received_bytes += nbytes
         full = self._filled == len(self._buffer)
         self._parse()
         if full:
             self._make_room()
 
+    def eof_received(self) -> bool:
+        """The client sends no more: what it asked is answered first where the service wants that; else it is closed."""
+        if not self._service.answers_after_end or self._refused:
+            return False
+        self._ended = self._held = True
+        if self._task is not None and not self._filled and self._service.on_end is not None:
+            self._service.on_end(self)
+        self._parse()
+        return not self._transport.is_closing()
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        """Closes at once; what has not been sent is not."""
+        self._transport.abort()
+
+    # -- the end of it --------------------------------------------------------------------------------------------
+
     def leave(self) -> None:
-        """Closes as soon as what is being answered has been; requests behind that are not handled."""
-        self._leaving = True
-        if not self._slots and self._task is None and not (self._outbox is not None and self._outbox.busy):
+        """Handles what has come and the request that has begun, reads nothing beyond, then calls left()."""
+        if not self._leaving and not self._transport.is_closing():
+            self._leaving = True
+            self._transport.set_write_buffer_limits(high=0)  # all must have been sent
+            self._parse()
+
+    def left(self) -> None:
+        """After leave(): nothing is owed, unsent, or read and not handled."""
+        self.close()
+
+    def renamed(self, client_id: str) -> None:
+        """A request came under another client id than `named`."""
+
+    def _end_if_done(self) -> None:
+        """Ends a connection that is to leave, or whose client has ended, once everything was answered.
+
+        Called when all whole frames that may be handled have been.
+        """
+        if self._slots or self._parsing or not self._may_handle() or self._transport.is_closing():
+            return
+        if self._outbox is not None and self._outbox.busy:
+            return
+        if self._ended and self._filled:
+            self._refuse("the connection ended in the middle of a frame")
+        elif self._ended:
             self.close()
+        elif self._leaving and not self._filled:
+            self.left()
+
+    def judge(self, patience: Patience, passed_ms: float) -> str:
+        """Called by each sweep: says why the connection must go, IDLE or nothing."""
+        received, unsent = self._swept_bytes
+        came, quiet = self.received_bytes - received, self._quiet
+        now_unsent = self._transport.get_write_buffer_size() + (self._outbox.unsent_bytes if self._outbox else 0)
+        self._swept_bytes = (self.received_bytes, now_unsent)
+        if not self._filled or self._ended or not self._may_handle():
+            quiet.whole()
+        elif why := quiet.torn(patience, passed_ms, came, head=self._filled < _HEAD_BYTES):
+            return why
+        owed = not self._ended and (bool(self._slots) or self._task is not None or self._muted is not None)
+        moved = bool(came) or now_unsent != unsent or (owed and not now_unsent)
+        if not moved and not self._filled and quiet.quiet_ms >= _SHRINK_MS and len(self._buffer) > _FIRST_BUFFER_BYTES:
+            self._buffer = bytearray(_FIRST_BUFFER_BYTES)
+            self._view = memoryview(self._buffer)
+        return quiet.idle(patience, passed_ms, moved=moved, unsent=bool(now_unsent), owed=owed)
+
+    def give_up(self, why: str) -> None:
+        """Closes a client that was waited for long enough, with one line unless it was merely idle."""
+        if why != IDLE:
+            self._refuse(why)
+        if not self._transport.get_write_buffer_size() and not (self._outbox and self._outbox.busy):
+            self.close()
+        else:
+            self.abort()
 
     @property
     def passes_sockets(self) -> bool:
         """Whether the other end is a process of this host that can hand an open socket over."""
         return bool(self._transport.get_extra_info("socket").family == socket.AF_UNIX)
+
+    @property
+    def socket(self) -> Any:
+        """The socket as far as it may be passed on: its descriptor and family."""
+        return self._transport.get_extra_info("socket")
 
     def release(self) -> Any:
         """The transport, for somebody else to read from; answers that are due still leave by this connection."""
@@ -190,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _may_handle(self) -> bool:
         """Whether the next request may be handled: nothing before it waits, and the client takes its answers."""
-        if self._leaving or self._task is not None or self._paused or self._waiting or self._muted is not None:
+        if self._refused or self._task is not None or self._paused or self._waiting or self._muted is not None:
             return False
         return len(self._slots) < IN_FLIGHT_MAX
 
@@ -232,23 +318,47 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._parsing = False
         self._compact(pos, need)
-        if self._held and self._filled < len(self._buffer) and not self._paused and not self._released:
+        if self._leaving:
+            self._read_the_frame_begun()
+        elif self._held and self._filled < len(self._buffer) and self._may_read():
             self._held = False
             self._transport.resume_reading()
         self._flush()
+        if self._leaving or self._ended:
+            self._end_if_done()
+
+    def _may_read(self) -> bool:
+        return not (self._paused or self._released or self._ended or self._refused or self._transport.is_closing())
+
+    def _read_the_frame_begun(self) -> None:
+        """While leaving: reads on only if a frame has begun, and get_buffer only to its end."""
+        wanted = self._filled > 0 and self._may_handle() and self._may_read()
+        if wanted == self._held and not self._transport.is_closing():
+            self._held = not wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def _compact(self, pos: int, need: int) -> None:
-        rest = self._filled - pos
-        if need > len(self._buffer):
+        rest, capacity = self._filled - pos, len(self._buffer)
+        self._need = need
+        if need > capacity:
+            most = max(_TRUSTED_BYTES, 4 * capacity if rest == capacity else capacity)
+            capacity = max(min(need, most), min(_FULL_BUFFER_BYTES, need * 4))
+        if capacity > len(self._buffer):
             kept = bytes(self._view[pos : self._filled])
             self._filled = 0
-            self._grow(max(need, min(_FULL_BUFFER_BYTES, need * 4)))
+            self._grow(capacity)
             self._view[:rest] = kept
         elif pos and rest:
             self._view[:rest] = bytes(self._view[pos : self._filled])
         self._filled = rest
 
     def _frame(self, frame: memoryview) -> None:
+        named = self.named
+        if named is not None and frame[_ID_AT : _ID_AT + len(named)] != named:
+            self._rename(frame)
         hot = self._hot.get(_KEY.unpack_from(frame)[0])
         if hot is not None:
             handler, first, last, flexible_from = hot
@@ -256,6 +366,8 @@ class Connection(asyncio.BufferedProtocol):
             if first <= version <= last:
                 answer = handler(self, version, correlation_id, frame[pos:])
                 if answer is not ORDINARY:
+                    if self._counts is not None:
+                        self._counts[_KEY.unpack_from(frame)[0]] += 1
                     if answer is not None:
                         self._answer_hot(answer)
                     return
@@ -265,6 +377,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
             self._start(header, request)
+
+    def _rename(self, frame: memoryview) -> None:
+        (size,) = _KEY.unpack_from(frame, _ID_AT) if len(frame) >= _ID_AT + _KEY.size else (0,)
+        self.named = bytes(frame[_ID_AT : _ID_AT + _KEY.size + max(size, 0)])
+        self.renamed(self.named[_KEY.size :].decode("utf-8", "replace"))
 
     def _answer_hot(self, answer: Any) -> None:
         """Queues what a hot handler returned."""
@@ -285,13 +402,18 @@ class Connection(asyncio.BufferedProtocol):
             answer = await asked
         except (ConnectionError, TimeoutError) as gone:
             self._task = None
-            self._refuse(str(gone) or "the gateway did not answer in time")
+            if self._ended:  # the gateway does not answer who has left
+                self.close()
+            else:
+                self._refuse(str(gone) or "the gateway did not answer in time")
             return
         self._slots.append(answer)
         self._task = None
         self._parse()
 
     def _start(self, header: RequestHeader, request: Any) -> None:
+        if self._counts is not None:
+            self._counts[header.api_key] += 1
         context = Context(
             header.api_key, header.api_version, header.correlation_id, header.client_id, self, self._service.internal
         )
@@ -306,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
     def _unserved(self, header: RequestHeader, frame: memoryview) -> None:
         if header.api_key == ApiKey.PREAMBLE and self._service.internal:
             self._preamble(header, frame)
-        elif self._service.relay is not None:
+        elif self._service.relay is not None and header.api_key < _PRIVATE_FROM:
             self._relay(bytes(frame))
         elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
             self._slots.append(api_versions(self._service, header.api_version, header.correlation_id))
@@ -341,7 +463,7 @@ class Connection(asyncio.BufferedProtocol):
     def flush(self) -> None:
         """Promised answers have come: they go out, and requests that waited for a free slot are handled."""
         self._flush()
-        if self._filled:
+        if self._filled or self._leaving or self._ended:
             self._parse()
 
     def _flush(self) -> None:
@@ -376,8 +498,6 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.write(out[0])
             else:
                 self._transport.writelines(out)
-        if self._leaving:
-            self.leave()
 
     def _send_files(self, out: list[Any]) -> None:
         """Past the transport if it has nothing to send, else through it, with copies."""
@@ -391,7 +511,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _sent(self) -> None:
         """The client has taken the files: what waited for that goes on."""
-        self.resume_writing()
+        if self._refused:
+            self.close()
+        else:
+            self.resume_writing()
 
     def _broke(self, error: OSError) -> None:
         if not isinstance(error, ConnectionError):
@@ -405,8 +528,9 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._flush()
         if self._outbox is not None and self._outbox.busy:
-            self._leaving = True
+            self._refused = self._held = True
             self._slots.clear()
+            self._transport.pause_reading()
         else:
             self.close()
 
@@ -434,6 +558,7 @@ class Server:
         self.addresses: list[Address] = []
         self._servers: list[asyncio.AbstractServer] = []
         self._paths: list[str] = []
+        self._patience = service.patience
         self._sweep: asyncio.TimerHandle | None = None
         self._closing = False
 
@@ -450,7 +575,7 @@ class Server:
 
     async def adopt(self, sock: socket.socket, connection: Connection) -> None:
         """Serves a socket that another process accepted and read from; raises OSError if it broke meanwhile."""
-        self._sweep_idle()
+        self._start_sweep()
         await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
 
     async def listen(self, address: Address) -> None:
@@ -466,19 +591,19 @@ class Server:
             host, port = server.sockets[0].getsockname()[:2]
             self.addresses.append(Address(host, port))
         self._servers.append(server)
-        self._sweep_idle()
+        self._start_sweep()
 
-    def _sweep_idle(self) -> None:
-        if self._sweep is None:
-            self._sweep = asyncio.get_running_loop().call_later(self.service.idle_ms / 1000, self._close_idle)
+    def _start_sweep(self) -> None:
+        if self._sweep is None and not math.isinf(self._patience.interval_ms):
+            self._sweep = asyncio.get_running_loop().call_later(self._patience.interval_ms / 1000, self._look)
 
-    def _close_idle(self) -> None:
-        """One sweep per idle period: what said nothing since the last one is closed (connections.max.idle.ms)."""
+    def _look(self) -> None:
+        """One sweep: what was quiet for too long is closed (connections.max.idle.ms and the like)."""
         for connection in list(self.connections):
-            if not connection.active and not connection._slots and connection._task is None:
-                connection.close()
-            connection.active = False
-        self._sweep = asyncio.get_running_loop().call_later(self.service.idle_ms / 1000, self._close_idle)
+            if why := connection.judge(self._patience, self._patience.interval_ms):
+                connection.give_up(why)
+        self._sweep = None
+        self._start_sweep()
 
     async def close(self) -> None:
         """Stops listening, closes what is open and removes the Unix sockets."""

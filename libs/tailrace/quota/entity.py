@@ -49,6 +49,10 @@ class ClientQuotas:
         own = self._own.get((client_id, kind))
         return self._default.get(kind) if own is None else own
 
+    def __bool__(self) -> bool:
+        """Whether anybody is limited."""
+        return bool(self._own or self._default)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClientQuotas):
             return NotImplemented

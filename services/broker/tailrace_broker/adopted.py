@@ -2,12 +2,13 @@
 
 The Unix connection by which a socket came stays: over it go the requests that are not the broker's to answer, and while
 it is open the gateway counts the client among its own. A client that a quota limits belongs to the gateway, where the
-quota is charged: it is not taken, and left as soon as nothing is owed to it when it becomes one.
+quota is charged: it is not taken, and given back as soon as nothing is owed to it when it becomes one.
 """
 
 from __future__ import annotations
 
 import asyncio
+from struct import Struct
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -19,7 +20,33 @@ from tailrace.quota.entity import ClientQuotas, Kind
 from tailrace_broker.client_listener import GatewayRelay
 
 _COMES_WITHIN_MS = 5000.0
-_CLIENT_ID = "client id"
+_ID_BYTES = Struct(">h")
+_ID_BYTES_MAX = 32_767
+
+
+class AdoptedConnection(Connection):
+    """A client's socket that a gateway accepted."""
+
+    def __init__(self, owner: Adopted, server: Server, identity: Identity, unread: bytes, client_id: str) -> None:
+        super().__init__(server, identity, unread)
+        self._owner = owner
+        self.client_id = client_id
+
+    def connection_made(self, transport: Any) -> None:
+        self.named = self._owner.named(self.client_id)
+        super().connection_made(transport)
+        self._owner.judge(self)  # quotas may have changed while the socket was on its way
+
+    def renamed(self, client_id: str) -> None:
+        self.client_id = client_id
+        self._owner.judge(self)
+
+    def left(self) -> None:
+        """Back to the gateway, which goes on with the client's next request; without a gateway it is closed."""
+        if self._owner.give_back(self):
+            self.abort()  # of this process' descriptor only
+        else:
+            self.close()
 
 
 class Adopted:
@@ -32,6 +59,7 @@ class Adopted:
         self._quotas = ClientQuotas(image.quotas)
         self._coming: set[asyncio.Task[None]] = set()
         self.count = 0
+        self.returned_count = 0
 
     def __len__(self) -> int:
         return len(self._server.connections)
@@ -57,8 +85,7 @@ class Adopted:
         except asyncio.CancelledError:
             transport.abort()
             raise
-        connection = Connection(self._server, identity, unread)
-        connection.state[_CLIENT_ID] = client_id
+        connection = AdoptedConnection(self, self._server, identity, unread, client_id)
         self._relay.adopt(connection, transport)
         self.count += 1
         try:
@@ -69,13 +96,31 @@ class Adopted:
             sock.close()
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Leaves the clients that a quota limits from now on; they come back by the gateway and stay there."""
+        """Gives the clients back that a quota limits from now on."""
         if old.quotas is new.quotas:
             return
         self._quotas = ClientQuotas(new.quotas)
         for connection in list(self._server.connections):
-            if self._limited(connection.state[_CLIENT_ID]):
-                connection.leave()
+            assert isinstance(connection, AdoptedConnection)
+            if connection.named is None:
+                connection.named = self.named(connection.client_id)
+            self.judge(connection)
+
+    def named(self, client_id: str) -> bytes | None:
+        """The header's field of that client id, which is watched for another one while there are quotas at all."""
+        encoded = client_id.encode()[:_ID_BYTES_MAX]  # what is not UTF-8 has grown; then it is another one at first
+        return _ID_BYTES.pack(len(encoded)) + encoded if self._quotas else None
+
+    def judge(self, connection: AdoptedConnection) -> None:
+        """Lets a client go that a quota limits."""
+        if self._limited(connection.client_id):
+            connection.leave()
+
+    def give_back(self, connection: AdoptedConnection) -> bool:
+        """Whether the client's socket is on its way to the gateway that handed it over."""
+        given = self._relay.give_back(connection)
+        self.returned_count += given
+        return given
 
     def _limited(self, client_id: str) -> bool:
         return any(self._quotas.rate(client_id, kind) is not None for kind in Kind)

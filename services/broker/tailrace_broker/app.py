@@ -27,6 +27,7 @@ from tailrace.net.dispatch import Handler, Service
 from tailrace.net.endpoints import endpoint_of
 from tailrace.net.internal import internal_address
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
+from tailrace.net.patience import Patience
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
@@ -243,7 +244,10 @@ def for_clients(service: Service, relay: GatewayRelay, config: Config) -> Servic
         relay=relay.ask,
         on_close=relay.forget,
         max_connections=config.max_connections,
-        idle_ms=config.connections_max_idle_ms,
+        patience=Patience(config.connections_max_idle_ms, head_ms=10_000, dribble_ms=30_000),
+        counts=service.role.metrics.requests,
+        answers_after_end=True,
+        on_end=relay.ended,
     )
 
 
@@ -305,6 +309,10 @@ def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environm
 def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
     """The broker's gauges, read when scraped."""
     topics = broker.topics
+    metrics.counters["returned_connections"] = (
+        "Connections given back to their gateway, for a quota",
+        lambda: broker.adopted.returned_count if broker.adopted else 0,
+    )
     metrics.counters["cold_reads"] = ("Fetches that had to wait for the disk", lambda: broker.cold_reads.count)
     metrics.gauges.update(
         {

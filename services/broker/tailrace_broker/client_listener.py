@@ -12,6 +12,7 @@ import contextlib
 from typing import Any
 
 from tailrace.metadata.image import MetadataImage
+from tailrace.net import descriptor
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.endpoints import address_of
@@ -51,6 +52,23 @@ class GatewayRelay:
         """The connection by which a gateway handed this client over."""
         client = self._clients[connection] = Client(_HANDED_OVER, "relay", connection.identity)
         client.take_over(transport)
+
+    def ended(self, connection: Any) -> None:
+        """The client sends no more: the gateway decides whether it still wants the answer that it waits for."""
+        if (client := self._clients.get(connection)) is not None:
+            client.finish()
+
+    def give_back(self, connection: Any) -> bool:
+        """Returns the client's socket to the gateway that handed it over, if that is still there."""
+        client = self._clients.get(connection)
+        if client is None or client.address is not _HANDED_OVER or client.quiet_transport is None:
+            return False
+        try:
+            descriptor.give_back(client.quiet_transport, connection.socket)
+        except OSError:
+            return False
+        self.forget(connection)
+        return True
 
     def forget(self, connection: Any) -> None:
         """The client went away: so does its upstream connection."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tailrace.clock import Cancellable
+from tailrace.net import descriptor
 from tailrace.net.address import Address
 from tailrace.net.context import Identity
+from tailrace.net.patience import Quiet
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.buffers import Buffer
+from tailrace_gateway.buffers import BUFFER_BYTES, Buffer
 from tailrace_gateway.link import ENDED, HELD, MUTED, PEER, Link
 from tailrace_gateway.relay import Frame, Requests
 from tailrace_gateway.slots import Slots
@@ -42,16 +46,22 @@ class ClientLink(Link):
             gateway.requests,
         )
         self.node: NodeLink | None = None
-        self.handed_over = False  # the client's socket is its broker's, which relays here what is not its own
+        # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
+        # a broker that cannot, and for its return.
+        self.lent: socket.socket | None = None
+        self.came_back = False  # and stays: who changes its client id with every request must not escape a quota
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[int, int] | None = None  # (shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
         self.swept_bytes = (0, 0)  # what the last sweep saw
-        self.quiet_ms = 0.0
-        self.torn_ms = 0.0  # how long the frame that is not whole has been coming, and its bytes since
-        self.torn_bytes = 0
+        self.quiet = Quiet()
         self._task: asyncio.Task[None] | None = None
         self._unmute: Cancellable | None = None
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether the client's socket is its broker's."""
+        return self.lent is not None
 
     @property
     def busy(self) -> bool:
@@ -62,7 +72,7 @@ class ClientLink(Link):
     def may_be_handed_over(self) -> bool:
         """Whether the broker can go on from here: nothing owed, unsent or begun, and no quota to be charged here."""
         meter = self.requests.meter
-        if self.closed or self.handed_over or self.sock.family == socket.AF_UNIX:
+        if self.closed or self.handed_over or self.came_back or self.sock.family == socket.AF_UNIX:
             return False
         if self.slots or self.outbox or self.pauses & (MUTED | ENDED) or not self.requests.between_frames:
             return False
@@ -108,8 +118,9 @@ class ClientLink(Link):
         """The client sends no more: what it asked is answered, then the connection is closed."""
         if self.handed_over:  # the client left, or its broker died
             self.gateway.suspects.broke(self.node_id)
-            self.close()
-            return
+            if not self.busy:
+                self.close()
+                return
         torn = not self.requests.between_frames or self.tail
         if torn and self._task is None and not self.pauses & MUTED:
             self.refuse("the connection ended in the middle of a frame")
@@ -121,7 +132,9 @@ class ClientLink(Link):
         self.close_if_done()
 
     def finish(self) -> None:
-        """The gateway stops: what was asked is answered, nothing more is read."""
+        """The gateway stops: what was asked is answered, nothing more is read; brokers keep the clients they have."""
+        if self.lent is not None:
+            self.lent.close()
         if self.requests.between_frames:
             self.tail = b""
             self.pause(ENDED)
@@ -180,6 +193,9 @@ class ClientLink(Link):
         Without anything owed only the upstream connection goes; the next request opens another.
         """
         node = self.node
+        if self.handed_over:
+            self.refuse(why)
+            return
         if node is None:
             return
         owed = self.slots.marks() or not self.requests.between_frames or not node.answers.between_frames
@@ -201,11 +217,47 @@ class ClientLink(Link):
 
     def hand_over(self, sock: socket.socket, rest: bytes) -> None:
         """From now on the broker is this connection's client; `rest` of what was unread has to follow."""
-        self.handed_over = True
         self.requests.node_wanted = False
+        lent = self.sock
+        self.lent = lent  # before the new socket is watched
         self.exchange_socket(sock)
         if rest:
             self.write(rest)
+
+    def _reader(self) -> Callable[[], None]:
+        return self._from_the_broker if self.handed_over else self._readable
+
+    def _from_the_broker(self) -> None:
+        """A request that the broker relays, or the client's socket back."""
+        buffer = self.pool.take()
+        kept = len(self.tail)
+        buffer.view[:kept] = self.tail
+        try:
+            data, sock = descriptor.comes_back(self.sock, BUFFER_BYTES - kept)
+        except (BlockingIOError, InterruptedError):
+            self.pool.give(buffer)
+            return
+        except OSError as error:
+            self.pool.give(buffer)
+            self.failed(error)
+            return
+        if data:
+            buffer.view[kept : kept + len(data)] = data
+            self.received_bytes += len(data)
+            self._feed(buffer, kept + len(data))
+            return
+        self.pool.give(buffer)
+        if sock is None:
+            self.ended()
+        else:
+            sock.close()  # ours has stayed open
+            self._taken_back()
+
+    def _taken_back(self) -> None:
+        """The broker has left the client at a frame's end: its requests are relayed from the next one on."""
+        lent, self.lent, self.came_back = self.lent, None, True
+        assert lent is not None
+        self.exchange_socket(lent).close()
 
     async def _open_node(self) -> None:
         if await self.gateway.handover.offer(self):
@@ -273,6 +325,11 @@ class ClientLink(Link):
         if self.closed:
             return
         super().close()
+        if self.lent is not None:
+            if self.lent.fileno() >= 0:
+                with contextlib.suppress(OSError):
+                    self.lent.shutdown(socket.SHUT_RDWR)
+            self.lent.close()
         if self._unmute is not None:
             self._unmute.cancel()
         if self._task is not None and self._task is not asyncio.current_task(self.loop):

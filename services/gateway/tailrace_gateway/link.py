@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
+from collections.abc import Callable
 
 from tailrace_gateway.buffers import BUFFER_BYTES, Buffer, Pool
 
@@ -72,7 +73,11 @@ class Link:
     def _watch(self) -> None:
         if not self.pauses and not self._reading and not self.closed:
             self._reading = True
-            self.loop.add_reader(self._fd, self._readable)
+            self.loop.add_reader(self._fd, self._reader())
+
+    def _reader(self) -> Callable[[], None]:
+        """What is called when there is something to read."""
+        return self._readable
 
     def _readable(self) -> None:
         buffer = self.pool.take()
@@ -167,15 +172,16 @@ class Link:
         if lender is not None:
             self.pool.give(lender)
 
-    def exchange_socket(self, sock: socket.socket) -> None:
-        """Goes on over another socket; the one before is somebody else's and stays open. Nothing may be unsent."""
+    def exchange_socket(self, sock: socket.socket) -> socket.socket:
+        """Goes on over another socket and returns the one before, still open. Nothing may be unsent."""
         assert not self.outbox
         if self._reading:
             self._reading = False
             self.loop.remove_reader(self._fd)
-        self.sock.close()
+        before = self.sock
         self.sock, self._fd, self.tail = sock, sock.fileno(), b""
         self._watch()
+        return before
 
     def close(self) -> None:
         """Closes the socket; what is still in the outbox is dropped."""

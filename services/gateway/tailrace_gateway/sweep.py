@@ -1,16 +1,11 @@
-"""Connections that have gone quiet: idle ones, frames that never become whole, clients that never read.
-
-One pass over all connections every few seconds, with one clock for all of them: nothing is timed per request.
-"""
+"""Connections that have gone quiet at this gateway, looked at by one sweep over all of them (tailrace.net.patience)."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from tailrace.clock import Cancellable
-
-_INTERVAL_MS_MIN = 10.0
+from tailrace.net.patience import IDLE, Patience
 
 if TYPE_CHECKING:
     from tailrace_gateway.connection import ClientLink
@@ -23,13 +18,13 @@ class Sweep:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         limits = gateway.limits
-        idle_ms = limits.idle_ms if limits.idle_ms > 0 else math.inf  # 0 or less: never, as in Apache Kafka
-        self.interval_ms = max(min(limits.head_ms, limits.dribble_ms, idle_ms) / 2, _INTERVAL_MS_MIN)
+        self._patience = Patience(limits.idle_ms, limits.head_ms, limits.dribble_ms, limits.dribble_bytes)
+        self.interval_ms = self._patience.interval_ms
         self._timer: Cancellable = gateway.clock.call_later(self.interval_ms, self._run)
 
     def _run(self) -> None:
         for connection in list(self._gateway.connections):
-            why = judge(connection, self.interval_ms)
+            why = judge(connection, self._patience, self.interval_ms)
             if why == IDLE:
                 connection.close()
             elif why:
@@ -40,31 +35,16 @@ class Sweep:
         self._timer.cancel()
 
 
-IDLE = "idle"
-
-
-def judge(connection: ClientLink, passed_ms: float) -> str:
+def judge(connection: ClientLink, patience: Patience, passed_ms: float) -> str:
     """Counts the time without progress; says why the connection must go, or nothing."""
-    limits = connection.gateway.limits
     received, sent = connection.swept_bytes
     came, went = connection.received_bytes - received, connection.sent_bytes - sent
     connection.swept_bytes = (connection.received_bytes, connection.sent_bytes)
-    connection.quiet_ms = 0.0 if came or went else connection.quiet_ms + passed_ms
-    if connection.waits_for_bytes:
-        connection.torn_ms += passed_ms
-        connection.torn_bytes += came
-        if connection.requests.between_frames:
-            if connection.torn_ms > limits.head_ms:
-                return f"no whole request head within {connection.torn_ms:.0f} ms"
-        elif connection.torn_ms > limits.dribble_ms:
-            if connection.torn_bytes < limits.dribble_bytes:
-                return f"a frame brought {connection.torn_bytes} bytes in {connection.torn_ms:.0f} ms"
-            connection.torn_ms, connection.torn_bytes = 0.0, 0
-    else:
-        connection.torn_ms, connection.torn_bytes = 0.0, 0
-    if limits.idle_ms > 0 and connection.quiet_ms >= limits.idle_ms:
-        if connection.outbox:
-            return f"the client has taken no answer for {connection.quiet_ms:.0f} ms"
-        if not connection.busy and not connection.handed_over:  # its broker sees whether it is idle
-            return IDLE
-    return ""
+    quiet = connection.quiet
+    if not connection.waits_for_bytes:
+        quiet.whole()
+    elif why := quiet.torn(patience, passed_ms, came, head=connection.requests.between_frames):
+        return why
+    # A broker sees by itself whether a client that was handed over to it is idle.
+    owed = connection.busy or connection.handed_over
+    return quiet.idle(patience, passed_ms, moved=bool(came or went), unsent=bool(connection.outbox), owed=owed)

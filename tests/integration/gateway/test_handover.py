@@ -15,8 +15,10 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, running
 from support.gateway import BOOT_ID, Client, World, turns_until
 from tailrace.errors import ErrorCode
-from tailrace.metadata.image import BrokerImage, ServiceImage
+from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, TopicImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net.context import Identity
+from tailrace.net.patience import Patience
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
@@ -236,24 +238,194 @@ async def test_a_client_that_a_quota_limits_stays_and_is_throttled(tmp_path: Pat
         assert pair.adopted.count == 0
 
 
+LIMITED = {(("client-id", "limited"),): {"producer_byte_rate": 1000.0}}
+TEST_LIMITED = {(("client-id", "test"),): {"producer_byte_rate": 1000.0}}
+
+
 async def test_a_quota_that_comes_later_brings_its_clients_back_to_the_gateway(tmp_path: Path) -> None:
-    """What is being answered is answered first; what stands behind it is not begun, so it can be sent again."""
-    async with paired(tmp_path) as pair:
+    """On the same connection: what has come is answered first, and nothing is lost or answered twice."""
+    meter = Metered()
+    meter.produce_limited = False
+    async with paired(tmp_path, meter_of=lambda client_id: meter) as pair:
         client, waiting = await pair.handed(), await pair.handed()
-        parked = fetch(pair.broker, 5, offset=2, max_wait_ms=30_000)
-        waiting.send(parked + produce(6, b"not begun"))
+        waiting.send(fetch(pair.broker, 5, offset=2, max_wait_ms=30_000) + produce(6, b"read already"))
         await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
-        quotas = {(("client-id", "test"),): {"producer_byte_rate": 1000.0}}
-        pair.broker.follower.move(quotas=quotas)
-        assert await client.closed()
+        meter.produce_limited = True
+        pair.broker.follower.move(quotas=TEST_LIMITED)
+        await turns_until(lambda: len(pair.handed_over) == 1)
         assert (await pair.broker.produce(0, batch(b"wakes"))).base_offset == 2
-        got, _ = await waiting.answer()
-        assert got == 5
-        assert await waiting.closed()
-        assert (await pair.broker.produce(0, batch(b"next"))).base_offset == 3
-        again = await pair.world.client()
-        await again.ask(produce_request(b"by the gateway"), 12)
+        assert (await waiting.answer())[0] == 5
+        got, rest = await waiting.answer()
+        assert (got, base_offset(got, rest)) == (6, 3)
+        await turns_until(lambda: not pair.handed_over and not len(pair.adopted))
+        for n, each in enumerate((client, waiting)):
+            answer = await each.ask(produce_request(b"by the gateway"), 12)
+            assert answer.throttle_time_ms == 1
+            assert answer.responses[0].partition_responses[0].base_offset == 4 + n
+        assert (pair.adopted.count, pair.adopted.returned_count) == (2, 2)
+        assert len(pair.world.gateway.connections) == 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_client_comes_back_whatever_of_its_stream_has_come(tmp_path: Path, seed: int) -> None:
+    """The socket goes back at a frame's end, so every byte is read by one of the two."""
+    chance = random.Random(seed)
+    sizes = [chance.choice([10, 3000, 300_000]) for _ in range(30)]
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        stream = b"".join(produce(n, b"%d" % n * (size // 2)) for n, size in enumerate(sizes))
+        turn = chance.randrange(len(stream))
+        client.send(stream[:turn])
+        for _ in range(chance.randrange(20)):
+            await asyncio.sleep(0)
+        pair.broker.follower.move(quotas=TEST_LIMITED)
+        client.send(stream[turn:])
+        offsets = []
+        for n in range(len(sizes)):
+            got, rest = await client.answer()
+            assert got == n
+            offsets.append(base_offset(got, rest))
+        assert offsets == list(range(1, len(sizes) + 1))
+        await turns_until(lambda: not pair.handed_over)
+        assert pair.adopted.returned_count == 1
+
+
+async def test_another_client_id_does_not_escape_its_quota(tmp_path: Path) -> None:
+    meter = Metered()
+    async with paired(
+        tmp_path, meter_of=lambda client_id: meter if client_id == b"limited" else unmetered(b"")
+    ) as pair:
+        pair.broker.follower.move(quotas=LIMITED)
+        client, same = await pair.handed(), await pair.handed()
+        request = codec.encode_request(produce_request(b"another's"), 12, 7, "limited")
+        client.send(request)
+        assert (await client.answer())[0] == 7
+        await turns_until(lambda: len(pair.handed_over) == 1)
+        client.send(request)
+        got, rest = await client.answer()
+        frame = memoryview(struct.pack(">i", got) + rest)
+        answer = codec.decode_response(ApiKey.PRODUCE, 12, codec.response_body(ApiKey.PRODUCE, 12, frame))
+        assert answer.throttle_time_ms == 1
+        client.send(codec.encode_request(produce_request(b"free again"), 12, 9, "test"))
+        assert (await client.answer())[0] == 9
+        for name in ("another", None, "test"):
+            same.send(codec.encode_request(produce_request(b"free"), 12, 8, name))
+            assert (await same.answer())[0] == 8
+        assert len(pair.handed_over) == 1
         assert pair.adopted.count == 2
+
+
+async def test_a_quota_that_comes_while_the_socket_is_on_its_way_holds(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.world.client()
+        client.send(produce(1, b"a"))
+        await turns_until(lambda: len(pair.adopted._coming) == 1)
+        pair.broker.follower.move(quotas=TEST_LIMITED)
+        assert (await client.answer())[0] == 1
+        client.send(produce(2, b"b"))
+        assert (await client.answer())[0] == 2
+        await turns_until(lambda: not len(pair.adopted))
+
+
+async def test_a_client_id_that_is_not_utf8_harms_nobody(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        name = b"\xff" * 32_767
+        plain = produce(1, b"a")
+        head, body = plain[4:12], plain[12 + 2 + len(b"test") :]
+        odd = head + struct.pack(">h", len(name)) + name + body
+        client = await pair.world.client()
+        client.send(struct.pack(">i", len(odd)) + odd)
+        assert (await client.answer())[0] == 1
+        for quotas in (LIMITED, TEST_LIMITED):
+            pair.broker.follower.move(quotas=quotas)
+            client.send(struct.pack(">i", len(odd)) + odd)
+            assert (await client.answer())[0] == 1
+
+
+async def test_requests_are_counted_where_they_are_answered(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        client.send(fetch(pair.broker, 1) + metadata(2) + produce(3, b"b"))
+        assert [(await client.answer())[0] for _ in range(3)] == [1, 2, 3]
+        counted = {key: n for key, n in enumerate(pair.broker.broker.metrics.requests) if n}
+        assert counted == {ApiKey.PRODUCE: 2, ApiKey.FETCH: 1}
+        assert {key: n for key, n in enumerate(pair.world.gateway.requests) if n} == {ApiKey.METADATA: 1}
+
+
+async def test_without_its_gateway_a_client_that_a_quota_limits_has_to_come_again(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        for link in pair.handed_over:
+            link.finish()
+        await turns_until(lambda: not pair.world.gateway.connections)
+        pair.broker.follower.move(quotas=TEST_LIMITED)
+        assert await client.closed()
+
+
+async def test_limits_in_time_hold_for_connections_handed_over(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        pair.adopted._server._patience = Patience(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
+        torn, dribbling, idle = [await pair.handed() for _ in range(3)]
+        torn.send(produce(1, b"x")[:5])
+        dribbling.send(produce(1, b"x" * 1000)[:200])
+        for client in (torn, dribbling, idle):
+            assert await client.closed()
+        await turns_until(lambda: not pair.world.gateway.connections)
+
+
+async def test_a_client_that_ends_its_side_gets_its_answers_first(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
+        client.send(produce(2, b"a") + metadata(3) + produce(4, b"b") + metadata(5))
+        client.writer.write_eof()
+        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        await pair.broker.produce(0, batch(b"wakes"))
+        assert [(await client.answer())[0] for _ in range(5)] == [1, 2, 3, 4, 5]
+        assert await client.closed()
+        await turns_until(lambda: not pair.world.gateway.connections and not len(pair.adopted))
+
+
+async def test_a_member_that_left_is_not_waited_for_through_a_rebalance(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        coordinator = await pair.world.peer("coordinator")
+        coordinator.script = coordinator.silent
+        pair.world.put_coordinators({n: 0 for n in range(50)}, {0: coordinator})
+        offsets = TopicImage("__consumer_offsets", UUID(int=9), (PartitionImage((0,), (0,), 0, 0, 0),) * 50)
+        pair.world.put(topics={**pair.world.follower.image.topics, "__consumer_offsets": offsets})
+        client = await pair.handed()
+        join = m.JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=300_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[m.JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        client.send(codec.encode_request(join, 3, 1, "test"))
+        await coordinator.received.get()
+        client.writer.write_eof()
+        assert await client.closed()
+        await turns_until(lambda: not pair.world.gateway.connections and not len(pair.adopted))
+
+
+async def test_private_requests_are_not_relayed_for_a_client(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        for request in (m.AdoptConnectionRequest(client_id="x"), m.PreambleRequest(**Identity()._asdict())):
+            client = await pair.handed()
+            client.send(codec.encode_request(request, 0, 1, "test"))
+            assert await client.closed()
+
+
+async def test_the_clients_of_a_broker_that_was_given_up_are_closed(tmp_path: Path) -> None:
+    """One that hangs cannot close them itself."""
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        client.send(fetch(pair.broker, 5, offset=1, max_wait_ms=30_000))
+        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        pair.world.put(brokers={0: replace(pair.world.follower.image.brokers[0], fenced=True)})
+        assert await client.closed()
+        await turns_until(lambda: not pair.world.gateway.connections)
 
 
 async def test_the_gateways_death_leaves_the_data_path_alone(tmp_path: Path) -> None:
@@ -263,7 +435,7 @@ async def test_the_gateways_death_leaves_the_data_path_alone(tmp_path: Path) -> 
         client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
         await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
         for link in pair.handed_over:
-            link.close()
+            link.finish()
         await pair.broker.produce(0, batch(b"second"))
         assert (await client.answer())[0] == 1
         client.send(produce(2, b"third") + metadata(3) + produce(4, b"fourth"))
@@ -275,7 +447,7 @@ async def test_a_relayed_request_without_any_gateway_closes_the_connection(tmp_p
         client = await pair.handed()
         pair.broker.follower.move(services={})
         for link in pair.handed_over:
-            link.close()
+            link.finish()
         client.send(produce(2, b"a") + metadata(3))
         assert (await client.answer())[0] == 2
         assert await client.closed()
