@@ -12,7 +12,7 @@ from support.batches import batch
 from support.raw import Raw, build
 from tailrace.testing import Cluster
 
-METADATA, PRODUCE, CREATE_TOPICS = 3, 0, 19
+METADATA, PRODUCE, CREATE_TOPICS, ALTER_CLIENT_QUOTAS = 3, 0, 19, 49
 
 
 @pytest.fixture
@@ -28,6 +28,11 @@ def connect(cluster: Cluster) -> Raw:
 
 def produce(client: Raw) -> int:
     """One record; its offset."""
+    return appended(client)[0]
+
+
+def appended(client: Raw) -> tuple[int, int]:
+    """One record's (offset, throttle_time_ms)."""
     partition = {"index": 0, "records": batch(b"a")}
     request = build(
         PRODUCE,
@@ -36,10 +41,11 @@ def produce(client: Raw) -> int:
         timeout_ms=5000,
         topic_data=[{"name": "t", "partition_data": [partition]}],
     )
-    (topic,) = client.ask(request, 9).responses
+    response = client.ask(request, 9)
+    (topic,) = response.responses
     (row,) = topic.partition_responses
     assert row.error_code == 0
-    return int(row.base_offset)
+    return int(row.base_offset), int(response.throttle_time_ms)
 
 
 def metric(cluster: Cluster, role: str, name: str) -> float:
@@ -53,10 +59,35 @@ def topics(client: Raw) -> list[Any]:
     return names
 
 
+def create_topic(client: Raw) -> None:
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    client.ask(build(CREATE_TOPICS, topics=[topic], timeout_ms=5000, validate_only=False), 5)
+
+
+def test_a_quota_set_later_slows_a_client_down_on_the_connection_it_has(cluster: Cluster) -> None:
+    limit = {
+        "entity": [{"entity_type": "client-id", "entity_name": "raw"}],
+        "ops": [{"key": "producer_byte_rate", "value": 50.0, "remove": False}],
+    }
+    with connect(cluster) as client, connect(cluster) as admin:
+        create_topic(admin)
+        assert appended(client) == (0, 0)
+        assert metric(cluster, "gateway", "handed_over_connection_count") == 1
+        (entry,) = admin.ask(build(ALTER_CLIENT_QUOTAS, entries=[limit], validate_only=False), 1).entries
+        assert entry.error_code == 0
+        offset, throttle_time_ms = 0, 0
+        while not throttle_time_ms:  # until the broker and the gateway have heard of it
+            before = offset
+            offset, throttle_time_ms = appended(client)
+            assert offset == before + 1
+        assert metric(cluster, "gateway", "handed_over_connection_count") == 0
+        assert metric(cluster, "broker", "returned_connections_total") == 1
+        assert metric(cluster, "gateway", "throttle_time_ms_total") > 0
+
+
 def test_the_data_path_outlives_the_gateway_and_ends_with_the_broker(cluster: Cluster) -> None:
     with connect(cluster) as client:
-        topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-        client.ask(build(CREATE_TOPICS, topics=[topic], timeout_ms=5000, validate_only=False), 5)
+        create_topic(client)
         assert produce(client) == 0
         assert metric(cluster, "gateway", "handovers_total") == 1
         assert metric(cluster, "gateway", "handed_over_connection_count") == 1

@@ -311,7 +311,7 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
     topics = broker.topics
     metrics.counters["returned_connections"] = (
         "Connections given back to their gateway, for a quota",
-        lambda: broker.adopted.returned_count if broker.adopted else 0,
+        lambda: 0 if broker.adopted is None else broker.adopted.returned_count,
     )
     metrics.counters["cold_reads"] = ("Fetches that had to wait for the disk", lambda: broker.cold_reads.count)
     metrics.gauges.update(
@@ -327,7 +327,7 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
             "connection_count": ("Open connections", lambda: len(server.connections)),
             "adopted_connection_count": (
                 "Connections handed over by a gateway",
-                lambda: len(broker.adopted) if broker.adopted else 0,
+                lambda: 0 if broker.adopted is None else len(broker.adopted),
             ),
             "offline_log_directory_count": ("Log directories that failed", lambda: len(broker.storage.offline)),
             "offline_replica_count": (
