@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ def jars() -> Path:
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             leave_out(f"{program}: apt-get install -y openjdk-17-jre-headless maven")
-    return spark_jars.libs()
+    return spark_jars.libs(version("pyspark"))
 
 
 @pytest.fixture(scope="session")

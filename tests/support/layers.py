@@ -36,6 +36,8 @@ class Layer:
     commands: tuple[tuple[str, ...], ...] = ()
     extra: str = ""  # of pyproject.toml; installed when the layer runs, for what is too large to give everyone
     jars: Callable[[], Path] | None = None  # fetches them with Maven, or finds them in .cache
+    before: Callable[[], Path] | None = None  # a folder with packages that are found before the installed ones
+    tests: tuple[str, ...] = ()  # where they are not tests/<name>
 
 
 @dataclass
@@ -62,7 +64,7 @@ def module(name: str, *arguments: str) -> tuple[str, ...]:
 
 
 def kafka_jars() -> Path:
-    """Apache Kafka's."""
+    """Apache Kafka's jars (Maven)."""
     from support import kafka_peer
 
     os.environ["KAFKA_LIBS"] = str(kafka_peer.libs())
@@ -70,10 +72,24 @@ def kafka_jars() -> Path:
 
 
 def connector_jars() -> Path:
-    """Spark's Kafka connector's."""
+    """The jars of Spark's Kafka connector (Maven)."""
     from support import spark_jars
 
     return spark_jars.libs()
+
+
+def newest_connector_jars() -> Path:
+    """The jars of the newest Spark's Kafka connector (Maven)."""
+    from support import spark_jars
+
+    return spark_jars.libs(spark_jars.NEWEST)
+
+
+def newest_pyspark() -> Path:
+    """The newest PySpark, aside of the installed one."""
+    from support import spark_jars
+
+    return spark_jars.newest_pyspark()
 
 
 LAYERS = {
@@ -100,6 +116,17 @@ LAYERS = {
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/", tools=("java", "mvn"), extra="spark", jars=connector_jars
     ),
+    "spark-newest": Layer(
+        "the stock connector on PySpark 4.2.0; a gigabyte, so only where it is named",
+        tools=("java", "mvn"),
+        default=False,
+        extra="spark",
+        jars=newest_connector_jars,
+        before=newest_pyspark,
+        tests=tuple(
+            f"tests/spark/test_{name}.py" for name in ("connector_batch", "connector_sink", "connector_stream", "once")
+        ),
+    ),
     "bench": Layer("speed beside Apache Kafka; reports only", default=False, commands=(module("bench"),)),
 }
 
@@ -110,7 +137,7 @@ def say(text: str) -> None:
 
 def usage() -> str:
     rows = [f"  {name:12} {layer.about}" for name, layer in LAYERS.items()]
-    return "./test [LAYER...] [pytest options]\nAll but bench where none is named:\n" + "\n".join(rows)
+    return "./test [LAYER...] [pytest options]\nAll but spark-newest and bench where none is named:\n" + "\n".join(rows)
 
 
 def choose(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -155,13 +182,14 @@ def install_extra(extra: str) -> str | None:
     return None if done.returncode == 0 else f"pip install -c constraints.txt -e '.[{extra}]'"
 
 
-def fetch(jars: Callable[[], Path]) -> str | None:
-    """Jars, from Maven into .cache the first time; returns what went wrong."""
+def fetch(what: Callable[[], Path]) -> str | None:
+    """Jars or packages into .cache the first time; returns what went wrong."""
+    name = (what.__doc__ or "").partition(".")[0]
     try:
-        print(f"{(jars.__doc__ or '').rstrip('.')} jars: fetched by Maven into .cache the first time", flush=True)
-        jars()
+        print(f"{name}: fetched into .cache the first time", flush=True)
+        what()
     except (OSError, subprocess.CalledProcessError) as error:
-        return f"mvn could not fetch them: {error}"
+        return f"{name} could not be fetched: {error}"
     return None
 
 
@@ -170,15 +198,20 @@ def prepare(layer: Layer) -> str | None:
     line = install(layer.tools)
     if line is None and layer.extra:
         line = install_extra(layer.extra)
-    if line is None and layer.jars:
-        line = fetch(layer.jars)
+    for what in (layer.jars, layer.before):
+        if line is None and what:
+            line = fetch(what)
     return line
 
 
-def stream(command: tuple[str, ...]) -> tuple[int, str]:
+def stream(command: tuple[str, ...], before: Path | None = None) -> tuple[int, str]:
     """Runs a command, shows its output as it comes, returns its status and its last line."""
     last = ""
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    paths = [*([str(before)] if before else []), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout
         for line in process.stdout:
             sys.stdout.write(line)
@@ -192,17 +225,16 @@ def run_layer(name: str, options: list[str]) -> Result:
     began = time.monotonic()
     commands = layer.commands
     if not commands:
-        if not list((ROOT / "tests" / name).rglob("test_*.py")):
-            return Result("empty", 0.0, f"tests/{name} has no test yet")
         colour = ["--color=yes"] if sys.stdout.isatty() else []
-        commands = (module("pytest", "-q", "-p", "support.skips", f"tests/{name}", *colour, *options),)
+        where = layer.tests or (f"tests/{name}",)
+        commands = (module("pytest", "-q", "-p", "support.skips", *where, *colour, *options),)
     elif name == "bench":
         commands = ((*commands[0], *options),)
     failed, closing = [], ""
     for command in commands:
         shown = " ".join(command).replace(f"{BIN}/", "").replace(str(ROOT), ".")
         print("$", shown, flush=True)
-        status, closing = stream(command)
+        status, closing = stream(command, layer.before and layer.before())
         if status:
             failed.append(shown)
     if layer.commands:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tailrace_spark.connector import coordinates
 
 VERSION = "4.0.0"
+NEWEST = "4.2.0"
 ROOT = Path(__file__).resolve().parents[2]
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>spark</groupId><artifactId>connector</artifactId><version>1</version><dependencies>
@@ -19,6 +20,17 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
 <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
 """
+
+
+def newest_pyspark() -> Path:
+    """A folder with the newest PySpark alone, to be found before the one installed (a gigabyte; half a minute)."""
+    folder = ROOT / ".cache" / f"pyspark-{NEWEST}"
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
+            add = f". .ci/setup.sh; add_aside {fresh}/packages pyspark=={NEWEST}"
+            subprocess.run(("bash", "-euc", add), cwd=ROOT, check=True)
+            Path(fresh, "packages").rename(folder)
+    return folder
 
 
 @functools.cache
