@@ -135,6 +135,20 @@ def test_a_change_of_the_lease_row_is_heard_by_the_others(url: str) -> None:
     standby.close()
 
 
+def test_a_listener_whose_connection_postgresql_ended_is_told_so_and_reads_on(url: str) -> None:
+    standby = opened(url)
+    standby.follow(Position())
+    watched = standby.listen()
+    assert watched is not None
+    query(url, "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+    with pytest.raises(OutcomeUnknown, match="terminat|closed"):
+        for _ in range(3):  # the reason, then the end of the stream; then there is nothing to wait for
+            assert select.select([watched], [], [], 10)[0]
+            standby.listen()
+    assert standby.follow(Position()).lease.holder == NOBODY
+    standby.close()
+
+
 def test_what_continues_a_position_is_read_alone_and_another_log_is_seen(url: str) -> None:
     store = opened(url)
     load(store)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,13 +104,13 @@ async def test_a_database_that_acknowledges_and_says_nothing_is_noticed_within_t
         await live_broker(quorum.members[0].node, follower)
         quorum.members[0].proxy.hang()
         asking = asyncio.create_task(follower.ask_controller(creation("events"), timeout_ms=WAIT_MS))
-        successor = await quorum.active(controllers[0])
+        await quorum.active(controllers[0])
         assert (await asking).topics[0].error_code == 0
         await quorum.until(lambda: "resigned" in quorum.members[0].said)
         quorum.members[0].proxy.mend()
         await has(follower, "events")
         await quorum.agree(follower, *controllers)
-        assert successor.active
+        await quorum.active()  # the successor, or on a machine that is short of breath whoever followed it
         no_epoch_twice(quorum.postgres)
 
 
@@ -174,20 +175,21 @@ async def test_a_zombies_answers_are_refused(quorum: Quorum) -> None:
 
 
 async def test_a_controller_that_hears_nobody_lets_another_one_try(tmp_path: Path, postgres: Postgres) -> None:
-    quorum = Quorum(tmp_path, postgres, **{"broker.session.timeout.ms": "1000"})
-    async with quorum.running() as controllers:
+    quorum = Quorum(tmp_path, postgres, **{"broker.session.timeout.ms": "2000"})
+    async with quorum.running() as controllers, AsyncExitStack() as opened:
         first = Client(Address(str(tmp_path / "run" / "controller-0.sock"), -1), "broker")
+        opened.push_async_callback(first.close)
         node = quorum.members[0].node
-        listeners = [await node.listen("broker.sock")]
+        opened.callback((await node.listen("broker.sock")).close)
+        beats = []
         for broker_id in (0, 1):
             registered = await first.ask(node.registration(broker_id, broker_id + 1, "broker.sock"), timeout_ms=WAIT_MS)
-            beat = heartbeat(broker_id, registered.broker_epoch, registered.broker_epoch)
+            beats.append(heartbeat(broker_id, registered.broker_epoch, registered.broker_epoch))
+        for beat in beats * 2:  # the last two change nothing and come at once: both fall silent together
             assert not (await first.ask(beat, timeout_ms=WAIT_MS)).is_fenced
         # from here on they cannot reach it: nobody heartbeats
         successor = await quorum.active(controllers[0])
         assert not any(broker.fenced for broker in successor.committed.brokers.values())
-        await first.close()
-        listeners[0].close()
 
 
 # -- a restored backup ------------------------------------------------------------------------------------------------

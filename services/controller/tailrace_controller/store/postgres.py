@@ -50,7 +50,12 @@ class Postgres:
         driver = _driver(connection)
         with self._lock:
             self._socket = socket.socket(fileno=os.dup(driver.fileno()))
-        driver.execute(f"LISTEN {CHANNEL}")
+        try:
+            connection.exec_driver_sql(f"LISTEN {CHANNEL}")
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
         return connection
 
     def begin(self, connection: sa.Connection) -> None:
@@ -71,8 +76,12 @@ class Postgres:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
 
     def heard(self, connection: sa.Connection) -> bool:
-        """Whether the lease row changed since the last question; forgets it."""
-        return any(True for _ in list(_driver(connection).notifies(timeout=0)))
+        """Whether the lease row changed since the last question; forgets it. Raises DBAPIError as statements do."""
+        dbapi: Any = self._engine.dialect.dbapi
+        try:
+            return any(True for _ in list(_driver(connection).notifies(timeout=0)))
+        except dbapi.Error as failure:  # SQLAlchemy does not see what is asked of the driver
+            raise sa.exc.DBAPIError(None, None, failure) from failure
 
     def fileno(self) -> int:
         """Of our own hold on the connection's socket: readable when something was heard; -1 without one."""
