@@ -141,7 +141,7 @@ def test_a_listener_whose_connection_postgresql_ended_is_told_so_and_reads_on(ur
     watched = standby.listen()
     assert watched is not None
     query(url, "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
-    with pytest.raises(OutcomeUnknown, match="terminat|closed"):
+    with pytest.raises(OutcomeUnknown, match=r"terminat|closed"):
         for _ in range(3):  # the reason, then the end of the stream; then there is nothing to wait for
             assert select.select([watched], [], [], 10)[0]
             standby.listen()
