@@ -163,8 +163,8 @@ class Client:
         transport.resume_reading()
 
     def finish(self) -> None:
-        """Says that nothing more will be asked; what was is still answered, if the peer thinks that worth while."""
-        if self._wire is not None and not self._wire.lost.done():
+        """Says that nothing more will be asked than what waits for its answer, if the peer still wants to give that."""
+        if self._wire is not None and self._wire.waiting and not self._wire.lost.done():
             self._wire.transport.write_eof()
 
     @property

@@ -116,8 +116,9 @@ class ClientLink(Link):
 
     def ended(self) -> None:
         """The client sends no more: what it asked is answered, then the connection is closed."""
-        if self.handed_over:  # the client left, or its broker died
+        if self.lent is not None:  # the client left or has ended its side, or its broker died
             self.gateway.suspects.broke(self.node_id)
+            self.lent.close()  # not shut down: a broker that lives still has to pass on what we answer
             if not self.busy:
                 self.close()
                 return

@@ -386,6 +386,23 @@ async def test_a_client_that_ends_its_side_gets_its_answers_first(tmp_path: Path
         await turns_until(lambda: not pair.world.gateway.connections and not len(pair.adopted))
 
 
+@pytest.mark.parametrize("kind", ["relayed", "the broker's own"])
+async def test_the_last_answer_reaches_a_client_that_has_ended_its_side(tmp_path: Path, kind: str) -> None:
+    partition = m.ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+        partition_index=0, current_leader_epoch=-1, timestamp=5
+    )
+    topic = m.ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[partition])
+    by_time = m.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic])
+    async with paired(tmp_path) as pair:
+        for _ in range(5):
+            client = await pair.handed()
+            client.send(metadata(7) if kind == "relayed" else codec.encode_request(by_time, 6, 7, "test"))
+            client.writer.write_eof()
+            assert (await client.answer())[0] == 7
+            assert await client.closed()
+        await turns_until(lambda: not pair.world.gateway.connections and not len(pair.adopted))
+
+
 async def test_a_member_that_left_is_not_waited_for_through_a_rebalance(tmp_path: Path) -> None:
     async with paired(tmp_path) as pair:
         coordinator = await pair.world.peer("coordinator")
