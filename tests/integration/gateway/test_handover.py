@@ -22,6 +22,7 @@ from tailrace.net.patience import Patience
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
+from tailrace_gateway.app import close_connections
 from tailrace_gateway.gateway import Advertised, Limits
 from tailrace_gateway.handover import Handover
 from tailrace_gateway.listener import InternalListener
@@ -457,6 +458,35 @@ async def test_the_gateways_death_leaves_the_data_path_alone(tmp_path: Path) -> 
         assert (await client.answer())[0] == 1
         client.send(produce(2, b"third") + metadata(3) + produce(4, b"fourth"))
         assert [(await client.answer())[0] for _ in range(3)] == [2, 3, 4]
+
+
+async def test_a_gateway_that_stops_leaves_its_clients_to_the_broker(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        client = await pair.handed()
+        client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
+        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        await close_connections(pair.world.gateway)
+        assert not pair.world.gateway.connections
+        await pair.broker.produce(0, batch(b"second"))
+        assert (await client.answer())[0] == 1
+        client.send(produce(2, b"third") + metadata(3))  # the latter by the next gateway: here, the same one again
+        assert [(await client.answer())[0] for _ in range(2)] == [2, 3]
+
+
+async def test_a_broker_that_does_not_answer_the_offer_is_relayed_to(tmp_path: Path) -> None:
+    async with paired(tmp_path, Limits(connect_ms=50)) as pair:
+        hangs = await pair.world.peer("hangs")
+
+        async def deaf_to_offers(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> None:
+            if header.api_key != ApiKey.ADOPT_CONNECTION:
+                await hangs.echo(header, frame, writer)
+
+        hangs.script = deaf_to_offers
+        pair.world.put_broker(0, hangs)
+        client = await pair.world.client()
+        client.send(produce(1, b"a"))
+        assert (await client.answer())[0] == 1
+        assert not pair.handed_over
 
 
 async def test_a_relayed_request_without_any_gateway_closes_the_connection(tmp_path: Path) -> None:
