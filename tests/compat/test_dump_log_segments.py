@@ -9,11 +9,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from support import kafka_peer
+from support.transactions import data_batch, marker_batch, write
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
-from tailrace.log.transactions import AbortedTransaction, encode
+from tailrace.log.transactions import ABORT, AbortedTransaction, encode
 from tailrace.records.compression import Codec
 from tailrace.records.groups import (
     GroupMetadata,
@@ -112,6 +113,20 @@ def test_kafka_reads_an_index_of_aborted_transactions(tmp_path: Path) -> None:
         "version: 0 producerId: 4 firstOffset: 2 lastOffset: 9 lastStableOffset: 10",
         "version: 0 producerId: 5 firstOffset: 8 lastOffset: 19 lastStableOffset: 12",
     ]
+
+
+def test_kafka_reads_a_log_with_transactions(tmp_path: Path) -> None:
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="dump", now_ms=NOW)
+    log = logs.create("topic", 0, uuid4(), LogConfig())
+    write(log, data_batch(4), data_batch(5), marker_batch(4, ABORT), data_batch(6), marker_batch(5, ABORT))
+    logs.close(broker_epoch=3)
+    files = [str(path) for path in sorted(Path(log.directory).glob("0*")) if path.suffix != ".timeindex"]
+    assert [Path(name).suffix for name in files] == [".index", ".log", ".txnindex", ".snapshot"]
+    shown = dump("--index-sanity-check", "--print-data-log", "--files", ",".join(files))
+    assert "version: 0 producerId: 4 firstOffset: 0 lastOffset: 2 lastStableOffset: 1" in shown
+    assert "version: 0 producerId: 5 firstOffset: 1 lastOffset: 4 lastStableOffset: 3" in shown
+    assert shown.count("endTxnMarker: ABORT") == 2 and "isvalid: false" not in shown
+    assert "producerId: 6 producerEpoch: 0" in shown and "currentTxnFirstOffset: OptionalLong[3]" in shown
 
 
 def test_kafkas_offsets_decoder_reads_what_coordinators_write(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from support import kafka_peer
-from support.clients import CLIENTS, Record, connect
+from support.clients import CLIENTS, Record, connect, transactions
 from support.clients.base import EARLIEST
 from support.java_tools import CONSUMER, JavaTools
 from support.java_tools import missing as java_missing
@@ -38,10 +38,11 @@ def records(partition: int) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_peer.KafkaPeer]:
-    """A stopped Kafka with records of every codec, an idempotent producer, committed offsets and a deleted topic."""
+    """A stopped Kafka with records of every codec, transactions, committed offsets and a deleted topic."""
     if needed := java_missing():
         pytest.skip(needed)
-    settings = {"offsets.topic.num.partitions": "3", "group.initial.rebalance.delay.ms": "0"}
+    settings = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "2"}
+    settings["group.initial.rebalance.delay.ms"] = "0"
     peer = kafka_peer.KafkaPeer(tmp_path_factory.mktemp("moving") / "kafka", settings)
     peer.start()
     try:
@@ -53,6 +54,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_peer.Kafka
                 client.produce("orders", records(partition), compression=codec, idempotent=partition == 0)
             client.commit("readers", "orders", 123, "")
             client.delete_topic("gone")
+            for topic in ("ledger", "hanging"):
+                client.create_topic(topic)
+            peer.committed = transactions.write_both_ways(peer.bootstrap, "ledger")
+            transactions.leave_open(peer.bootstrap, "hanging")
         finally:
             client.close()
         peer.stop()
@@ -67,7 +72,8 @@ def imported(kafka: kafka_peer.KafkaPeer) -> Iterator[Cluster]:
     target = kafka.folder.parent / "tailrace"
     done = run("import-kafka", kafka.folder / "data", "--data", target)
     assert done.exit_code == 0, done.output
-    assert "2 topics, 6 partitions" in done.output
+    assert "5 topics, 10 partitions" in done.output
+    assert "Transactions were open in hanging-0 at offset 1." in done.output
     with Cluster(data_dir=target) as cluster:
         yield cluster
 
@@ -89,6 +95,19 @@ def test_every_client_reads_what_was_in_kafka(imported: Cluster, name: str) -> N
         assert {key: described[key][0] for key in CONFIGS} == CONFIGS
     finally:
         client.close()
+
+
+@pytest.mark.parametrize("name", transactions.READERS)
+def test_a_reader_at_read_committed_gets_what_was_committed_and_nothing_else(
+    kafka: kafka_peer.KafkaPeer, imported: Cluster, name: str
+) -> None:
+    read = transactions.READERS[name]
+    assert len(kafka.committed) == transactions.COMMITTED
+    assert read(imported.bootstrap, "ledger", committed=True) == kafka.committed
+    everything = read(imported.bootstrap, "ledger", committed=False)
+    assert len(everything) == 2 * transactions.COMMITTED and set(kafka.committed) < set(everything)
+    assert read(imported.bootstrap, "hanging", committed=True) == [(0, b"plain")]
+    assert len(read(imported.bootstrap, "hanging", committed=False)) == 3
 
 
 def test_kafkas_own_console_consumer_reads_it(imported: Cluster) -> None:

@@ -244,6 +244,27 @@ def test_the_usual_fetch_answer_decodes_as_the_schema_says(
     assert part.aborted_transactions == ([] if data.aborted else None)
 
 
+@pytest.mark.parametrize("version", range(4, 19))
+@settings(max_examples=20, deadline=None)
+@given(
+    row=st.tuples(i32, st.integers(0, 99), i64, i64, i64),
+    size=st.integers(0, 300),
+    aborted=st.lists(st.tuples(i64, i64), min_size=1, max_size=200),
+)
+def test_aborted_transactions_decode_as_the_schema_says(
+    version: int, row: tuple[int, int, int, int, int], size: int, aborted: list[tuple[int, int]]
+) -> None:
+    data = PartitionData(*row, bytes(size), None, True, transactions=aborted)
+    key = TOPIC_ID.bytes if version >= 13 else b"topic"
+    frame = b"".join(encode_fetch_answer(version, 3, 0, 0, [(key, [data, data])]))
+    answer: FetchResponse = codec.decode_response(1, version, codec.response_body(1, version, frame[4:]))
+    for part in answer.responses[0].partitions:
+        marks = (part.high_watermark, part.last_stable_offset, part.log_start_offset if version >= 5 else row[4])
+        assert (part.partition_index, part.error_code, *marks) == row
+        assert len(part.records or b"") == size
+        assert [(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()] == aborted
+
+
 @settings(max_examples=300, deadline=None)
 @given(noise=st.binary(max_size=200), version=st.integers(3, 13))
 def test_noise_is_malformed_or_decodes_but_never_breaks_produce(noise: bytes, version: int) -> None:

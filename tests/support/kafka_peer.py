@@ -73,6 +73,7 @@ class KafkaPeer:
         self.bootstrap = f"{HOST}:{self.port}"
         self._write_properties(settings)
         self.child: Child | None = None
+        self.committed: list[tuple[int, bytes]] = []  # by the transactions of who filled it
 
     def _write_properties(self, settings: dict[str, str]) -> None:
         controller = f"{HOST}:{self.port + 1}"

@@ -16,7 +16,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "libs" / "tailrace"
 PURE_PACKAGES = ("wire", "records", "config", "metadata", "quota", "state")
-PURE_FILES = ("errors.py", "clock.py", "log/producer_state.py", "log/leader_epochs.py", "log/retention.py")
+PURE_FILES = (
+    "errors.py",
+    "clock.py",
+    "log/producer_state.py",
+    "log/open_transactions.py",
+    "log/transactions.py",
+    "log/leader_epochs.py",
+    "log/retention.py",
+)
 # Where the services decide: the simulators drive these files as they are.
 SERVICES = ROOT / "services"
 DECIDING = (

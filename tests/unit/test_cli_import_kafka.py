@@ -9,14 +9,25 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from support.kafka_directory import ABORT, BEGIN, END, TOPIC_ID, kafka_directory, topic_records, write_metadata
+from support.kafka_directory import (
+    ABORT,
+    BEGIN,
+    CLUSTER_ID,
+    END,
+    TOPIC_ID,
+    kafka_directory,
+    topic_records,
+    write_metadata,
+)
 from support.logs import NOW, records_of
+from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
 from tailrace.log.checkpoints import parse_properties
 from tailrace.log.config import LogConfig
 from tailrace.log.files import OFFSET_CHECKPOINTS
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
+from tailrace.log.transactions import COMMIT
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot
@@ -206,3 +217,25 @@ def test_a_directory_in_use_and_one_that_exists_are_refused(kafka: Path, tmp_pat
     assert "A broker runs on" in run("import-kafka", kafka, "--data", tmp_path / "new").output
     del lock
     assert "exists already" in run("import-kafka", kafka, "--data", tmp_path).output
+
+
+def test_open_transactions_are_told_of(kafka: Path, tmp_path: Path) -> None:
+    logs = LogDir.open(RealFilesystem(), str(kafka), node_id=7, cluster_id=CLUSTER_ID, now_ms=NOW)
+    log = logs.create("orders", 0, TOPIC_ID, LogConfig())
+    write(log, data_batch(3), data_batch(4), marker_batch(3, COMMIT))
+    logs.close(broker_epoch=5)
+    done = run("import-kafka", kafka, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert "Transactions were open in orders-0 at offset 31." in done.output
+
+
+def test_ended_transactions_are_not_worth_a_word(kafka: Path, tmp_path: Path) -> None:
+    logs = LogDir.open(RealFilesystem(), str(kafka), node_id=7, cluster_id=CLUSTER_ID, now_ms=NOW)
+    log = logs.create("orders", 0, TOPIC_ID, LogConfig())
+    write(log, data_batch(3), marker_batch(3, COMMIT))
+    logs.close(broker_epoch=5)
+    (snapshot,) = (kafka / "orders-0").glob("*32.snapshot")
+    snapshot.unlink()  # as after a crash: the batches say it
+    done = run("import-kafka", kafka, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert "ransactions were open" not in done.output

@@ -11,11 +11,16 @@ from tailrace.log import producer_state
 from tailrace.log.config import LogSettings
 from tailrace.log.producer_state import ProducerEntry
 from tailrace.log.segment import MAX_RELATIVE_OFFSET, Segment
+from tailrace.log.transaction_index import TransactionIndex
+from tailrace.log.transactions import read_marker
 from tailrace.records.batch import (
+    CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    TRANSACTIONAL,
     BatchHeader,
+    Bytes,
     WritableBytes,
     checksum,
     read_header,
@@ -163,8 +168,11 @@ def append(
                     raise run.failed
                 log.roll()
                 free, roll_ms, max_offset = run.room()
-            if header[9] >= 0 and header[11] >= 0 and run.repeats(header, now_ms):
-                continue
+            if header[9] >= 0:
+                if not from_client:
+                    run.trust(header, buffer, now_ms)
+                elif header[11] >= 0 and run.repeats(header, now_ms):
+                    continue
         except ApiError as refused:
             blamed = refused.indices if isinstance(refused, BadRecords) else ()
             run.results.append(Appended(refused.code, -1, -1, -1, refused.message, blamed))
@@ -184,15 +192,28 @@ def append(
     return run.results
 
 
+def note_producer(log: Log, header: BatchHeader, data: Bytes) -> None:
+    """Takes up what a batch in the active segment says of its producer, its transaction and what was aborted."""
+    marker = read_marker(data, header) if header.is_control else None
+    aborted = log.producers.apply(header, marker)
+    if aborted is not None:
+        active = log.active
+        if active.aborted is None:
+            active.aborted = TransactionIndex()
+        active.aborted.append(aborted)
+        log.has_aborted = True
+
+
 class Run:
     """The batches that go out with the next write; nothing of them is known to the log before it succeeds."""
 
-    __slots__ = ("_leader_epoch", "_log", "_staged", "buffers", "failed", "headers", "results")
+    __slots__ = ("_leader_epoch", "_log", "_staged", "_transactional", "buffers", "failed", "headers", "results")
 
     def __init__(self, log: Log, leader_epoch: int) -> None:
         self._log = log
         self._leader_epoch = leader_epoch
         self._staged: dict[int, ProducerEntry] = {}
+        self._transactional = False  # whether any of the batches is a transaction's
         self.buffers: list[WritableBytes] = []
         self.headers: list[BatchHeader] = []
         self.results: list[Appended] = []
@@ -214,10 +235,25 @@ class Run:
         repeated = producer_state.check(entry, header)
         if repeated is None:
             self._staged[producer_id] = producer_state.extended(entry, header, header[0], now_ms)
+            if header[5] & TRANSACTIONAL:
+                self._transactional = True
             return False
         time_ms = repeated.timestamp if self._log.limits.log_append_time else -1
         self.results.append(Appended(0, repeated.first_offset, repeated.last_offset, time_ms, None))
         return True
+
+    def trust(self, header: BatchHeader, buffer: WritableBytes, now_ms: int) -> None:
+        """Stages a batch of a coordinator, whose sequence numbers say nothing; a marker may be refused."""
+        producer_id = header[9]
+        entry = self._staged.get(producer_id) or self._log.producers.entries.get(producer_id)
+        marker = read_marker(buffer, header) if header[5] & CONTROL else None
+        if marker is not None:
+            producer_state.check_marker(entry, header, marker)
+            self._staged[producer_id] = producer_state.ended(entry, header, marker)
+        elif header[11] >= 0:
+            self._staged[producer_id] = producer_state.extended(entry, header, header[0], now_ms)
+        if header[5] & TRANSACTIONAL:
+            self._transactional = True
 
     def write(self) -> None:
         """Writes what was gathered with one call and lets the log know of it."""
@@ -234,10 +270,13 @@ class Run:
             first = log.log_end_offset
             self.results = [refusal if answer.base_offset >= first else answer for answer in self.results]
         else:
-            if self._staged:
+            if self._transactional:
+                for header, buffer in zip(headers, self.buffers, strict=True):
+                    note_producer(log, header, buffer)
+            elif self._staged:
                 log.producers.entries.update(self._staged)
             last = headers[-1]
             log.log_end_offset = last[0] + last[6] + 1
             if self._leader_epoch > log.latest_epoch:
                 log.note_epoch(self._leader_epoch, headers[0][0])
-        self.buffers, self.headers, self._staged = [], [], {}
+        self.buffers, self.headers, self._staged, self._transactional = [], [], {}, False

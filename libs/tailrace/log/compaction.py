@@ -8,6 +8,7 @@ a Job and its Outcome, so that it can run in another process (the broker's clean
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from struct import error as StructError
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ from tailrace.log.filesystem import Filesystem, join, read_file
 from tailrace.log.recovery import CLEANED_SUFFIX
 from tailrace.log.retained import BYTES_PER_KEY, LastRecord, OffsetMap, Retention
 from tailrace.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
+from tailrace.log.transaction_index import TransactionIndex
 from tailrace.log.transactions import marker_type
 from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate
 from tailrace.records.entries import entries
@@ -277,6 +279,8 @@ class Compaction:
             if output.file.stat().size_bytes != group.size_bytes:
                 raise corrupt(f"{output.path(LOG_SUFFIX)} is not what the cleaner wrote")
             output.load_indexes()
+            with suppress(FileNotFoundError):  # most segments have none
+                output.aborted = TransactionIndex.load(self._filesystem, output.path(TRANSACTION_INDEX_SUFFIX))
             outputs.append(output)
         self.outputs, self.outcome = outputs, outcome
 

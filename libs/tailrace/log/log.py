@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
@@ -27,8 +28,15 @@ from tailrace.log.recovery import recover
 from tailrace.log.retained import LastRecord
 from tailrace.log.retention import SegmentFacts, expendable
 from tailrace.log.segment import Segment
-from tailrace.log.snapshots import load_producers, remove_all_snapshots, remove_snapshots, save_producers
+from tailrace.log.snapshots import (
+    load_producers,
+    remove_all_snapshots,
+    remove_snapshots,
+    remove_snapshots_above,
+    save_producers,
+)
 from tailrace.log.swap import discard, swap_in
+from tailrace.log.transaction_index import collect
 from tailrace.records.batch import (
     BatchHeader,
     Bytes,
@@ -56,6 +64,7 @@ class Log:
         self.epochs = epochs
         self.latest_epoch = epochs.latest  # as an attribute, for the append path
         self.producers = ProducerState()
+        self.has_aborted = any(segment.aborted for segment in segments)  # or had since it was opened
         self.producer_id_expiration_ms = _PRODUCER_ID_EXPIRATION_MS
         self.log_start_offset = 0
         self.log_end_offset = 0
@@ -202,10 +211,11 @@ class Log:
         if not headers:
             return
         self.active.append(views, headers)
-        for header in headers:
+        for header, view in zip(headers, views, strict=True):
             if header.partition_leader_epoch > self.latest_epoch:
                 self.note_epoch(header.partition_leader_epoch, header.base_offset)
-            self.producers.apply(header)
+            if header.producer_id >= 0:
+                appending.note_producer(self, header, view)
         self.log_end_offset = headers[-1].next_offset
 
     def note_epoch(self, epoch: int, start_offset: int) -> None:
@@ -239,7 +249,7 @@ class Log:
                 header = next(segment.headers(start))[1]
                 end, next_offset = start + header.size_bytes, header.next_offset
         self._remember(next_offset, segment, end)
-        return Slice(segment.file, start, max(0, end - start))
+        return Slice(segment.file, start, max(0, end - start), next_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int]:
         """The segment and position of the batch that holds offset or, where compaction left a gap, of the next."""
@@ -268,6 +278,23 @@ class Log:
         if len(self._places) >= _MAX_PLACES:
             self._places.clear()
         self._places[offset] = (segment, position)
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Up to where every transaction is decided, its marker included, below the high watermark (KIP-98)."""
+        transactions = self.producers.transactions
+        if transactions.first_unstable_offset < high_watermark:
+            transactions.replicated(high_watermark)
+        first_offset = transactions.first_unstable_offset
+        return high_watermark if first_offset >= high_watermark else max(first_offset, self.log_start_offset)
+
+    def aborted_transactions(self, offset: int, piece: Slice) -> list[tuple[int, int]]:
+        """The (producer id, first offset) of those that may have records in a piece that was read at offset."""
+        if not self.has_aborted or not piece.length:
+            return []
+        first = max(0, bisect_right(self._bases, offset) - 1)
+        return collect(islice(self._segments, first, None), offset, piece.next_offset)
 
     # -- look up -----------------------------------------------------------------------------------------------------
 
@@ -319,6 +346,8 @@ class Log:
             return
         for segment in self._segments[keep:]:
             self._doomed.add(segment, due_ms=0)
+        # With them, or a snapshot of what was cut could come back behind new records of its offsets.
+        remove_snapshots_above(self._filesystem, self.directory, offset)
         self._filesystem.sync_directory(self.directory)
         del self._segments[keep:], self._bases[keep:]
         active = self.active = self._segments[-1]
@@ -380,10 +409,13 @@ class Log:
         if not old.size_bytes:
             return
         old.seal()
-        indexes = old.save_indexes()
+        named = old.aborted is None or old.aborted.named
+        indexes = self._save_indexes(old)
         if self.log_end_offset <= max(self.recovery_point, self._flushed_end):
             # A recovery point at its end says that nothing of it need be checked: recovery believes its indexes.
             old.sync(*indexes)
+            if not named:
+                self._filesystem.sync_directory(self.directory)
         self._closed_end = -1
         self._save_snapshot()
         segment = self._segment(self.log_end_offset)
@@ -405,6 +437,11 @@ class Log:
         self._bases.append(segment.base_offset)
         self.active = segment
         self._unsynced.names_changed(self.directory)
+
+    def _save_indexes(self, segment: Segment) -> tuple[File, ...]:
+        if segment.aborted is not None and not segment.aborted.named:
+            self._unsynced.names_changed(self.directory)
+        return segment.save_indexes()
 
     def _save_snapshot(self) -> None:
         if self._snapshot_offset != self.log_end_offset:
@@ -546,7 +583,7 @@ class Log:
         files: list[File] = []
         for segment in self._unflushed_segments():
             if segment is not self.active:
-                files += (segment.file, *segment.save_indexes())
+                files += (segment.file, *self._save_indexes(segment))
             elif everything or due:
                 files.append(segment.file)
         offset = self.log_end_offset if everything or due else self.active.base_offset
@@ -590,7 +627,7 @@ class Log:
         remove_snapshots(self._filesystem, self.directory, self._bases)
         files: list[File] = []
         for segment in self._unflushed_segments():
-            files += (segment.file, *segment.save_indexes())
+            files += (segment.file, *self._save_indexes(segment))
         return self._flush_of(files, self.log_end_offset, 0)
 
     def _flush_of(self, files: list[File], offset: int, now_ms: int) -> Flush:

@@ -1,7 +1,8 @@
-"""Idempotent producers of one log (KIP-98): epoch and last five batches each, and the snapshot file's bytes. Pure.
+"""Producers of one log (KIP-98): epoch, last five batches and open transaction each, and the snapshot's bytes. Pure.
 
-A decision (check) reads an entry and refuses, finds a duplicate, or lets the batch pass; after the append, extended()
-gives the entry that holds the batch. Entries are immutable, so an append that fails leaves nothing behind.
+A decision (check, check_marker) reads an entry and refuses, finds a duplicate, or lets the batch pass; after the
+append, extended() or ended() gives the entry that holds the batch. Entries are immutable, so an append that fails
+leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.batch import BatchHeader, checksum, corrupt
+from tailrace.log.open_transactions import OpenTransactions
+from tailrace.log.transactions import ABORT, AbortedTransaction, Marker
+from tailrace.records.batch import TRANSACTIONAL, BatchHeader, checksum, corrupt
 
 RETAINED_BATCHES: Final = 5  # as many as max.in.flight.requests.per.connection allows an idempotent producer
 MAX_SEQUENCE: Final = 2**31 - 1
@@ -35,7 +38,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry(NamedTuple):
-    """One producer's last batches, oldest first. No batch: only the epoch is known."""
+    """One producer's last batches, oldest first. No batch: only the epoch is known. No open transaction: offset -1."""
 
     producer_epoch: int
     batches: tuple[BatchMetadata, ...]
@@ -61,17 +64,37 @@ def check(entry: ProducerEntry | None, header: BatchHeader) -> BatchMetadata | N
     if header.producer_epoch > epoch:
         if base_sequence != 0:
             raise _out_of_order(header, -1)
-        return None
+        return _refuse_outside_transaction(entry, header)
     if not batches:
-        return None
+        return _refuse_outside_transaction(entry, header)
     expected = (batches[-1][0] + 1) & MAX_SEQUENCE
     if base_sequence == expected:
-        return None
+        return None if entry[4] < 0 else _refuse_outside_transaction(entry, header)
     final = last_sequence(base_sequence, header.last_offset_delta)
     for batch in batches:
         if batch[0] == final and batch[2] == header.last_offset_delta:
             return batch
     raise _out_of_order(header, batches[-1].last_sequence)
+
+
+def _refuse_outside_transaction(entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
+    """None, or INVALID_TXN_STATE for a batch outside of the transaction that its producer has open."""
+    if entry.current_txn_first_offset >= 0 and not header.is_transactional:
+        message = f"producer {header.producer_id} has a transaction open since {entry.current_txn_first_offset}"
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, message)
+    return None
+
+
+def check_marker(entry: ProducerEntry | None, header: BatchHeader, marker: Marker) -> None:
+    """INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for what an older coordinator or attempt sends."""
+    if entry is None:
+        return
+    if header.producer_epoch < entry.producer_epoch:
+        message = f"producer {header.producer_id} has epoch {entry.producer_epoch}, the marker {header.producer_epoch}"
+        raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+    if marker.coordinator_epoch < entry.coordinator_epoch:
+        message = f"a coordinator of epoch {entry.coordinator_epoch} wrote before, now {marker.coordinator_epoch}"
+        raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
 
 
 def _out_of_order(header: BatchHeader, last: int) -> ApiError:
@@ -84,26 +107,68 @@ def extended(entry: ProducerEntry | None, header: BatchHeader, base_offset: int,
     delta, epoch = header[6], header[10]
     last = (header[11] + delta) & MAX_SEQUENCE
     batch = tuple.__new__(BatchMetadata, (last, base_offset + delta, delta, timestamp))  # skips the keyword handling
-    if entry is None or entry[0] != epoch:
+    if header[5] & TRANSACTIONAL:
+        return _in_a_transaction(entry, header, base_offset, batch)
+    if entry is None:
         return ProducerEntry(epoch, (batch,), timestamp)
-    batches = (*entry[1][1 - RETAINED_BATCHES :], batch)
+    batches = (*entry[1][1 - RETAINED_BATCHES :], batch) if entry[0] == epoch else (batch,)
     return tuple.__new__(ProducerEntry, (epoch, batches, timestamp, entry[3], entry[4]))
+
+
+def _in_a_transaction(
+    entry: ProducerEntry | None, header: BatchHeader, base_offset: int, batch: BatchMetadata
+) -> ProducerEntry:
+    """As extended; the first batch begins the transaction. Without a sequence number no batch is remembered."""
+    if entry is None:
+        entry = ProducerEntry(header.producer_epoch, (), batch.timestamp)
+    batches = entry.batches if entry.producer_epoch == header.producer_epoch else ()
+    if header.base_sequence >= 0:
+        batches = (*batches[1 - RETAINED_BATCHES :], batch)
+    first_offset = base_offset if entry.current_txn_first_offset < 0 else entry.current_txn_first_offset
+    return ProducerEntry(header.producer_epoch, batches, batch.timestamp, entry.coordinator_epoch, first_offset)
+
+
+def ended(entry: ProducerEntry | None, header: BatchHeader, marker: Marker) -> ProducerEntry:
+    """The entry after this marker: its epoch counts from here on, and no transaction is open."""
+    batches = entry.batches if entry is not None and entry.producer_epoch == header.producer_epoch else ()
+    return ProducerEntry(header.producer_epoch, batches, header.max_timestamp, marker.coordinator_epoch, -1)
 
 
 class ProducerState:
     """All producers of one log, as of map_end_offset."""
 
-    __slots__ = ("entries",)
+    __slots__ = ("entries", "transactions")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.transactions = OpenTransactions()
 
-    def apply(self, header: BatchHeader) -> None:
-        """Replays a batch that is in the log; nothing is refused."""
-        if header.producer_id < 0 or header.base_sequence < 0:
-            return
-        entry = self.entries.get(header.producer_id)
-        self.entries[header.producer_id] = extended(entry, header, header.base_offset, header.max_timestamp)
+    def apply(self, header: BatchHeader, marker: Marker | None = None) -> AbortedTransaction | None:
+        """Takes up a batch that is in the log, nothing is refused; the transaction that it says was aborted.
+
+        marker is what a control batch holds. One that ends a transaction without a record leaves no trace in an index.
+        """
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return None
+        entry = self.entries.get(producer_id)
+        if marker is not None:
+            self.entries[producer_id] = ended(entry, header, marker)
+            return self._end(header, -1 if entry is None else entry.current_txn_first_offset, marker)
+        if header.is_control or (header.base_sequence < 0 and not header.is_transactional):
+            return None
+        entry = self.entries[producer_id] = extended(entry, header, header.base_offset, header.max_timestamp)
+        if header.is_transactional:
+            self.transactions.begin(producer_id, entry.current_txn_first_offset)
+        return None
+
+    def _end(self, header: BatchHeader, first_offset: int, marker: Marker) -> AbortedTransaction | None:
+        if first_offset < 0:
+            return None
+        stable = self.transactions.end(first_offset, header.base_offset)
+        if marker.kind != ABORT:
+            return None
+        return AbortedTransaction(header.producer_id, first_offset, header.base_offset, stable)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets producers that were quiet for producer.id.expiration.ms and have no transaction open."""
@@ -151,4 +216,8 @@ def decode_snapshot(content: bytes) -> ProducerState:
     for producer_id, epoch, sequence, offset, delta, timestamp, coordinator, txn in _SNAPSHOT_ENTRY.iter_unpack(body):
         batches = (BatchMetadata(sequence, offset, delta, timestamp),) if sequence >= 0 else ()
         state.entries[producer_id] = ProducerEntry(epoch, batches, timestamp, coordinator, txn)
+    began = [(entry.current_txn_first_offset, producer_id) for producer_id, entry in state.entries.items()]
+    for first_offset, producer_id in sorted(began):
+        if first_offset >= 0:
+            state.transactions.begin(producer_id, first_offset)
     return state

@@ -11,12 +11,13 @@ from tailrace.records.batch import Bytes
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
-    __slots__ = ("file", "length", "position")
+    __slots__ = ("file", "length", "next_offset", "position")
 
-    def __init__(self, file: File, position: int, length: int) -> None:
+    def __init__(self, file: File, position: int, length: int, next_offset: int = -1) -> None:
         self.file = file
         self.position = position
         self.length = length
+        self.next_offset = next_offset  # of what follows its batches in the log
 
     def __len__(self) -> int:
         return self.length

@@ -9,6 +9,7 @@ from tailrace.errors import ApiError
 from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, parse_epochs
 from tailrace.log.filesystem import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs
+from tailrace.log.recovery_transactions import restore
 from tailrace.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -18,12 +19,14 @@ from tailrace.log.segment import (
     TRANSACTION_INDEX_SUFFIX,
     Segment,
 )
-from tailrace.records.batch import validate
+from tailrace.log.transaction_index import TransactionIndex
+from tailrace.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, validate
 
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 TEMPORARY_SUFFIX: Final = ".tmp"
+_MARKER: Final = CONTROL | TRANSACTIONAL
 
 
 class Recovered(NamedTuple):
@@ -60,9 +63,11 @@ def recover(
         segments.append(Segment(filesystem, directory, log_start_offset, index_interval_bytes))
         segments[0].create()
     if clean:
-        log_end_offset, cut = segments[-1].resume(), 0
+        log_end_offset, cut, checked = segments[-1].resume(), 0, len(segments)
     else:
+        checked = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
         log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense)
+    restore(filesystem, directory, names, segments, checked)
     epochs.truncate_from_end(log_end_offset)
     return Recovered(segments, epochs, log_end_offset, cut)
 
@@ -160,6 +165,7 @@ def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -
             break
         epochs.assign(header.partition_leader_epoch, header.base_offset)
         segment.note(header, position)
+        _note_control(segment, header)
         next_offset, sound, epoch = header.next_offset, position + header.size_bytes, header.partition_leader_epoch
     for position, data in segment.scan(sound):
         try:
@@ -173,12 +179,19 @@ def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -
             break  # nor does the CRC cover the leader epoch, which never goes back
         epochs.assign(header.partition_leader_epoch, header.base_offset)
         segment.note(header, position)
+        _note_control(segment, header)
         next_offset, sound, epoch = header.next_offset, position + len(data), header.partition_leader_epoch
     return next_offset, sound
 
 
+def _note_control(segment: Segment, header: BatchHeader) -> None:
+    """Markers make a transaction index necessary."""
+    if header.attributes & _MARKER == _MARKER and segment.aborted is None:
+        segment.aborted = TransactionIndex()
+
+
 def remove_segment(segment: Segment) -> None:
-    """Removes its files at once."""
+    """Removes its files at once; a transaction index goes with those that no segment has any more."""
     for suffix in (TIME_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX):
         try:
             segment.filesystem.remove(segment.path(suffix))

@@ -9,6 +9,7 @@ from typing import Final
 
 from tailrace.log.filesystem import File, Filesystem, join
 from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
+from tailrace.log.transaction_index import TransactionIndex
 from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Bytes, corrupt, read_header
 
 LOG_SUFFIX: Final = ".log"
@@ -35,6 +36,7 @@ class Segment:
         "__weakref__",
         "_file",
         "_indexes",
+        "aborted",
         "base_offset",
         "bytes_since_index_entry",
         "directory",
@@ -68,6 +70,7 @@ class Segment:
         self.latest_offset = base_offset
         self._file: File | None = None
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
+        self.aborted: TransactionIndex | None = None  # most segments have none
 
     def path(self, suffix: str) -> str:
         return join(self.directory, file_name(self.base_offset, suffix) + self.name_suffix)
@@ -118,6 +121,7 @@ class Segment:
         file.truncate(0)
         self._hold(file)
         self.size_bytes = 0
+        self.aborted = None
         self.forget_indexes()
 
     def forget_indexes(self) -> None:
@@ -192,10 +196,14 @@ class Segment:
         self.cut(self.size_bytes)
         self.ragged = False
 
-    def save_indexes(self) -> tuple[File, File]:
+    def save_indexes(self) -> tuple[File, ...]:
         """Writes what the index files lack; unsynced."""
         index = self.offset_index.save(self.filesystem, self.path(INDEX_SUFFIX))
-        return index, self.time_index.save(self.filesystem, self.path(TIME_INDEX_SUFFIX))
+        files = (index, self.time_index.save(self.filesystem, self.path(TIME_INDEX_SUFFIX)))
+        if self.aborted is None:
+            return files
+        aborted = self.aborted.save(self.filesystem, self.path(TRANSACTION_INDEX_SUFFIX))
+        return files if aborted is None else (*files, aborted)
 
     @property
     def max_timestamp(self) -> int:
@@ -266,7 +274,9 @@ class Segment:
         self.size_bytes = position
         self.full = False
         offset_index.truncate(position)
-        self.resume()
+        next_offset = self.resume()
+        if self.aborted is not None:
+            self.aborted.truncate(next_offset)
 
     def cut(self, position: int) -> None:
         """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out anew."""

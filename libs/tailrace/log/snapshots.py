@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tailrace.errors import ApiError
 from tailrace.log.filesystem import Filesystem, join, read_file
 from tailrace.log.producer_state import BatchMetadata, ProducerState, decode_snapshot, encode_snapshot
 from tailrace.log.segment import Segment, file_name
+from tailrace.log.transactions import Marker, read_marker
+from tailrace.records.batch import BatchHeader
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 # How far before a snapshot batches are looked at again: a producer has five in flight, a batch is 16 KiB by default.
@@ -54,6 +56,28 @@ def load_producers(
     return state
 
 
+def producers_at(filesystem: Filesystem, directory: str, segments: Sequence[Segment], offset: int) -> ProducerState:
+    """The state as of offset, the beginning of a segment; nothing is changed on the disk."""
+    state, start = ProducerState(), 0
+    for at in reversed(snapshot_offsets(filesystem, directory)):
+        if segments[0].base_offset <= at <= offset:
+            path = join(directory, file_name(at, SNAPSHOT_SUFFIX))
+            try:
+                state, start = decode_snapshot(read_file(filesystem, path)), at
+                break
+            except ApiError:
+                continue
+    earlier = [segment for segment in segments if segment.base_offset < offset]
+    if earlier and start < offset:
+        replay(state, earlier, start)
+    return state
+
+
+def marker_at(segment: Segment, position: int, header: BatchHeader) -> Marker | None:
+    """What ends a transaction in the batch at position, if anything does."""
+    return read_marker(segment.read_batch(position, header), header) if header.is_control else None
+
+
 def recall(state: ProducerState, segments: list[Segment], offset: int) -> None:
     """Gives producers back the batches before their last one, which a snapshot leaves out.
 
@@ -86,12 +110,12 @@ def _same(one: BatchMetadata, other: BatchMetadata) -> bool:
     return (one.last_offset, one.last_sequence) == (other.last_offset, other.last_sequence)
 
 
-def replay(state: ProducerState, segments: list[Segment], start: int) -> None:
+def replay(state: ProducerState, segments: Sequence[Segment], start: int) -> None:
     """Applies the batches from start on."""
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if following is None or following.base_offset > start:
-            for _, header in segment.headers(segment.position_of(start)):
-                state.apply(header)
+            for position, header in segment.headers(segment.position_of(start)):
+                state.apply(header, marker_at(segment, position, header))
 
 
 def remove_snapshots(filesystem: Filesystem, directory: str, keep: Iterable[int]) -> None:
@@ -105,3 +129,10 @@ def remove_all_snapshots(filesystem: Filesystem, directory: str) -> None:
     """The log begins anew: nothing is known of its producers."""
     for offset in snapshot_offsets(filesystem, directory):
         filesystem.remove(join(directory, file_name(offset, SNAPSHOT_SUFFIX)))
+
+
+def remove_snapshots_above(filesystem: Filesystem, directory: str, offset: int) -> None:
+    """Removes those of what is about to be cut."""
+    for at in snapshot_offsets(filesystem, directory):
+        if at > offset:
+            filesystem.remove(join(directory, file_name(at, SNAPSHOT_SUFFIX)))

@@ -20,6 +20,7 @@ _ENTRY: Final = Struct(">hqqqq")
 ENTRY_SIZE: Final = _ENTRY.size
 _VERSION: Final = 0
 _MARKER_KEY: Final = Struct(">hh")  # version, type
+_MARKER_VALUE: Final = Struct(">hi")  # version, coordinator epoch
 
 
 class DamagedIndex(ValueError):
@@ -57,15 +58,30 @@ def decode(content: Bytes) -> list[AbortedTransaction]:
     return found
 
 
-def marker_type(batch: Bytes, header: BatchHeader) -> int | None:
-    """ABORT or COMMIT for a transaction's marker, None for any other batch."""
+class Marker(NamedTuple):
+    """What ends a transaction: kind is ABORT or COMMIT; the epoch is the coordinator's that wrote it."""
+
+    kind: int
+    coordinator_epoch: int
+
+
+def read_marker(batch: Bytes, header: BatchHeader) -> Marker | None:
+    """The marker in a control batch, None for any other batch."""
     if not (header.is_control and header.is_transactional and header.record_count):
         return None
     try:
-        key = next(iterate(batch)).key or b""
+        record = next(iterate(batch))
     except ApiError:
         return None
+    key, value = record.key or b"", record.value or b""
     if len(key) < _MARKER_KEY.size:
         return None
     kind: int = _MARKER_KEY.unpack_from(key)[1]
-    return kind if kind in (ABORT, COMMIT) else None
+    epoch: int = _MARKER_VALUE.unpack_from(value)[1] if len(value) >= _MARKER_VALUE.size else -1
+    return Marker(kind, epoch) if kind in (ABORT, COMMIT) else None
+
+
+def marker_type(batch: Bytes, header: BatchHeader) -> int | None:
+    """ABORT or COMMIT for a transaction's marker, None for any other batch."""
+    marker = read_marker(batch, header)
+    return None if marker is None else marker.kind

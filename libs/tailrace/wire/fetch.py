@@ -6,6 +6,7 @@ last_fetched_epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state as a ta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct, error
 from typing import Any, NamedTuple
 
@@ -254,7 +255,8 @@ def _topic(reader: _Reader) -> tuple[bytes, list[FetchPartition]]:
 class PartitionData(NamedTuple):
     """One partition's part of an answer. leader: (leader_id, leader_epoch) hint, v12 and later (KIP-951).
 
-    aborted: an empty list of aborted transactions (what read_committed and errors get), else null.
+    aborted: a list of aborted transactions (what read_committed and errors get), else null.
+    transactions: what is in that list, as (producer id, first offset).
     preferred: the replica a consumer of this rack should read from (KIP-392), v11 and later.
     diverging: (epoch, end offset) up to which a follower's log agrees at most (KIP-595), v12 and later.
     """
@@ -269,12 +271,14 @@ class PartitionData(NamedTuple):
     aborted: bool = False
     preferred: int = -1
     diverging: tuple[int, int] | None = None
+    transactions: Sequence[tuple[int, int]] = ()
 
 
 _ROW_V4 = Struct(">ihqqi")
 _ROW_V5 = Struct(">ihqqqi")
 _ROW_V11 = Struct(">ihqqqii")
 _ROW_V12 = Struct(">ihqqqBi")
+_ABORTED = Struct(">qq")
 _USUAL_HEAD = Struct(">iiBihiB")  # size, correlation id, no tags, no throttle, no error, session, one topic
 _USUAL_TAIL = b"\x00\x00\x00"  # no tags of partition, topic, answer
 _USUAL_BYTES = _USUAL_HEAD.size - 4 + 1 + len(_USUAL_TAIL)
@@ -295,7 +299,7 @@ def encode_fetch_answer(
     flexible = version >= 12
     if flexible and len(topics) == 1 and len(topics[0][1]) == 1 and endpoints == b"\x00" and not error_code:
         key, (row,) = topics[0]
-        if row.records and row.leader is None and row.diverging is None:
+        if row.records and row.leader is None and row.diverging is None and not row.transactions:
             return _usual_answer(version, correlation_id, session_id, key, row)
     head = bytearray(b"\x00") if flexible else bytearray()
     head += _ANSWER_HEAD.pack(0, error_code, session_id) if version >= 7 else _I32.pack(0)
@@ -342,6 +346,8 @@ def _row_head(version: int, row: PartitionData) -> bytes:
     """Everything before the records, their length included."""
     length = len(row.records) if row.records else 0
     index, code, high_watermark, stable, start = row[:5]
+    if row.transactions:
+        return _row_head_with_aborted(version, row, length)
     if version >= 12:
         return _ROW_V12.pack(index, code, high_watermark, stable, start, row.aborted, row.preferred) + _uvarint(
             length + 1
@@ -353,6 +359,21 @@ def _row_head(version: int, row: PartitionData) -> bytes:
     if version >= 5:
         return _ROW_V5.pack(index, code, high_watermark, stable, start, row.aborted - 1) + _I32.pack(length)
     return _ROW_V4.pack(index, code, high_watermark, stable, row.aborted - 1) + _I32.pack(length)
+
+
+def _row_head_with_aborted(version: int, row: PartitionData, length: int) -> bytes:
+    """As _row_head, with the aborted transactions written out."""
+    flexible, aborted = version >= 12, row.transactions
+    marks = row[:5] if version >= 5 else row[:4]
+    head = bytearray(Struct(">ihqqq" if version >= 5 else ">ihqq").pack(*marks))
+    head += _uvarint(len(aborted) + 1) if flexible else _I32.pack(len(aborted))
+    for producer_id, first_offset in aborted:
+        head += _ABORTED.pack(producer_id, first_offset)
+        if flexible:
+            head += b"\x00"
+    if version >= 11:
+        head += _I32.pack(row.preferred)
+    return bytes(head) + (_uvarint(length + 1) if flexible else _I32.pack(length))
 
 
 def _row_tags(row: PartitionData) -> bytes:

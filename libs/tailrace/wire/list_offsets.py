@@ -41,8 +41,11 @@ class Found(NamedTuple):
 Asked: TypeAlias = list[tuple[bytes, list[Wanted]]]
 
 
-def decode_list_offsets(version: int, body: memoryview) -> Asked | None:
-    """The topics by name; None for what is not exactly one plain body of this version: the other codec tells why."""
+def decode_list_offsets(version: int, body: memoryview) -> tuple[int, Asked] | None:
+    """The isolation level and the topics by name.
+
+    None for what is not exactly one plain body of this version: the other codec tells why.
+    """
     try:
         asked, pos = _asked(version, body)
         if version >= 10:
@@ -53,7 +56,7 @@ def decode_list_offsets(version: int, body: memoryview) -> Asked | None:
             pos += 1
     except (IndexError, error, Malformed, UnicodeDecodeError):
         return None
-    return asked if pos == len(body) else None
+    return (body[4] if version >= 2 else 0, asked) if pos == len(body) else None
 
 
 def _asked(version: int, body: memoryview) -> tuple[Asked, int]:

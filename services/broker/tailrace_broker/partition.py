@@ -225,6 +225,8 @@ class Partition:
             self.high_watermark = max(self.high_watermark, self.durable_end)
         elif self.leading.alone:
             self.advance()
+        if not from_client:  # only a coordinator's markers end transactions
+            log.producers.transactions.replicated(self.high_watermark)
         return answers
 
     def advance(self) -> bool:
@@ -237,6 +239,7 @@ class Partition:
             self.high_watermark = max(before, self.durable_end)
         if self.high_watermark == before:
             return False
+        log.producers.transactions.replicated(self.high_watermark)
         self.node.changed.add(self)
         return True
 
@@ -267,15 +270,21 @@ class Partition:
         leading = self.leading
         return leading is None or self.high_watermark >= leading.epoch_start_offset
 
-    def read(self, offset: int, max_bytes: int, *, min_one: bool) -> Slice:
-        """Whole batches below the high watermark; OFFSET_OUT_OF_RANGE outside the log.
+    def read(self, offset: int, max_bytes: int, *, min_one: bool, committed: bool = False) -> Slice:
+        """Whole batches below the high watermark (committed: the last stable offset); OFFSET_OUT_OF_RANGE elsewhere.
 
-        Between high watermark and log end there is nothing to read yet, which is no error.
+        Between there and the log end there is nothing to read yet, which is no error.
         """
         log = self.log
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        return log.read(offset, max_bytes, self.high_watermark, min_one)
+        end = self.visible_end(committed) if committed else self.high_watermark
+        return log.read(offset, max_bytes, end, min_one)
+
+    def visible_end(self, committed: bool) -> int:
+        """What ends the log for a consumer: the last stable offset at read_committed, else the high watermark."""
+        log = self.log  # opened by now, or there is no high watermark yet
+        return log.last_stable_offset(self.high_watermark) if committed else self.high_watermark
 
     @property
     def low_watermark(self) -> int:
@@ -375,6 +384,7 @@ class Partition:
                 self.syncing = log.log_end_offset - log.recovery_point >= log.config.flush_messages
             # Never back: what was committed once stays so, though a new leader may not know it yet.
             self.high_watermark = max(before, min(answer.high_watermark, log.log_end_offset))
+            log.producers.transactions.replicated(self.high_watermark)
             if answer.log_start_offset > log.log_start_offset:
                 log.advance_log_start_offset(min(answer.log_start_offset, log.log_end_offset))
                 self.high_watermark = max(self.high_watermark, log.log_start_offset)

@@ -10,7 +10,6 @@ from tailrace.log.compaction import Limits
 from tailrace.log.filesystem import join, read_file
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.producer_state import ProducerEntry
 from tailrace.log.transactions import ABORT, COMMIT
 from tailrace.records.batch import read_header, split
 from tailrace.records.record import Record, build, iterate
@@ -31,7 +30,7 @@ def marker(log: Log, producer_id: int, kind: int) -> int:
 
 
 def write(log: Log, producer_id: int, record: Record, *, control: bool) -> int:
-    """As a Kafka broker's log has it after an import: no sequence numbers, so nobody is an active producer."""
+    """As a coordinator writes it."""
     batch = build([record], producer_id=producer_id, producer_epoch=0, transactional=True, control=control)
     (answer,) = log.append([batch], 0, NOW, from_client=False)
     assert answer.error_code == 0
@@ -42,9 +41,11 @@ def plain(log: Log, key: bytes, value: bytes = b"v") -> None:
     log.append([build([Record(timestamp=NOW, key=key, value=value)])], 0, NOW)
 
 
-def compact(log: Log, now_ms: int, limits: Limits = Limits()) -> None:  # noqa: B008
+def compact(log: Log, now_ms: int, limits: Limits = Limits(), *, quiet: bool = True) -> None:  # noqa: B008
     log.roll()
     plain(log, b"active", b"%d" % now_ms)
+    if quiet:  # for so long that producers are forgotten: or the last batch of each would stay
+        log.producers.expire(NOW, 0)
     compaction = log.begin_compaction(now_ms, log.log_end_offset, limits)
     assert compaction is not None
     compaction.run()
@@ -135,12 +136,15 @@ def test_the_transaction_index_names_the_aborts_whose_marker_stays() -> None:
     rows = []
     for number in range(2):
         first = data(log, 7 + number, b"k%d" % number)
-        rows.append((0, 7 + number, first, marker(log, 7 + number, ABORT), first))
+        last = marker(log, 7 + number, ABORT)
+        rows.append((0, 7 + number, first, last, last + 1))
     path = join(DIRECTORY, "0" * 20 + ".txnindex")
+    log.roll()
     # The last row's marker is nowhere in the log: a consumer would wait for it forever.
     content = b"".join(INDEX_ENTRY.pack(*row) for row in (*rows, (0, 9, 1, 99, 1)))
     filesystem.open(path, create=True).pwritev([content], 0)
     compact(log, NOW)
+    assert log.aborted_transactions(0, log.read(0, 1000)) == [(7, 0), (8, 2)]
     assert read_file(filesystem, path) == b"".join(INDEX_ENTRY.pack(*row) for row in rows)
     compact(log, NOW + 1)
     compact(log, NOW + 5000)
@@ -153,16 +157,11 @@ def test_an_active_producers_last_marker_stays_without_its_record() -> None:
     data(log, 7, b"k")
     marker(log, 7, COMMIT)
     plain(log, b"k", b"newer")
-    log.producers.entries[7] = log.producers.entries.get(7) or _entry()
     for now_ms in (NOW, NOW + 1, NOW + 5000, NOW + 9000):
-        compact(log, now_ms)
+        compact(log, now_ms, quiet=False)
     headers = [read_header(batch) for batch in split(log.read(0, 100_000).read())]
     (kept,) = [header for header in headers if header.is_control]
     assert (kept.producer_id, kept.record_count, kept.base_offset) == (7, 0, 1)
-
-
-def _entry() -> ProducerEntry:
-    return ProducerEntry(0, (), NOW)
 
 
 def test_a_damaged_batch_ends_the_pass() -> None:

@@ -23,6 +23,8 @@ from tailrace.cli.options import default_data_dir
 from tailrace.cli.roles import find_role
 from tailrace.log import checkpoints, files
 from tailrace.log.checkpoints import TopicPartition
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.stopped import first_open_transaction
 from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata_batches import encode_snapshot
@@ -110,6 +112,7 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
         give_up_sources(taken)
     yield from _told(image, brokers, taken, target)
     yield from _told_left_out(replayed.left_out, left_out)
+    yield from _told_open(open_transactions(brokers, target))
 
 
 def brokers_of(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker]:
@@ -209,6 +212,17 @@ def _begin(image: MetadataImage, working: Path) -> None:
             os.close(fd)
 
 
+def open_transactions(brokers: list[Broker], target: Path) -> list[tuple[TopicPartition, int]]:
+    """The partitions with open transactions, each with the first one's offset."""
+    found: dict[TopicPartition, int] = {}
+    for broker in brokers:
+        for folder in files.partitions(_own(target, broker)):
+            place, first_offset = files.partition_of(folder), first_open_transaction(RealFilesystem(), str(folder))
+            if place is not None and first_offset is not None:
+                found[place] = min(first_offset, found.get(place, first_offset))
+    return sorted(found.items())
+
+
 def give_up_sources(taken: list[Step]) -> None:
     """Removes what was moved, when all of it is in its new place."""
     for step in taken:
@@ -242,3 +256,15 @@ def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str],
         yield f"Left out: {name} of {what} {resource or '(default)'}, which Tailrace does not know."
     if len(configs) > _NAMED_MAX:
         yield f"Left out: {len(configs) - _NAMED_MAX} more configs."
+
+
+def _told_open(found: list[tuple[TopicPartition, int]]) -> Iterator[str]:
+    """Nobody here ends them: the coordinator that would is not built yet."""
+    if not found:
+        return
+    named = ", ".join(f"{topic}-{index} at offset {offset}" for (topic, index), offset in found[:_NAMED_MAX])
+    more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
+    yield (
+        f"Transactions were open in {named}{more}. Tailrace does not end them yet: readers at read_committed stop "
+        "there. To have them ended, import anew after Kafka ended them (bin/kafka-transactions.sh abort)."
+    )

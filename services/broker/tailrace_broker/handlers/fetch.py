@@ -3,7 +3,7 @@
 v12: the epoch of the last record read; where our history differs, diverging_epoch says from where (KIP-595).
 
 Whole batches, from the one that holds the offset; at least one even above max_bytes; an empty success at the timeout.
-read_committed reads to the last stable offset, which equals the high watermark until transactions exist. Any replica
+read_committed reads to the last stable offset and is told of the aborted transactions in what it reads. Any replica
 serves consumers (KIP-392); a leader with a rack-aware selector sends them to one in their rack. A new leader has no
 news before its high watermark has reached its epoch's start (KIP-207). Followers: follower_fetch.py.
 
@@ -14,6 +14,7 @@ cache is brought there by threads first (cold_reads.py).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -34,9 +35,11 @@ from tailrace_broker.replication.follower import diverges
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
+    from tailrace_broker.partition import Partition
 
 _NOTHING = b""
 _SENDFILE_BYTES = 65_536  # below it a copy is cheaper than the calls (dataplane.md)
+_NONE_ABORTED: Sequence[tuple[int, int]] = ()
 _READ_COMMITTED = 1
 _ANY_REPLICA_FROM = 11
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -87,7 +90,11 @@ class FetchPath:
         if partition.leading is not None and (request.rack_id or not partition.settled):
             return None
         limit = min(limit, request.max_bytes, self.broker.config.fetch_max_bytes)
+        committed = request.isolation_level == _READ_COMMITTED
         try:
+            log, mark = partition.log, partition.high_watermark
+            if log.producers.transactions.first_unstable_offset < mark or (committed and log.has_aborted):
+                return None  # the long way knows of transactions
             piece = partition.read(offset, limit, min_one=True)
             if piece.length < max(1, request.min_bytes):
                 return None
@@ -97,8 +104,7 @@ class FetchPath:
         if records is None:
             return None  # and waits for the disk
         self.broker.metrics.bytes_out += len(records)
-        mark, committed = partition.high_watermark, request.isolation_level == _READ_COMMITTED
-        row = PartitionData(index, 0, mark, mark, partition.log.log_start_offset, records, None, committed)
+        row = PartitionData(index, 0, mark, mark, log.log_start_offset, records, None, committed)
         return encode_fetch_answer(version, correlation_id, 0, 0, [(key, [row])])
 
 
@@ -168,7 +174,7 @@ class FetchWait:
 
     def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
         broker = self._path.broker
-        version = self._version
+        version, committed = self._version, self._request.isolation_level == _READ_COMMITTED
         find = broker.readable if version >= _ANY_REPLICA_FROM else broker.leading
         partition, code = find(key, want.partition, by_id=version >= 13)
         if partition is None:
@@ -179,16 +185,16 @@ class FetchWait:
             log = partition.log
             diverging = diverges(log, want.last_fetched_epoch, want.fetch_offset)
             if diverging is not None:
-                mark, start = partition.high_watermark, log.log_start_offset
-                return PartitionData(want.partition, 0, mark, mark, start, None, None, True, diverging=diverging)
+                return PartitionData(want.partition, 0, *_marks(partition), None, None, True, diverging=diverging)
             preferred = broker.preferred_replica(partition, self._request.rack_id, want.fetch_offset)
             if preferred >= 0:
-                mark = partition.high_watermark
-                return PartitionData(
-                    want.partition, 0, mark, mark, log.log_start_offset, None, None, True, preferred=preferred
-                )
+                return PartitionData(want.partition, 0, *_marks(partition), None, None, True, preferred=preferred)
             limit = min(want.max_bytes, budget)
-            piece = partition.read(want.fetch_offset, limit, min_one=first) if budget or first else None
+            piece, aborted = None, _NONE_ABORTED
+            if budget or first:
+                piece = partition.read(want.fetch_offset, limit, min_one=first, committed=committed)
+                if committed and log.has_aborted:
+                    aborted = log.aborted_transactions(want.fetch_offset, piece)
         except ApiError as refused:
             return PartitionData(want.partition, refused.code, -1, -1, -1, None, None, True)
         except OSError:
@@ -197,8 +203,8 @@ class FetchWait:
         mark = partition.high_watermark
         if not partition.settled:  # who reads from here has seen a mark that high from the leader before
             mark = max(mark, min(want.fetch_offset, log.log_end_offset))
-        committed = self._request.isolation_level == _READ_COMMITTED
-        return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, piece, None, committed)
+        stable, start = log.last_stable_offset(mark), log.log_start_offset
+        return PartitionData(want.partition, 0, mark, stable, start, piece, None, committed, transactions=aborted)
 
     def try_complete(self) -> None:
         rows, ready = self.collect()
@@ -285,6 +291,12 @@ class FetchWait:
         if hinted and version >= 16:
             tags = node_endpoints(self._path.broker.endpoints(hinted, self._identity))
         return encode_fetch_answer(version, self._correlation_id, session_id, 0, topics, tags)
+
+
+def _marks(partition: Partition) -> tuple[int, int, int]:
+    """(high watermark, last stable offset, log start offset)."""
+    log = partition.log
+    return partition.high_watermark, log.last_stable_offset(partition.high_watermark), log.log_start_offset
 
 
 def _unreadable(row: PartitionData) -> PartitionData:

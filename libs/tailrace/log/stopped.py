@@ -1,0 +1,31 @@
+"""What a partition's directory says while no broker has it: read only, for what looks into directories from outside."""
+
+from __future__ import annotations
+
+from tailrace.log.filesystem import Filesystem
+from tailrace.log.open_transactions import NEVER
+from tailrace.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, Segment
+from tailrace.log.snapshots import producers_at
+
+
+def first_open_transaction(filesystem: Filesystem, directory: str) -> int | None:
+    """Where the oldest open transaction begins, None if none is open; OSError.
+
+    By the newest sound producer snapshot and the batches after it: after a clean shutdown there are none.
+    """
+    segments = []
+    for base_offset in sorted(int(name[:20]) for name in filesystem.list(directory) if _is_segment(name)):
+        segment = Segment(filesystem, directory, base_offset, 0)
+        segment.size_bytes = segment.file.stat().size_bytes
+        segments.append(segment)
+    if not segments:
+        return None
+    state = producers_at(filesystem, directory, segments, segments[-1].base_offset + MAX_RELATIVE_OFFSET)
+    # A transaction whose marker is there is decided, replicated or not: nobody goes on to write in this directory.
+    state.transactions.replicated(NEVER)
+    first_offset = state.transactions.first_unstable_offset
+    return None if first_offset == NEVER else first_offset
+
+
+def _is_segment(name: str) -> bool:
+    return name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdigit()
