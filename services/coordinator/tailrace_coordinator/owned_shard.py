@@ -19,13 +19,13 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.records.batch import read_header, split
 from tailrace.records.groups import BadRecord, GroupRecord, decode, encode
-from tailrace.records.record import iterate
 from tailrace.state import KeyValue, Output, Overloaded, Shard
 from tailrace.wire.codec import Malformed
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
 from tailrace_coordinator.partition_log import Barrier, Place
+from tailrace_coordinator.transactional_offsets import TransactionalOffsets
 
 Decide = Callable[[GroupMachine, int, int], GroupEffects]  # (machine, now_ms, token)
 
@@ -150,8 +150,9 @@ class OwnedShard:
         barrier = await self._log.fence()
         machine = GroupMachine(self._config)
         offset = barrier.log_start_offset
+        transactions = TransactionalOffsets()
         while offset <= barrier.offset:
-            offset = self._replay(machine, await self._log.read(offset), offset)
+            offset = self._replay(machine, transactions, await self._log.read(offset), offset)
         self._next_offset = offset
         shard = Shard(machine, encode, max_batch_bytes=self._config.max_record_bytes)
         self._shard = shard
@@ -159,16 +160,14 @@ class OwnedShard:
         self._take(shard.take(machine.on_loaded(self._clock.wall_ms())))
         self._watcher.on_loaded(self, barrier, self._clock.monotonic_ms() - started_ms)
 
-    def _replay(self, machine: GroupMachine, records: bytes, offset: int) -> int:
+    def _replay(self, machine: GroupMachine, transactions: TransactionalOffsets, records: bytes, offset: int) -> int:
         """Applies what lies at or after offset; returns the next offset."""
         for batch in split(records):
             header = read_header(batch)
             if header.next_offset <= offset:
                 continue
-            if not header.is_control:
-                for record in iterate(batch):
-                    if record.offset >= offset and record.key is not None:
-                        self._apply(machine, record.key, record.value, record.offset)
+            for record in transactions.decided(batch, header, offset):
+                self._apply(machine, record.key, record.value, record.offset)
             offset = header.next_offset
         return offset
 
