@@ -328,6 +328,17 @@ def incremental_alter_configs(stage: Stage, version: int) -> list[Ask]:
     return [*asks, ask(TOPIC, topic.name, "no.such", "1"), ask(99, "what", "retention.ms", "1")]
 
 
+def alter_replica_log_dirs(stage: Stage, version: int) -> list[Ask]:
+    def ask(path: str, name: str, *partitions: int) -> Ask:
+        row = {"path": path, "topics": [{"name": name, "partitions": list(partitions)}]}
+        return Ask(build(34, dirs=[row]), node)
+
+    node = stage.topic.leaders[0]
+    (here,) = [row.log_dir for row in stage.target.ask(build(35, topics=[]), 4, node).results]
+    wrong = [ask("/no/such/dir", stage.topic.name, 0), ask(here, "t" * 240, 0)]
+    return [ask(here, stage.topic.name, 0), ask(here, stage.topic.name, 99), ask(here, MISSING, 0, 1), *wrong]
+
+
 def describe_log_dirs(stage: Stage, version: int) -> list[Ask]:
     topics = [{"topic": stage.topic.name, "partitions": [0]}]
     return [Ask(build(35, topics=topics), stage.topic.leaders[0])]
@@ -480,6 +491,7 @@ ROWS: dict[int, Row] = {
     29: empty_acls,
     32: describe_configs,
     33: alter_configs,
+    34: alter_replica_log_dirs,
     35: describe_log_dirs,
     37: create_partitions,
     42: delete_groups,

@@ -54,6 +54,21 @@ def brokers(cluster: Cluster) -> dict[int, Any]:
     return {row["broker_id"]: row for row in json.loads(run(cluster, "broker", "list", "--json"))}
 
 
+def test_log_dirs_are_listed_and_replicas_are_moved_to_them_or_refused(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "shelved", "-p", "2", "-r", "1")
+    rows = json.loads(run(cluster, "broker", "log-dirs", "--json"))
+    assert [(row["broker_id"], row["state"], row["moving_here"]) for row in rows] == [
+        (n, "online", 0) for n in range(3)
+    ]
+    ((owner,), _) = replicas(cluster, "shelved")
+    said = run(cluster, "broker", "move-replicas", str(owner), rows[owner]["log_dir"], "-t", "shelved", "-p", "0")
+    assert said.startswith(f"1 replicas of broker {owner} move to ")
+    refused = run(cluster, "broker", "move-replicas", str(owner), "/no/such/dir", "-t", "shelved", status=1)
+    assert "shelved-0: " in refused and "LOG_DIR_NOT_FOUND" in refused
+    assert "broker 9 is not live" in run(cluster, "broker", "move-replicas", "9", "/d", "-t", "shelved", status=1)
+    run(cluster, "topic", "delete", "shelved")
+
+
 def test_a_topic_is_moved_by_a_plan_and_back_by_what_was_printed(cluster: Cluster, tmp_path: Path) -> None:
     run(cluster, "topic", "create", "moved", "-p", "3", "-r", "3")
     before = replicas(cluster, "moved")

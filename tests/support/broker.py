@@ -160,6 +160,7 @@ async def running(
             follower=follower,
             metrics=metrics,
             pressure=DiskPressure(storage, config, space or app.space_of, log),
+            log=log,
         )
         async with app.open_listener(broker, config, environment) as (server, _, _):
             replicas = Replicas(broker, clock, environment.random, "boot", log)

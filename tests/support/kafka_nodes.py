@@ -32,6 +32,7 @@ class KafkaNodes(Nodes):
     ) -> None:
         super().__init__(folder, count, port or free_ports(count + 1), settings or {})
         self.jvm = jvm
+        self.more_log_dirs: dict[int, Sequence[Path]] = {}  # a node's, beside its first
 
     def start(self) -> None:
         """Formats the controller's folder once and starts all."""
@@ -47,12 +48,12 @@ class KafkaNodes(Nodes):
         """Writes the node's files where they are missing and starts it."""
         listener = f"PLAINTEXT://{HOST}:{self.port + node}"
         self._write(node, "broker", listener, {"broker.rack": f"r{node}", "advertised.listeners": listener})
-        data = self.folder / f"data-{node}"
-        if not data.exists():  # what StorageTool writes for a broker; a JVM for each would double the start
-            data.mkdir()
-            directory = uuid.uuid4().hex[:22]
-            lines = ("version=1", f"cluster.id={CLUSTER_ID}", f"node.id={node}", f"directory.id={directory}")
-            (data / "meta.properties").write_text("\n".join(lines) + "\n")
+        for data in (self.folder / f"data-{node}", *self.more_log_dirs.get(node, ())):
+            if not data.exists():  # what StorageTool writes for a broker; a JVM for each would double the start
+                data.mkdir()
+                directory = uuid.uuid4().hex[:22]
+                lines = ("version=1", f"cluster.id={CLUSTER_ID}", f"node.id={node}", f"directory.id={directory}")
+                (data / "meta.properties").write_text("\n".join(lines) + "\n")
         return self._spawn(f"broker-{node}", node)
 
     def order_of_stopping(self) -> list[str]:
@@ -77,7 +78,7 @@ class KafkaNodes(Nodes):
             "listeners": listener,
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "log.dirs": str(self.folder / f"data-{node}"),
+            "log.dirs": ",".join(map(str, (self.folder / f"data-{node}", *self.more_log_dirs.get(node, ())))),
             "offsets.topic.replication.factor": factor,
             "transaction.state.log.replication.factor": factor,
             "transaction.state.log.min.isr": "1",

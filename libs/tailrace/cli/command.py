@@ -11,6 +11,7 @@ from tailrace.cli.plan import ROLES
 _ABOUT_BROKERS = (
     ["list"],
     ["log-dirs"],
+    ["move-replicas"],
     ["drain"],
     ["unregister"],
 )  # others run one

@@ -163,6 +163,11 @@ class Log:
         return self._bases[0]
 
     @property
+    def cuts(self) -> int:
+        """How often the log's end went back: a copy of it may hold what it does not."""
+        return self._cuts
+
+    @property
     def segment_base_offsets(self) -> list[int]:
         return list(self._bases)
 
@@ -528,6 +533,10 @@ class Log:
     def is_compacting(self, compaction: Compaction) -> bool:
         """Whether the pass is still of use: the log was not cut under it, and no later one was begun."""
         return self._compaction is compaction
+
+    def stop_compaction(self) -> None:
+        """What a pass on its way has not swapped in yet stays out: the log is to be copied as it is."""
+        self._compaction = None
 
     def finish_compaction(self, compaction: Compaction) -> None:
         """Swaps in what the pass wrote, at once and on the disk."""

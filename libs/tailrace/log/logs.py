@@ -37,6 +37,8 @@ from tailrace.log.log import Log
 from tailrace.log.segment import LOG_SUFFIX
 
 _DELETE_SUFFIX = "-delete"
+_FUTURE_SUFFIX = "-future"
+_MOVED = ".moved"  # in a log that took another dir's place, until that one is gone
 _CLOSING_THREADS = 16
 _CLOSED_AT_ONCE = 256
 _RETAINED_A_STEP = 50
@@ -70,6 +72,7 @@ class LogDir:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._cleaned_offsets: dict[TopicPartition, int] = {}
+        self._futures: dict[TopicPartition, str] = {}
         self._doomed: list[tuple[int, str]] = []
         self._writing = Lock()
         self._lowered = 0  # how often a recovery point or a cleaned offset was lowered
@@ -104,6 +107,9 @@ class LogDir:
             topic, _, partition = name.rpartition("-")
             if name.endswith(_DELETE_SUFFIX):
                 log_dir._doomed.append((now_ms, join(path, name)))
+            elif name.endswith(_FUTURE_SUFFIX):
+                topic, _, partition = name.rpartition(".")[0].rpartition("-")
+                log_dir._futures[topic, int(partition)] = name
             elif topic and partition.isdigit():
                 log_dir._unopened.add((topic, int(partition)))
         return log_dir
@@ -192,7 +198,10 @@ class LogDir:
 
     def topic_id(self, topic: str, partition: int) -> UUID | None:
         """What partition.metadata says, None without that file, or where a power cut left nothing in it."""
-        content = self._read(f"{topic}-{partition}/{PARTITION_METADATA}")
+        return self._topic_id(f"{topic}-{partition}")
+
+    def _topic_id(self, directory: str) -> UUID | None:
+        content = self._read(f"{directory}/{PARTITION_METADATA}")
         try:
             return None if content is None else parse_partition_metadata(content)
         except ValueError:
@@ -205,7 +214,7 @@ class LogDir:
             log = self._open_log((topic, partition))
         return log
 
-    def _open_log(self, key: TopicPartition) -> Log:
+    def _open_log(self, key: TopicPartition, *, clean: bool = False) -> Log:
         log = Log.open(
             self._filesystem,
             self._directory(key),
@@ -213,7 +222,7 @@ class LogDir:
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_start_offsets.get(key, 0),
             cleaned_offset=self._cleaned_offsets.get(key, 0),
-            clean=self.clean and key in self._recovery_points,
+            clean=clean or (self.clean and key in self._recovery_points),
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
         if log.recovery_point < self._recovery_points.get(key, 0):
@@ -285,6 +294,78 @@ class LogDir:
         self._filesystem.sync_directory(self.path)
         config = self._configs.get(topic) or LogConfig()
         self._doomed.append((now_ms + config.file_delete_delay_ms, target))
+
+    # -- replicas that are moved here (KIP-113) ------------------------------------------------------------------
+
+    def futures(self) -> list[TopicPartition]:
+        """The partitions that are on their way here."""
+        return sorted(self._futures)
+
+    def moved_here(self, topic: str, partition: int) -> bool:
+        """Whether the partition took another dir's place, and what is left there is out of date."""
+        return self._read(f"{topic}-{partition}/{_MOVED}") is not None
+
+    def extent(self, topic: str, partition: int) -> tuple[int, int]:
+        """(latest leader epoch, log end offset) of a partition that lies here; opens its log."""
+        log = self.log(topic, partition)
+        assert log is not None
+        return log.epochs.latest, log.log_end_offset
+
+    def open_future(self, topic: str, partition: int, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
+        """The log a replica is copied into, made if there is none; what a crash left in it is checked."""
+        key = (topic, partition)
+        if key in self._futures and self._topic_id(self._futures[key]) != topic_id:
+            self.drop_future(topic, partition, now_ms)
+        fresh = key not in self._futures
+        name = f"{topic}-{partition}.{self._new_id().hex}{_FUTURE_SUFFIX}" if fresh else self._futures[key]
+        directory = join(self.path, name)
+        expiration_ms = self.producer_id_expiration_ms
+        log = Log.open(self._filesystem, directory, config, producer_id_expiration_ms=expiration_ms)
+        if fresh:
+            content = format_partition_metadata(topic_id)
+            write_file_atomically(self._filesystem, directory, PARTITION_METADATA, content)
+            self._futures[key] = name
+        return log
+
+    def drop_future(self, topic: str, partition: int, now_ms: int) -> None:
+        """Gives up what was copied so far."""
+        name = self._futures.pop((topic, partition), None)
+        if name is not None:
+            target = join(self.path, name.removesuffix(_FUTURE_SUFFIX) + _DELETE_SUFFIX)
+            self._filesystem.rename(join(self.path, name), target)
+            self._doomed.append((now_ms, target))
+
+    def adopt_future(self, topic: str, partition: int, source: Log, high_watermark: int) -> Log:
+        """Makes the copy, which is complete and closed, the partition's log, and opens it.
+
+        Until moved_from_is_gone a start believes it, not what is left of the partition in another dir.
+        """
+        key = (topic, partition)
+        name = self._futures[key]
+        write_file_atomically(self._filesystem, join(self.path, name), _MOVED, b"")
+        self._promote(key)
+        self._recovery_points[key] = source.log_end_offset
+        if source.log_start_offset:
+            self._log_start_offsets[key] = source.log_start_offset
+        # No cleaned offset: what compaction dropped while the copy was made may be in it.
+        self.high_watermarks[key] = high_watermark
+        self._configs[topic] = source.config
+        return self._open_log(key, clean=True)
+
+    def promote_orphans(self, elsewhere: Callable[[TopicPartition], bool]) -> None:
+        """At the start, with every dir readable: a copy whose original is nowhere is the partition's log."""
+        for key in [key for key in self._futures if not elsewhere(key)]:
+            self._promote(key)
+
+    def _promote(self, key: TopicPartition) -> None:
+        name = self._futures.pop(key)
+        self._filesystem.rename(join(self.path, name), self._directory(key))
+        self._filesystem.sync_directory(self.path)
+        self._unopened.add(key)
+
+    def moved_from_is_gone(self, topic: str, partition: int) -> None:
+        """Nothing out of date is left of the partition in another dir."""
+        self._filesystem.remove(f"{self.path}/{topic}-{partition}/{_MOVED}")
 
     def size_bytes(self, topic: str, partition: int) -> int:
         """Of the partition's .log files, without opening the log; 0 if there is none."""

@@ -139,6 +139,18 @@ def _describe_configs(request: Any, version: int, code: int, message: str | None
     )
 
 
+def _alter_replica_log_dirs(request: Any, version: int, code: int, message: str | None) -> Any:
+    topic = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+    row = topic.AlterReplicaLogDirPartitionResult
+    return m.AlterReplicaLogDirsResponse(
+        results=[
+            topic(topic_name=t.name, partitions=[row(partition_index=p, error_code=code) for p in t.partitions])
+            for asked in request.dirs
+            for t in asked.topics
+        ]
+    )
+
+
 def _alter_configs(response: Any) -> Callable[..., Any]:
     def build(request: Any, version: int, code: int, message: str | None) -> Any:
         one = response.AlterConfigsResourceResponse
@@ -273,6 +285,7 @@ _TABLE: dict[int, Callable[..., Any]] = {
         m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset,
         "partition",
     ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs(m.AlterConfigsResponse),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs(m.IncrementalAlterConfigsResponse),

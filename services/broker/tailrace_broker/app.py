@@ -42,6 +42,7 @@ from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.fetch_sessions import FetchSessions
 from tailrace_broker.handlers import (
     adopt_connection,
+    alter_replica_log_dirs,
     delete_records,
     describe_cleaner,
     describe_configs,
@@ -65,6 +66,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.FENCE_SHARD: fence_shard.handle,
     ApiKey.DESCRIBE_CLEANER: describe_cleaner.handle,
@@ -75,6 +77,7 @@ CLIENT_APIS = (
     ApiKey.LIST_OFFSETS,
     ApiKey.DELETE_RECORDS,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
     ApiKey.DESCRIBE_LOG_DIRS,
 )
 
@@ -165,6 +168,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 follower=follower,
                 metrics=metrics,
                 pressure=pressure,
+                log=log,
             )
             async with open_listener(broker, config, environment) as (server, endpoints, addresses):
                 count(metrics, broker, server)
@@ -178,6 +182,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 async with beside(watch.run()), beside(replicas.run()):
                     async with (
                         beside(assignments.run()),
+                        beside(broker.dir_moves.run()),
                         beside(lifecycle.run(previous_epoch)),
                         beside(Housekeeping(broker, clock, log).run()),
                         beside(open_cleaner(broker, environment).run()),
@@ -334,6 +339,7 @@ def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
                 "Partitions with a replica here on a log directory that failed",
                 lambda: sum(p.offline for p in topics.partitions()),
             ),
+            "replicas_moving_between_log_dirs": ("Replicas on their way", lambda: len(broker.dir_moves.moves)),
             "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
             "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
         }

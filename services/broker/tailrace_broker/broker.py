@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from tailrace.clock import Clock
@@ -21,6 +21,7 @@ from tailrace_broker.adopted import Adopted
 from tailrace_broker.assignments import Assignments
 from tailrace_broker.barriers import last_barrier_epoch
 from tailrace_broker.cold_reads import ColdReads
+from tailrace_broker.dir_moves import DirMoves
 from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.flusher import Flusher
 from tailrace_broker.metrics import BrokerMetrics
@@ -53,6 +54,7 @@ class Broker:
         follower: MetadataFollower,
         metrics: BrokerMetrics,
         pressure: DiskPressure,
+        log: Any,
     ) -> None:
         self.static_config = config
         self.config = config
@@ -84,6 +86,7 @@ class Broker:
         self.now_ms = clock.wall_ms
         self.monotonic_ms = clock.monotonic_ms
         self._random = random
+        self.dir_moves = DirMoves(self, clock, log)
         mine = follower.image.brokers.get(self.node_id)
         if mine is None or not mine.broker_epoch == storage.closed_epoch >= 0:
             self.topics.hold_back()
@@ -115,6 +118,7 @@ class Broker:
         for partition in changes.deleted:
             if self._assignments is not None:
                 self._assignments.settled((partition.topic_id, partition.index))
+            self.dir_moves.cancel(partition)
             partition.leader = -1
             partition.leading = None
             partition.close()
@@ -153,11 +157,15 @@ class Broker:
         """From now on the controller hears where replicas lie, and at once of those that the image has elsewhere."""
         self._assignments = assignments
         for partition in self.topics.partitions():
-            image = self.image.partition(partition.topic, partition.index)
-            if image is not None and partition.offline:
-                self._account(partition.topic, partition.topic_id, partition.index, image)
-            elif image is not None:
-                self._place(partition.topic, partition.topic_id, partition.index, image)
+            self.account(partition)
+
+    def account(self, partition: Partition) -> None:
+        """The controller hears where the replica lies, if it does not know."""
+        image = self.image.partition(partition.topic, partition.index)
+        if image is not None and partition.offline:
+            self._account(partition.topic, partition.topic_id, partition.index, image)
+        elif image is not None:
+            self._place(partition.topic, partition.topic_id, partition.index, image)
 
     def _place(self, topic: str, topic_id: UUID, index: int, image: PartitionImage) -> bool:
         """Finds the partition's log dir; whether that is online."""
@@ -181,6 +189,7 @@ class Broker:
         """Nothing of what lies there is acknowledged, served or followed any more."""
         gone = [p for p in self.topics.partitions() if self.storage.place_of(p.topic, p.index) is log_dir]
         for partition in gone:
+            self.dir_moves.cancel(partition)
             partition.go_offline()
             image = self.image.partition(partition.topic, partition.index)
             if image is not None:

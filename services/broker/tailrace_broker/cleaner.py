@@ -86,7 +86,7 @@ class Cleaner:
             if number % _LOGS_PER_TICK == _LOGS_PER_TICK - 1:
                 await self._clock.sleep(0)
             log = partition.opened
-            if log is None or partition.offline or _place(partition) in self.stats.uncleanable:
+            if log is None or not self._may_clean(partition):
                 continue
             try:
                 dirt = log.dirt(now_ms, partition.high_watermark)
@@ -99,6 +99,11 @@ class Cleaner:
         self.stats.dirtiest_ratio = dirtiest
         found.sort(key=lambda pair: pair[0], reverse=True)
         return [partition for _, partition in found]
+
+    def _may_clean(self, partition: Partition) -> bool:
+        """Not while it moves between log dirs: of a key whose value was copied the tombstone might not be."""
+        moves = self._broker.dir_moves.moves
+        return not partition.offline and partition not in moves and _place(partition) not in self.stats.uncleanable
 
     def _forget_deleted(self, partitions: Iterable[Partition]) -> None:
         here = {_place(partition) for partition in partitions}
@@ -124,7 +129,7 @@ class Cleaner:
 
     async def _clean(self, partition: Partition) -> bool:
         log = partition.opened
-        if log is None:
+        if log is None or not self._may_clean(partition):
             return False
         config = self._broker.config
         limits = Limits.of(

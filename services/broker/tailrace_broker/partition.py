@@ -138,6 +138,12 @@ class Partition:
         """The log if something used it already."""
         return self._log
 
+    def take_over(self, log: Log) -> None:
+        """The same records in another log dir, all of them on the disk."""
+        self._log = log
+        self.syncing = False
+        self.node.changed.add(self)
+
     def close(self) -> None:
         """Forgets the log after it was closed or deleted; a later use opens it anew."""
         self._log = None

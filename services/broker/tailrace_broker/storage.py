@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from os.path import abspath
 from uuid import UUID
 
 from tailrace.config import Config, TopicConfig
@@ -36,23 +37,51 @@ class Storage:
         for log_dir in self.dirs:
             for place in log_dir.partitions():
                 self._found(place, log_dir)
+        if not self.offline:
+            self._take_orphans()
+        for log_dir in self.dirs:
             log_dir.guard.on_failure = lambda failure, failed=log_dir: self.on_failure(failed)  # type: ignore[misc]
         self._held = Counter(self._places.values())
 
     def _found(self, place: tuple[str, int], log_dir: LogDir) -> None:
-        """A dir that comes back may hold a partition that was deleted and made anew elsewhere while it was away."""
+        """A dir may hold what lies in another one too; which is right is told here, or by the image's topic id.
+
+        A move between dirs that a crash or a failed disk ended late leaves two: the one that was written to longer is
+        right. While the dir was away the partition may have been deleted and made anew elsewhere.
+        """
         other = self._places.setdefault(place, log_dir)
         if other is log_dir:
             return
         try:
             first, second = other.topic_id(*place), log_dir.topic_id(*place)
+            moved = [one for one in (other, log_dir) if one.moved_here(*place)]
+            differ = first is not None and second is not None and first != second
+            ends = {one: one.extent(*place) for one in (other, log_dir) if moved and not differ}
         except OSError:  # of a disk that is offline from now on
             self._places[place] = log_dir if other.failure is not None else other
             return
-        if first is None or second is None or first == second:
+        if first is not None and second is not None and differ:
+            self._twice.setdefault(place, {other: first})[log_dir] = second
+        elif ends:
+            right = max(ends, key=lambda one: (ends[one], one in moved))
+            self._places[place] = right
+            self._sweep(place, other if right is log_dir else log_dir, right)
+        else:
             name = f"{place[0]}-{place[1]}"
             raise LogDirRefused(f"{name} is in both {other.path} and {log_dir.path}: take the one out of date away")
-        self._twice.setdefault(place, {other: first})[log_dir] = second
+
+    def _sweep(self, place: tuple[str, int], stale: LogDir, right: LogDir) -> None:
+        """What a move left behind goes; if a disk fails over it, the next start does it."""
+        with suppress(OSError):
+            stale.delete(*place, self._wall_ms())
+            right.moved_from_is_gone(*place)
+
+    def _take_orphans(self) -> None:
+        """Copies whose originals are nowhere: somebody took them away, and this is all there is."""
+        for log_dir in self.dirs:
+            with suppress(OSError):  # of a disk that is offline from now on
+                log_dir.promote_orphans(self._places.__contains__)
+            self._places.update({place: log_dir for place in log_dir.partitions() if place not in self._places})
 
     @property
     def dirs(self) -> tuple[LogDir, ...]:
@@ -162,6 +191,26 @@ class Storage:
             if log_dir.failure is None:
                 return  # not the disk's fault: the next topic of this name puts it aside
         self._forget(topic, index)
+
+    def named(self, path: str) -> LogDir | None:
+        """The configured dir of that path."""
+        return next((one for one in self.configured if abspath(one.path) == abspath(path)), None)
+
+    def prefer(self, topic: str, index: int, log_dir: LogDir) -> bool:
+        """Puts a partition of which nothing was written yet into a dir; whether that could be done."""
+        present = self._places.get((topic, index))
+        if present is None or present.failure is not None or present.holds(topic, index):
+            return False
+        self._put(topic, index, log_dir)
+        return True
+
+    def swap(self, topic: str, index: int, log_dir: LogDir, source: Log, high_watermark: int) -> Log:
+        """The complete copy in log_dir takes the partition's place; the old files go. Raises OSError of log_dir."""
+        present = self._places[topic, index]
+        log = log_dir.adopt_future(topic, index, source, high_watermark)
+        self._put(topic, index, log_dir)
+        self._sweep((topic, index), present, log_dir)
+        return log
 
     def _forget(self, topic: str, index: int) -> None:
         log_dir = self._places.pop((topic, index), None)

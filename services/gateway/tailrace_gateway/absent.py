@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _CODES = {
     # Java takes any other error of a first InitProducerId for fatal.
     ApiKey.INIT_PRODUCER_ID: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ErrorCode.BROKER_NOT_AVAILABLE,
     ApiKey.DESCRIBE_LOG_DIRS: ErrorCode.BROKER_NOT_AVAILABLE,
 }
 _HINTS_FROM: dict[int, int] = {ApiKey.PRODUCE: 10, ApiKey.FETCH: 16}

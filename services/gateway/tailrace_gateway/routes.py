@@ -29,6 +29,7 @@ ROUTES: Mapping[ApiKey, Route] = {
     ApiKey.DELETE_RECORDS: Route.NODE,
     ApiKey.INIT_PRODUCER_ID: Route.NODE,  # with a transactional id: refused here until transactions exist
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route.NODE,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Route.NODE,
     ApiKey.DESCRIBE_LOG_DIRS: Route.NODE,
     ApiKey.METADATA: Route.HERE,
     ApiKey.FIND_COORDINATOR: Route.HERE,

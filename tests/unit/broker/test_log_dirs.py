@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,65 +13,25 @@ from uuid import UUID
 import pytest
 import structlog
 
-from support.broker import TOPIC_ID, Running, batch, image, running
+from support.broker import TOPIC_ID, Running, batch, running
+from support.log_dirs import IDS, Disks, LifecycleTwin, metadata
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
-from tailrace.log.guard import Guard
 from tailrace.log.logs import LogDir, LogDirRefused
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.metadata.directories import LOST, UNASSIGNED
-from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest
 from tailrace_broker.app import refuse_unusable
 from tailrace_broker.dir_watch import DirWatch
 from tailrace_broker.storage import Storage
 
 EIO = OSError(errno.EIO, "the disk is broken")
-IDS = (UUID(int=101), UUID(int=102))
-
-
-class Disks:
-    """Two disks and a log dir on each."""
-
-    def __init__(self) -> None:
-        self.disks = [MemoryFilesystem(), MemoryFilesystem()]
-        self.dirs = self.open()
-
-    @staticmethod
-    def ids(number: int) -> Iterator[UUID]:
-        """The dir's own first, then what deleted partitions are named by."""
-        yield IDS[number]
-        yield from map(UUID, (f"{at:032x}" for at in count(1000)))
-
-    def open(self) -> list[LogDir]:
-        return [
-            LogDir.open(Guard(disk), f"/d{n}", node_id=0, cluster_id="c", now_ms=0, new_id=self.ids(n).__next__)
-            for n, disk in enumerate(self.disks)
-        ]
-
-
-def metadata(partitions: int = 4, *directories: UUID, configs: dict[str, str] | None = None) -> MetadataImage:
-    rows = directories or (UNASSIGNED,) * partitions
-    topic = TopicImage("t", TOPIC_ID, tuple(PartitionImage((0,), (0,), 0, 3, 0, directories=(d,)) for d in rows))
-    return replace(image(**(configs or {})), topics={"t": topic}, topic_names={TOPIC_ID: "t"}, shards={})
 
 
 def places(node: Running) -> list[int]:
     storage = node.broker.storage
     return [storage.configured.index(log_dir) for n in range(4) if (log_dir := storage.place_of("t", n)) is not None]
-
-
-class LifecycleTwin:
-    """The lifecycle as the watch over dirs sees it."""
-
-    def __init__(self) -> None:
-        self.reported: list[UUID] = []
-        self.reported_dirs: frozenset[UUID] = frozenset()
-
-    def report_offline(self, directory_id: UUID) -> None:
-        self.reported.append(directory_id)
 
 
 def watch(node: Running, clock: ManualClock | None = None) -> tuple[DirWatch, LifecycleTwin]:

@@ -1,4 +1,4 @@
-"""`tailrace broker list|log-dirs|drain|unregister`; `tailrace broker [options]` runs one (command.py)."""
+"""`tailrace broker list|log-dirs|move-replicas|drain|unregister`; `tailrace broker [options]` runs one (command.py)."""
 
 from __future__ import annotations
 
@@ -74,6 +74,34 @@ def log_dirs(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         ("broker", "log dir", "state", "partitions", "moving here", "bytes", "usable", "total"),
         [tuple("" if value is None else value for value in row.values()) for row in rows],
     )
+
+
+@app.command("move-replicas")
+def move_replicas(
+    broker_id: BrokerId,
+    log_dir: Annotated[str, typer.Argument(help="one of the broker's log.dirs")],
+    topics: Annotated[list[str], typer.Option("--topic", "-t", help="may be repeated")],
+    indexes: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="of every topic named; default: all on the broker")
+    ] = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Move a broker's replicas to another of its log directories, while they serve; `log-dirs` shows the progress."""
+    with nodes(bootstrap) as cluster:
+        broker = next((one for one in cluster.brokers() if one.broker_id == broker_id and not one.fenced), None)
+        if broker is None:
+            raise RefusedError(f"broker {broker_id} is not live")
+        wanted = [
+            (name, index)
+            for (name, index), part in sorted(cluster.partitions(topics).items())
+            if broker_id in part.replica_nodes and (not indexes or index in indexes)
+        ]
+        if not wanted:
+            raise RefusedError(f"broker {broker_id} has no replica of these")
+        refused = {key: why for key, why in cluster.move_to_log_dir(broker, log_dir, wanted).items() if why}
+        if refused:
+            raise RefusedError("\n".join(f"{name}-{index}: {why}" for (name, index), why in sorted(refused.items())))
+        typer.echo(f"{len(wanted)} replicas of broker {broker_id} move to {log_dir}, or are there")
 
 
 @app.command()

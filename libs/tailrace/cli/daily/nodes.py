@@ -190,6 +190,23 @@ class Nodes:
                 )
         return found
 
+    def move_to_log_dir(
+        self, broker: Broker, path: str, partitions: Iterable[Partition]
+    ) -> dict[Partition, str | None]:
+        """Begins to move a broker's replicas to one of its log directories; returns each partition's refusal."""
+        row = m.AlterReplicaLogDirsRequest.AlterReplicaLogDir
+        topics = [
+            row.AlterReplicaLogDirTopic(name=name, partitions=[index for index, _ in parts])
+            for name, parts in by_topic(dict.fromkeys(partitions))
+        ]
+        request = m.AlterReplicaLogDirsRequest(dirs=[row(path=path, topics=topics)])
+        answer = self.ask(request, 2, Address(broker.host, broker.port))
+        return {
+            (done.topic_name, part.partition_index): sentence(part.error_code, None)
+            for done in answer.results
+            for part in done.partitions
+        }
+
     def sizes(self, partitions: Iterable[Partition]) -> dict[tuple[int, Partition], Size]:
         """What each live broker's log directories hold of these partitions (DescribeLogDirs)."""
         topic = m.DescribeLogDirsRequest.DescribableLogDirTopic

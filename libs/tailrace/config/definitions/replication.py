@@ -239,5 +239,6 @@ DYNAMIC_ROWS = (
         MEDIUM,
         PER_BROKER,
         "Most bytes per second at which replicas move between log directories.",
+        honoured=True,
     ),
 )

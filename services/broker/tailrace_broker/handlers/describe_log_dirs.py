@@ -1,6 +1,8 @@
 """DescribeLogDirs v1-5 (KIP-113). v3: top-level error. v4: total and usable bytes (KIP-827). v5: cordoned (KIP-1066).
 
-A dir that is offline, also one that could not be read at the start, is KAFKA_STORAGE_ERROR without partitions.
+A dir that is offline, also one that could not be read at the start, is KAFKA_STORAGE_ERROR without partitions. A
+replica that is moved between dirs (AlterReplicaLogDirs) is listed twice: where it serves, and with is_future_key and
+what the copy still lacks as its lag where it goes.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from tailrace.wire.messages import DescribeLogDirsRequest, DescribeLogDirsRespon
 if TYPE_CHECKING:
     from tailrace.log.logs import LogDir
     from tailrace_broker.broker import Broker
+    from tailrace_broker.dir_moves import Move
 
 _Dir = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic = _Dir.DescribeLogDirsTopic
@@ -33,19 +36,28 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
         asked = [(place, lags.get(place, 0)) for place in places if wanted is None or place in wanted]
         try:
             log_dir.guard.check()
-            results.append(_describe(log_dir, asked))
+            coming = [
+                move
+                for move in broker.dir_moves.moves.values()
+                if move.target is log_dir and (wanted is None or (move.partition.topic, move.partition.index) in wanted)
+            ]
+            results.append(_describe(log_dir, asked, coming))
         except OSError as failed:
             log_dir.guard.note(failed)
             results.append(_offline(log_dir))
     return DescribeLogDirsResponse(error_code=0, results=results)
 
 
-def _describe(log_dir: LogDir, places: list[tuple[tuple[str, int], int]]) -> Any:
+def _describe(log_dir: LogDir, places: list[tuple[tuple[str, int], int]], coming: list[Move]) -> Any:
     topics: dict[str, list[Any]] = {}
     for (topic, index), lag in places:
         size = log_dir.size_bytes(topic, index)
         row = _Row(partition_index=index, partition_size=size, offset_lag=lag, is_future_key=False)
         topics.setdefault(topic, []).append(row)
+    for move in coming:
+        index, size = move.partition.index, move.size_bytes
+        row = _Row(partition_index=index, partition_size=size, offset_lag=move.lag, is_future_key=True)
+        topics.setdefault(move.partition.topic, []).append(row)
     total_bytes, usable_bytes = _room(log_dir.path)
     return _Dir(
         error_code=0,

@@ -66,7 +66,7 @@ class Broker(BaseModel):
 
 
 class LogDir(BaseModel):
-    """Sizes are null while it is offline."""
+    """Sizes are null while it is offline; moving_here_count counts replicas that AlterReplicaLogDirs brings here."""
 
     kind: Literal["TailraceLogDir"] = "TailraceLogDir"
     metadata: Metadata
@@ -78,6 +78,7 @@ class LogDir(BaseModel):
     usable_bytes: int | None
     size_bytes: int | None
     partitions_count: int
+    moving_here_count: int
 
 
 class Topic(BaseModel):

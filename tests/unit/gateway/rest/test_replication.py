@@ -68,6 +68,7 @@ async def test_brokers_have_a_state_and_their_replicas(http: httpx.AsyncClient) 
         ("/memory", "online", None),
         ("/broken", "offline", None),
     ]
+    assert [(row["partitions_count"], row["moving_here_count"]) for row in dirs] == [(0, 0), (0, 0)]
 
 
 @pytest.mark.parametrize("path", ["topics/-/partitions/-/reassignment", "topics/orders/partitions/-/reassignment"])

@@ -19,6 +19,7 @@ class Held(NamedTuple):
     usable_bytes: int
     size_bytes: int
     partitions: int
+    moving_here: int
 
 
 async def describe(backend: AdminBackend, broker_id: int) -> list[Held]:
@@ -26,6 +27,8 @@ async def describe(backend: AdminBackend, broker_id: int) -> list[Held]:
     answer = await backend.ask_broker(broker_id, DescribeLogDirsRequest(topics=None), _VERSION)
     found = []
     for row in answer.results:
-        sizes = [part.partition_size for topic in row.topics for part in topic.partitions]
-        found.append(Held(row.log_dir, row.error_code, row.total_bytes, row.usable_bytes, sum(sizes), len(sizes)))
+        parts = [part for topic in row.topics for part in topic.partitions]
+        size, coming = sum(part.partition_size for part in parts), sum(part.is_future_key for part in parts)
+        space = (row.total_bytes, row.usable_bytes)
+        found.append(Held(row.log_dir, row.error_code, *space, size, len(parts) - coming, coming))
     return found

@@ -93,6 +93,7 @@ async def list_log_dirs(scope: InCluster, broker_id: int) -> Listing[LogDir]:
             usable_bytes=None if held.usable_bytes < 0 else held.usable_bytes,
             size_bytes=None if held.error_code else held.size_bytes,
             partitions_count=held.partitions,
+            moving_here_count=held.moving_here,
         )
         for held in await log_dirs.describe(scope.backend, broker_id)
     ]

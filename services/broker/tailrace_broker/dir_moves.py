@@ -1,0 +1,221 @@
+"""Replicas that move between the log dirs of this broker while they serve (AlterReplicaLogDirs, KIP-113).
+
+The copy, a log in a `-future` folder of the other dir, is filled in a thread and throttled; once it lacks little it is
+synced, and in one turn of the loop it gets the rest and takes the log's place. A restart goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tailrace.clock import Clock
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.log import Log
+from tailrace.log.logs import LogDir
+from tailrace.log.pressure import Level
+from tailrace_broker.partition import Partition
+from tailrace_broker.replication.throttle import Throttle
+
+if TYPE_CHECKING:
+    from tailrace.log.reading import Slice
+    from tailrace_broker.broker import Broker
+
+_PIECE_BYTES = 1 << 20
+_LAST_BYTES = 4 << 20  # what the loop copies by itself at most
+_THROTTLED_MS = 1000.0
+_SIDE_BY_SIDE = 4
+_STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class Move:
+    """One replica on its way."""
+
+    def __init__(self, partition: Partition, target: LogDir) -> None:
+        self.partition = partition
+        self.target = target
+        self.future: Log | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def lag(self) -> int:
+        """Records that the copy lacks."""
+        source = self.partition.opened
+        if self.future is None or source is None:
+            return 0
+        return max(0, source.log_end_offset - self.future.log_end_offset)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what was copied."""
+        return 0 if self.future is None else self.future.size_bytes
+
+
+class DirMoves:
+    """All moves of a broker, a few of them side by side."""
+
+    def __init__(self, broker: Broker, clock: Clock, log: Any) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._log = log
+        self._room = asyncio.Semaphore(_SIDE_BY_SIDE)
+        self._throttle = Throttle(
+            lambda: broker.dynamic_rate("replica.alter.log.dirs.io.max.bytes.per.second"), clock.monotonic_ms
+        )
+        self._group: asyncio.TaskGroup | None = None
+        self.moves: dict[Partition, Move] = {}
+
+    async def run(self) -> None:
+        """Until cancelled; begins with what an earlier life left."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for move in list(self.moves.values()):
+                self._start(move)
+            self.resume()
+            await asyncio.get_running_loop().create_future()
+
+    def resume(self) -> None:
+        """Goes on with the copies that lie in the dirs."""
+        by_place = {(p.topic, p.index): p for p in self._broker.topics.partitions()}
+        for log_dir in self._broker.storage.dirs:
+            for place in log_dir.futures():
+                partition = by_place.get(place)
+                if partition is not None and not partition.offline:
+                    self.move(partition, log_dir)
+
+    def move(self, partition: Partition, target: LogDir) -> None:
+        """Begins to move a replica; a move of it to another dir is given up."""
+        present = self.moves.get(partition)
+        if present is not None and present.target is target:
+            return
+        self.cancel(partition)
+        storage = self._broker.storage
+        if storage.place_of(partition.topic, partition.index) is target:
+            return
+        if partition.opened is None and storage.prefer(partition.topic, partition.index, target):
+            self._broker.account(partition)
+            return
+        move = self.moves[partition] = Move(partition, target)
+        self._start(move)
+
+    def cancel(self, partition: Partition) -> None:
+        """Gives a move up, if there is one."""
+        move = self.moves.pop(partition, None)
+        if move is not None:
+            if move.task is not None:
+                move.task.cancel()
+            self._drop(move)
+
+    def _start(self, move: Move) -> None:
+        if self._group is not None and move.task is None:
+            move.task = self._group.create_task(self._run(move))
+
+    async def _run(self, move: Move) -> None:
+        where = {"topic": move.partition.topic, "partition": move.partition.index, "log_dir": move.target.path}
+        try:
+            async with self._room:
+                await self._carry(move)
+        except (OSError, ApiError) as failed:
+            self._log.error("a replica was not moved", **where, why=str(failed))
+            self._drop(move)
+        else:
+            self._log.info("a replica was moved", **where)
+        if self.moves.get(move.partition) is move:
+            del self.moves[move.partition]
+
+    def _drop(self, move: Move) -> None:
+        with suppress(OSError):  # that dir is offline then
+            move.target.drop_future(move.partition.topic, move.partition.index, self._broker.now_ms())
+
+    async def _carry(self, move: Move) -> None:
+        broker, partition, target = self._broker, move.partition, move.target
+        source = partition.log
+        source.stop_compaction()  # and the cleaner begins none while the partition is in `moves`
+        future = move.future = await asyncio.to_thread(
+            target.open_future,
+            partition.topic,
+            partition.index,
+            partition.topic_id,
+            broker.storage.topic_config(partition.topic),
+            broker.now_ms(),
+        )
+        if not _goes_on(source, future):
+            future.reset_to(source.log_start_offset)
+        cuts = source.cuts
+        while True:
+            await self._copy_most(move, source, future, cuts)
+            await asyncio.to_thread(future.flush)
+            if source.cuts != cuts or future.log_end_offset < source.log_start_offset:
+                future.reset_to(source.log_start_offset)
+                cuts = source.cuts
+            elif self._copy_rest(source, future):
+                self._swap(move, source, future)
+                return
+
+    async def _copy_most(self, move: Move, source: Log, future: Log, cuts: int) -> None:
+        """Copies until little is missing, or the original went back."""
+        while source.cuts == cuts and source.log_start_offset <= future.log_end_offset < source.log_end_offset:
+            self._check_room(move.target)
+            piece = source.read(future.log_end_offset, _PIECE_BYTES)
+            if not piece.length:
+                return
+            try:
+                await asyncio.to_thread(_append, future, piece, self._broker.now_ms())
+            except ApiError:
+                if source.cuts == cuts:
+                    raise
+                return  # the original was cut under the read
+            self._broker.pressure.appended(piece.length)
+            self._throttle.charge(piece.length)
+            if piece.length < _PIECE_BYTES // 2 and source.log_end_offset - future.log_end_offset < 100:
+                return
+            while (wait_ms := self._throttle.wait_ms()) > 0:
+                await self._clock.sleep(min(wait_ms, _THROTTLED_MS))
+
+    def _check_room(self, target: LogDir) -> None:
+        """A copy that fills a disk would take it offline with all that lies there."""
+        target.guard.check()
+        pressure = self._broker.pressure.dirs.get(target)
+        if pressure is not None and pressure.level == Level.REFUSED:
+            raise ApiError(_STORAGE, f"{target.path} has too little space")
+
+    def _copy_rest(self, source: Log, future: Log) -> bool:
+        """Copies what came meanwhile, on the loop, if that is little; whether the copy is complete."""
+        left = _LAST_BYTES
+        while future.log_end_offset < source.log_end_offset and left > 0:
+            piece = source.read(future.log_end_offset, min(left, _PIECE_BYTES))
+            if not piece.length:
+                raise ApiError(_STORAGE, f"nothing to read at {future.log_end_offset} of {source.directory}")
+            _append(future, piece, self._broker.now_ms())
+            left -= piece.length
+        return future.log_end_offset == source.log_end_offset
+
+    def _swap(self, move: Move, source: Log, future: Log) -> None:
+        """In one turn of the loop, so that nothing is appended or read in between."""
+        broker, partition = self._broker, move.partition
+        if partition.opened is not source or partition.offline:
+            raise ApiError(_STORAGE, "the replica is gone, or its disk failed")
+        future.advance_log_start_offset(source.log_start_offset)
+        for epoch, start_offset in source.epochs.entries():
+            future.note_epoch(epoch, start_offset)
+        future.producers = source.producers
+        future.close()
+        log = broker.storage.swap(partition.topic, partition.index, move.target, source, partition.high_watermark)
+        log.producers = source.producers
+        partition.take_over(log)
+        partition.advance()
+        broker.committed(partition)
+        broker.account(partition)
+
+
+def _append(future: Log, piece: Slice, now_ms: int) -> None:
+    future.append_replicated(piece.read(), now_ms)
+
+
+def _goes_on(source: Log, future: Log) -> bool:
+    """Whether a copy that an earlier life left is a beginning of the log as it is now."""
+    end = future.log_end_offset
+    if source.limits.compact or not source.log_start_offset <= end <= source.log_end_offset:
+        return False
+    return end == future.log_start_offset or source.epoch_at(end - 1) == future.epoch_at(end - 1)

@@ -1,0 +1,54 @@
+"""AlterReplicaLogDirs v1-2 (KIP-113): moves replicas between the log dirs of the broker that is asked.
+
+The answer says that the moves have begun; DescribeLogDirs shows how far they are (is_future_key).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+
+_Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+_Row = _Topic.AlterReplicaLogDirPartitionResult
+_LONGEST_NAME = 255
+_FUTURE_NAME = len("-.-future") + 32
+
+
+async def handle(request: AlterReplicaLogDirsRequest, context: Context, broker: Broker) -> AlterReplicaLogDirsResponse:
+    """Each partition has its own error; topics come in the order they were asked."""
+    topics: dict[str, list[Any]] = {}
+    for asked in request.dirs:
+        for topic in asked.topics:
+            rows = topics.setdefault(topic.name, [])
+            for index in topic.partitions:
+                rows.append(_Row(partition_index=index, error_code=int(_move(broker, asked.path, topic.name, index))))
+    return AlterReplicaLogDirsResponse(
+        results=[_Topic(topic_name=name, partitions=rows) for name, rows in topics.items()]
+    )
+
+
+def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
+    """Kafka's order of checks."""
+    if len(f"{topic}{index}") + _FUTURE_NAME > _LONGEST_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    log_dir = broker.storage.named(path)
+    if log_dir is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if log_dir.failure is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    row = broker.topics.by_name.get(topic.encode())
+    if row is None or not 0 <= index < len(row.image.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition = row.partitions.get(index)
+    if partition is None:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if partition.offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    broker.dir_moves.move(partition, log_dir)
+    return ErrorCode.NONE
