@@ -136,7 +136,8 @@ def test_it_is_written_on_where_kafka_ended_and_kafkas_files_stay_as_they_are(
     closed = sorted(source.glob("*.log"))[0]
     twin = imported.data_dir / "broker-0" / "orders-2" / closed.name
     assert os.stat(closed).st_ino == os.stat(twin).st_ino
-    assert run("verify-log", source.parent).exit_code == 0
+    verified = run("verify-log", source.parent)
+    assert verified.exit_code == 0, verified.output
 
 
 def test_a_kafka_that_runs_or_crashed_is_refused_without_a_trace(kafka: kafka_peer.KafkaPeer, tmp_path: Path) -> None:

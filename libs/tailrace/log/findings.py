@@ -39,11 +39,13 @@ class Batch(NamedTuple):
 
 @dataclass
 class Verified:
-    """What was found, and where the log begins and ends; batches and aborts are those of the segment read last."""
+    """What was found, and where the log begins and ends; batches, aborts and aborted are the last segment's."""
 
     findings: list[Finding] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     aborts: dict[int, int] = field(default_factory=dict)  # offset of an abort marker: its producer
+    aborted: dict[int, int] = field(default_factory=dict)  # those of them that ended a transaction with records
+    in_transaction: set[int] = field(default_factory=set)  # producers whose transaction is open where the reading is
     ends: set[int] = field(default_factory=set)  # of the offsets that snapshots name, those where a batch ends
     start_offset: int = 0
     end_offset: int = 0

@@ -170,6 +170,13 @@ class ProducerState:
             return None
         return AbortedTransaction(header.producer_id, first_offset, header.base_offset, stable)
 
+    def has_late_transaction(self, now_ms: int, late_ms: int) -> bool:
+        """Whether a transaction is open whose producer wrote nothing for more than late_ms (KIP-664)."""
+        return bool(self.transactions) and any(
+            entry.current_txn_first_offset >= 0 and now_ms - entry.last_timestamp > late_ms
+            for entry in self.entries.values()
+        )
+
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets producers that were quiet for producer.id.expiration.ms and have no transaction open."""
         gone = [

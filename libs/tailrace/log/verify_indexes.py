@@ -14,6 +14,7 @@ from tailrace.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_IN
 from tailrace.records.batch import Bytes
 
 _REBUILT: Final = "stop the broker and remove the file: it is rebuilt from the segment at the next start"
+_REBUILT_IF_DAMAGED: Final = "stop the broker and `truncate -s 1` the file: the next start rebuilds what is damaged"
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 
@@ -80,22 +81,28 @@ def time_index(log: Path, base: int, batches: list[Batch], writing: bool) -> Ite
         before = timestamp, relative
 
 
-def transaction_index(log: Path, base: int, found: Verified) -> Iterator[Finding]:
-    """Every entry must end at an abort marker of its producer."""
+def transaction_index(log: Path, base: int, found: Verified, writing: bool) -> Iterator[Finding]:
+    """Every entry must end at an abort marker of its producer, and every abort whose records are there have one."""
     path = log.with_suffix(TRANSACTION_INDEX_SUFFIX)
     try:
         entries = transactions.decode(files.content(path))
     except FileNotFoundError:
-        return
+        entries = []
     except transactions.DamagedIndex as error:
-        yield Finding(path, str(error), _REBUILT)
+        yield Finding(path, str(error), _REBUILT_IF_DAMAGED)
+        return
+    missing = found.aborted.keys() - {entry.last_offset for entry in entries}
+    if missing and not writing:
+        what = f"lacks the abort of producer {found.aborted[min(missing)]} at offset {min(missing)}"
+        yield Finding(path, what, _REBUILT_IF_DAMAGED)
         return
     for entry in entries:
         if found.aborts.get(entry.last_offset) != entry.producer_id or entry.last_offset < base:
             what = f"producer {entry.producer_id} aborted nothing at offset {entry.last_offset}"
-        elif not entry.first_offset <= entry.last_stable_offset <= found.end_offset:
-            what = f"the last stable offset {entry.last_stable_offset} is outside the log"
+        elif not 0 <= entry.last_stable_offset <= entry.last_offset + 1:
+            # It may lie before the first offset: where an older transaction is open.
+            what = f"the last stable offset {entry.last_stable_offset} lies behind the marker at {entry.last_offset}"
         else:
             continue
-        yield Finding(path, what, _REBUILT)
+        yield Finding(path, what, _REBUILT_IF_DAMAGED)
         return

@@ -48,13 +48,13 @@ def verify_partition(partition: Partition, on_read: Callable[[int], None]) -> Ve
     epochs = _EpochCheck(partition, found)
     for index, (path, base_offset) in enumerate(segments):
         following = segments[index + 1][1] if index + 1 < len(segments) else None
-        found.batches, found.aborts = [], {}
+        found.batches, found.aborts, found.aborted = [], {}, {}
         found.findings += _segment(path, base_offset, following, partition.dense, found, on_read)
         found.ends |= wanted & {batch.last_offset for batch in found.batches}
         writing = following is None and not partition.clean
         found.findings += offset_index(path, base_offset, found.batches, writing)
         found.findings += time_index(path, base_offset, found.batches, writing)
-        found.findings += transaction_index(path, base_offset, found)
+        found.findings += transaction_index(path, base_offset, found, writing)
         epochs.check(found.batches)
     epochs.finish()
     found.findings += _producers(partition, found, snapshots)
@@ -86,11 +86,26 @@ def _segment(
             return
         epoch = header.partition_leader_epoch
         found.batches.append(Batch(position, header.base_offset, header.last_offset, header.max_timestamp, epoch))
-        if transactions.marker_type(batch, header) == transactions.ABORT:
-            found.aborts[header.last_offset] = header.producer_id
+        if header.is_transactional:
+            _note_transaction(header, batch, found)
         found.end_offset = header.next_offset
         position += header.size_bytes
         on_read(header.size_bytes)
+
+
+def _note_transaction(header: BatchHeader, batch: memoryview, found: Verified) -> None:
+    if not header.is_control:
+        if header.record_count:  # or the cleaner left it for its sequence number alone
+            found.in_transaction.add(header.producer_id)
+        return
+    marker = transactions.marker_type(batch, header)
+    if marker is None:
+        return
+    if marker == transactions.ABORT:
+        found.aborts[header.last_offset] = header.producer_id
+        if header.producer_id in found.in_transaction:
+            found.aborted[header.last_offset] = header.producer_id
+    found.in_transaction.discard(header.producer_id)
 
 
 def _fault(header: BatchHeader, batch: memoryview, expected: int, highest: int, dense: bool) -> str | None:

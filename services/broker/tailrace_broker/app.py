@@ -387,6 +387,10 @@ def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
             "under_replicated_partitions": ("Led partitions whose ISR lacks a replica", replicas.under_replicated),
             "under_min_isr_partition_count": ("Led partitions under min.insync.replicas", replicas.under_min_isr),
             "at_min_isr_partition_count": ("Led partitions at min.insync.replicas", replicas.at_min_isr),
+            "partitions_with_late_transactions_count": (
+                "Partitions with a transaction that nobody ends",
+                replicas.late_transactions,
+            ),
             "replica_fetcher_max_lag": ("Committed records the furthest behind follower here lacks", replicas.max_lag),
         }
     )

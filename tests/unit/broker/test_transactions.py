@@ -99,3 +99,11 @@ async def test_clients_may_still_not_write_transactions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         row = await broker.produce(0, bytes(data_batch(7)))
         assert row.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+async def test_a_transaction_that_nobody_ends_is_counted(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        write(broker, data_batch(7))  # of 1970
+        assert broker.replicas.late_transactions() == 1
+        write(broker, marker_batch(7, COMMIT))
+        assert broker.replicas.late_transactions() == 0

@@ -298,3 +298,11 @@ def test_a_marker_is_a_marker_only_if_it_says_so() -> None:
     write(log, data_batch(7), marker_batch(7, 10_004))
     assert stable(log) == 0
     assert read_header(log.read(1, 1).read()).is_control
+
+
+def test_a_transaction_is_late_when_its_producer_has_been_silent() -> None:
+    log = open_log(MemoryFilesystem(), WIDE)
+    write(log, data_batch(7), data_batch(8), marker_batch(8, COMMIT))
+    assert [log.producers.has_late_transaction(NOW + waited, 100) for waited in (100, 101)] == [False, True]
+    write(log, marker_batch(7, ABORT))
+    assert not log.producers.has_late_transaction(NOW + 101, 100)

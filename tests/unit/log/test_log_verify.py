@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.logs import NOW, append, records_of, with_settings
+from support.transactions import data_batch, marker_batch, write
 from tailrace.log import checkpoints
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
+from tailrace.log.transactions import ABORT
 from tailrace.log.verify import verify
 
 CONFIG = with_settings(segment_bytes=900, index_interval_bytes=200)
@@ -132,3 +134,23 @@ def test_a_compacted_log_may_lack_offsets_and_no_other(sound: Path) -> None:
         assert [line for line in findings(sound) if "goes on at" in line]
         with changed(sound / checkpoints.CLEANER_OFFSET, lambda data: b"0\n1\ntopic 0 8\n"):
             assert not [line for line in findings(sound) if "goes on at" in line]
+
+
+def test_an_abort_that_its_index_lacks_is_found(tmp_path: Path) -> None:
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="c", now_ms=NOW)
+    log = logs.create("topic", 0, TOPIC_ID, CONFIG)
+    # Producer 8 wrote nothing before its marker, so no reader need hear of it. 9 ends while an older one is open.
+    write(log, marker_batch(8, ABORT), data_batch(7), data_batch(9), marker_batch(9, ABORT), marker_batch(7, ABORT))
+    logs.high_watermarks["topic", 0] = log.log_end_offset
+    logs.close(broker_epoch=5)
+    assert findings(tmp_path) == []
+    index = Path(log.directory) / f"{0:020d}.txnindex"
+    content = index.read_bytes()
+    index.unlink()
+    (missing,) = findings(tmp_path)
+    assert "lacks the abort of producer 9 at offset 3" in missing and "truncate -s 1" in missing
+    index.write_bytes(content[:1])  # what the finding says to do
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="c", now_ms=NOW)
+    logs.create("topic", 0, TOPIC_ID, CONFIG)
+    logs.close(broker_epoch=5)
+    assert findings(tmp_path) == [] and index.read_bytes() == content

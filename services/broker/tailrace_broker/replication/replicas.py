@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tailrace_broker.partition import Partition
 
 _FIRST_BACKOFF_MS, _MOST_BACKOFF_MS = 10, 250
+_LATE_MS = 20 * 60_000  # as Kafka by default: transaction.max.timeout.ms and five minutes
 
 
 class Replicas:
@@ -99,6 +100,11 @@ class Replicas:
     def at_min_isr(self) -> int:
         """Partitions led here that lose acks=all with the next replica that falls out."""
         return sum(len(p.leading.isr) == p.leading.min_isr(p.min_isr) for p in self._leading())
+
+    def late_transactions(self) -> int:
+        """Partitions here with a transaction that should have been ended long ago (KIP-664)."""
+        now_ms, logs = self._broker.now_ms(), (p.opened for p in self._broker.topics.partitions())
+        return sum(log is not None and log.producers.has_late_transaction(now_ms, _LATE_MS) for log in logs)
 
     def _leading(self) -> Any:
         return (p for p in self._broker.topics.partitions() if p.leading is not None)
