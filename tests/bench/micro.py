@@ -13,6 +13,7 @@ from pathlib import Path
 from bench import machine, report
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.guard import Guard
 from tailrace.log.log import Log
 from tailrace.records.batch import validate
 from tailrace.records.record import Record, build
@@ -86,7 +87,7 @@ def produce_steps(size: int) -> dict[str, Step]:
 def log_steps(size: int, folder: Path) -> tuple[dict[str, Step], Log]:
     """Appending one batch, appending twenty with one write (per batch), reading one back with its answer."""
     config = LogConfig(segment_bytes=SEGMENT_BYTES, retention_bytes=SEGMENT_BYTES, file_delete_delay_ms=0)
-    log = Log.open(RealFilesystem(), str(folder / f"bench-{size}"), config)
+    log = Log.open(Guard(RealFilesystem()), str(folder / f"bench-{size}"), config)
     batch = batch_of(size)
     many = [bytearray(batch) for _ in range(20)]
 
