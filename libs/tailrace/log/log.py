@@ -414,13 +414,10 @@ class Log:
         if not old.size_bytes:
             return
         old.seal()
-        named = old.aborted is None or old.aborted.named
         indexes = self._save_indexes(old)
         if self.log_end_offset <= max(self.recovery_point, self._flushed_end):
             # A recovery point at its end says that nothing of it need be checked: recovery believes its indexes.
             old.sync(*indexes)
-            if not named:
-                self._filesystem.sync_directory(self.directory)
         self._closed_end = -1
         self._save_snapshot()
         segment = self._segment(self.log_end_offset)

@@ -1,5 +1,7 @@
 """Transactions in the log (KIP-98): the last stable offset, the index of aborted ones, and both after every end."""
 
+import random
+
 import pytest
 
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
@@ -306,3 +308,25 @@ def test_a_transaction_is_late_when_its_producer_has_been_silent() -> None:
     assert [log.producers.has_late_transaction(NOW + waited, 100) for waited in (100, 101)] == [False, True]
     write(log, marker_batch(7, ABORT))
     assert not log.producers.has_late_transaction(NOW + 101, 100)
+
+
+class WithoutNames(random.Random):
+    """A crash that keeps every byte of the files, and no change of names that was not synced."""
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        return 0
+
+
+def test_a_crash_after_a_cut_does_not_bring_back_what_was_known_of_the_records_that_went() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, WIDE)
+    write(log, data_batch(7), data_batch(8))
+    log.roll()
+    log.flush()
+    log.truncate_to(1)
+    write(log, marker_batch(7, ABORT), data_batch(9))
+    log.flush()
+    filesystem.crash(WithoutNames())
+    log = open_log(filesystem, WIDE, recovery_point=log.recovery_point)
+    assert (log.log_end_offset, stable(log), aborted(log)) == (3, 2, [(7, 0)])
+    assert 8 not in log.producers.entries
