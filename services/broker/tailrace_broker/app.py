@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config
 from tailrace.log.filesystem import Filesystem, RealFilesystem
 from tailrace.log.guard import Guard
-from tailrace.log.log import Log
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.open_files import OpenFiles
-from tailrace.log.pressure import Level, Pressure
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside
@@ -31,6 +28,7 @@ from tailrace.net.patience import Patience
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
+from tailrace_broker import gauges, recovery_log
 from tailrace_broker.adopted import Adopted
 from tailrace_broker.assignments import Assignments
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
@@ -80,9 +78,6 @@ CLIENT_APIS = (
     ApiKey.ALTER_REPLICA_LOG_DIRS,
     ApiKey.DESCRIBE_LOG_DIRS,
 )
-
-
-_WORTH_A_LINE = 16 << 20
 
 
 class OpenBroker:
@@ -158,7 +153,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs:
             metrics = BrokerMetrics(environment.registry)
             storage = Storage(dirs, config, clock.wall_ms)
-            tell_recovery(dirs, log)
+            recovery_log.tell_recovery(dirs, log)
             pressure = DiskPressure(storage, config, space_of, log)
             broker = Broker(
                 config,
@@ -171,13 +166,13 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 log=log,
             )
             async with open_listener(broker, config, environment) as (server, endpoints, addresses):
-                count(metrics, broker, server)
+                gauges.count_broker(metrics, broker, server)
                 lifecycle = open_lifecycle(follower, config, environment, endpoints, storage)
                 assignments = open_assignments(broker, lifecycle, environment)
                 watch = DirWatch(broker, lifecycle, clock, log)
                 replicas = Replicas(broker, clock, environment.random, environment.boot_id, log)
-                count_replicas(metrics, replicas)
-                count_dirs(metrics, pressure, dirs)
+                gauges.count_replicas(metrics, replicas)
+                gauges.count_dirs(metrics, pressure, dirs)
                 previous_epoch = storage.previous_epoch
                 async with beside(watch.run()), beside(replicas.run()):
                     async with (
@@ -311,159 +306,20 @@ def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environm
     return assignments
 
 
-def count(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
-    """The broker's gauges, read when scraped."""
-    topics = broker.topics
-    metrics.counters["returned_connections"] = (
-        "Connections given back to their gateway, for a quota",
-        lambda: 0 if broker.adopted is None else broker.adopted.returned_count,
-    )
-    metrics.counters["cold_reads"] = ("Fetches that had to wait for the disk", lambda: broker.cold_reads.count)
-    metrics.gauges.update(
-        {
-            "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
-            "leader_count": (
-                "Partitions led here",
-                lambda: sum(p.leader == broker.node_id for p in topics.partitions()),
-            ),
-            "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
-            "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
-            "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
-            "connection_count": ("Open connections", lambda: len(server.connections)),
-            "adopted_connection_count": (
-                "Connections handed over by a gateway",
-                lambda: 0 if broker.adopted is None else len(broker.adopted),
-            ),
-            "offline_log_directory_count": ("Log directories that failed", lambda: len(broker.storage.offline)),
-            "offline_replica_count": (
-                "Partitions with a replica here on a log directory that failed",
-                lambda: sum(p.offline for p in topics.partitions()),
-            ),
-            "replicas_moving_between_log_dirs": ("Replicas on their way", lambda: len(broker.dir_moves.moves)),
-            "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
-            "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
-        }
-    )
-
-
 def open_cleaner(broker: Broker, environment: Environment) -> Cleaner:
     """Compaction; its process is started when the first log is dirty enough."""
     backoff = Backoff(environment.clock, environment.random, first_ms=1000, most_ms=60_000)
     worker = ProcessWorker()
     cleaner = Cleaner(broker, environment.clock, backoff, worker, environment.log)
     broker.cleaner = cleaner
-    count_cleaner(broker.metrics, cleaner, worker)
+    gauges.count_cleaner(broker.metrics, cleaner, worker)
     return cleaner
-
-
-def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, worker: ProcessWorker) -> None:
-    """Compaction's figures, under Kafka's names (LogCleaner, LogCleanerManager)."""
-    stats = cleaner.stats
-    metrics.gauges.update(
-        {
-            "max_dirty_percent": ("Dirty share of the dirtiest log", lambda: 100 * stats.dirtiest_ratio),
-            "uncleanable_partitions_count": ("Logs whose compaction failed", lambda: len(stats.uncleanable)),
-            "uncleanable_bytes": ("Bytes of logs whose compaction failed", cleaner.uncleanable_bytes),
-            "cleaner_recopy_percent": ("Share that the last pass kept", lambda: 100 * stats.last_recopy_ratio),
-            "max_clean_time_secs": ("Duration of the last pass", lambda: stats.last_pass_ms / 1000),
-        }
-    )
-    metrics.counters.update(
-        {
-            "cleaner_passes": ("Finished passes of compaction", lambda: stats.passes),
-            "cleaner_failures": ("Passes that ended with an error", lambda: stats.failures),
-            "cleaner_bytes_read": ("Bytes that compaction read", lambda: stats.bytes_read),
-            "cleaner_bytes_written": ("Bytes that compaction wrote", lambda: stats.bytes_written),
-            "cleaner_full_maps": ("Passes that ended early because the key map was full", lambda: stats.full_maps),
-            "cleaner_process_starts": ("Starts of the cleaner process", lambda: worker.starts),
-        }
-    )
-
-
-def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
-    """Replication's gauges, under Kafka's names."""
-    metrics.gauges.update(
-        {
-            "under_replicated_partitions": ("Led partitions whose ISR lacks a replica", replicas.under_replicated),
-            "under_min_isr_partition_count": ("Led partitions under min.insync.replicas", replicas.under_min_isr),
-            "at_min_isr_partition_count": ("Led partitions at min.insync.replicas", replicas.at_min_isr),
-            "partitions_with_late_transactions_count": (
-                "Partitions with a transaction that nobody ends",
-                replicas.late_transactions,
-            ),
-            "replica_fetcher_max_lag": ("Committed records the furthest behind follower here lacks", replicas.max_lag),
-        }
-    )
 
 
 def space_of(path: str) -> tuple[int, int]:
     """(total, usable) bytes of the file system that holds path, as DescribeLogDirs says them."""
     disk = os.statvfs(path)
     return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
-
-
-def tell_recovery(dirs: list[LogDir], log: Any) -> None:
-    """After an unclean stop: how many logs must be checked, and each that was, as that is done at its first use."""
-
-    def tell(log_dir: LogDir) -> None:
-        def on_recovered(key: tuple[str, int], opened: Log) -> None:
-            # Thousands of lines about next to nothing would cost more than the checks.
-            if not opened.cut_bytes and opened.unflushed_bytes < _WORTH_A_LINE and log_dir.remaining_logs_to_recover:
-                return
-            log.info(
-                "recovered",
-                topic=key[0],
-                partition=key[1],
-                checked_bytes=opened.unflushed_bytes,
-                cut_bytes=opened.cut_bytes,
-                remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
-            )
-
-        log_dir.on_recovered = on_recovered
-        if log_dir.remaining_logs_to_recover:
-            log.warning(
-                "the last stop was not clean: logs are checked when first used",
-                log_dir=log_dir.path,
-                remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
-            )
-
-    for log_dir in dirs:
-        tell(log_dir)
-
-
-def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir]) -> None:
-    """What the fullest log dir does to producers, and what is still to be recovered."""
-
-    def worst(read: Callable[[Pressure], float]) -> Callable[[], float]:
-        return lambda: 0.0 if (found := pressure.worst()) is None else read(found)
-
-    levels = list(Level)
-    metrics.gauges.update(
-        {
-            "log_dir_pressure": (
-                "The fullest log dir: 0 takes records, 1 slows producers, 2 refuses them",
-                worst(lambda found: levels.index(found.level)),
-            ),
-            "log_dir_throttle_time_ms": (
-                "throttle_time_ms of producers to the fullest log dir",
-                worst(lambda found: found.throttle_time_ms),
-            ),
-            "remaining_logs_to_recover": (
-                "Logs that an unclean stop left and nobody has used since",
-                lambda: sum(log_dir.remaining_logs_to_recover for log_dir in dirs),
-            ),
-            "log_dir_usable_bytes": ("Free bytes of the fullest log dir", worst(lambda found: found.usable_bytes)),
-        }
-    )
-    metrics.counters.update(
-        {
-            "disk_pressure_refused_batches": ("Batches refused for want of space", lambda: pressure.refused_batches),
-            "disk_pressure_throttled_requests": (
-                "Produce requests slowed or refused for want of space",
-                lambda: pressure.throttled_requests,
-            ),
-        }
-    )
 
 
 role = Role("broker", open_broker)

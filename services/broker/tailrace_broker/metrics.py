@@ -14,7 +14,7 @@ _API_KEYS = 128
 
 
 class BrokerMetrics(Collector):
-    """gauges: name -> (help, read); filled by app.py. The plain ints are counted up where the work is done."""
+    """gauges: name -> (help, read); filled by gauges.py. The plain ints are counted up where the work is done."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}

@@ -1,0 +1,125 @@
+"""Which figures the broker shows: names, help and where each is read when scraped, in Kafka's MBean words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tailrace.log.logs import LogDir
+from tailrace.log.pressure import Level, Pressure
+from tailrace.net.server import Server
+from tailrace_broker.broker import Broker
+from tailrace_broker.cleaner import Cleaner
+from tailrace_broker.cleaner_worker import ProcessWorker
+from tailrace_broker.disk_pressure import DiskPressure
+from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.replication.replicas import Replicas
+
+
+def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
+    """The broker's gauges, read when scraped."""
+    topics = broker.topics
+    metrics.counters["returned_connections"] = (
+        "Connections given back to their gateway, for a quota",
+        lambda: 0 if broker.adopted is None else broker.adopted.returned_count,
+    )
+    metrics.counters["cold_reads"] = ("Fetches that had to wait for the disk", lambda: broker.cold_reads.count)
+    metrics.gauges.update(
+        {
+            "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
+            "leader_count": (
+                "Partitions led here",
+                lambda: sum(p.leader == broker.node_id for p in topics.partitions()),
+            ),
+            "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
+            "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
+            "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
+            "connection_count": ("Open connections", lambda: len(server.connections)),
+            "adopted_connection_count": (
+                "Connections handed over by a gateway",
+                lambda: 0 if broker.adopted is None else len(broker.adopted),
+            ),
+            "offline_log_directory_count": ("Log directories that failed", lambda: len(broker.storage.offline)),
+            "offline_replica_count": (
+                "Partitions with a replica here on a log directory that failed",
+                lambda: sum(p.offline for p in topics.partitions()),
+            ),
+            "replicas_moving_between_log_dirs": ("Replicas on their way", lambda: len(broker.dir_moves.moves)),
+            "metadata_offset": ("Last applied metadata offset", lambda: broker.image.offset),
+            "metadata_stale": ("1 while no controller answers", lambda: float(broker.follower.stale)),
+        }
+    )
+
+
+def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, worker: ProcessWorker) -> None:
+    """Compaction's figures, under Kafka's names (LogCleaner, LogCleanerManager)."""
+    stats = cleaner.stats
+    metrics.gauges.update(
+        {
+            "max_dirty_percent": ("Dirty share of the dirtiest log", lambda: 100 * stats.dirtiest_ratio),
+            "uncleanable_partitions_count": ("Logs whose compaction failed", lambda: len(stats.uncleanable)),
+            "uncleanable_bytes": ("Bytes of logs whose compaction failed", cleaner.uncleanable_bytes),
+            "cleaner_recopy_percent": ("Share that the last pass kept", lambda: 100 * stats.last_recopy_ratio),
+            "max_clean_time_secs": ("Duration of the last pass", lambda: stats.last_pass_ms / 1000),
+        }
+    )
+    metrics.counters.update(
+        {
+            "cleaner_passes": ("Finished passes of compaction", lambda: stats.passes),
+            "cleaner_failures": ("Passes that ended with an error", lambda: stats.failures),
+            "cleaner_bytes_read": ("Bytes that compaction read", lambda: stats.bytes_read),
+            "cleaner_bytes_written": ("Bytes that compaction wrote", lambda: stats.bytes_written),
+            "cleaner_full_maps": ("Passes that ended early because the key map was full", lambda: stats.full_maps),
+            "cleaner_process_starts": ("Starts of the cleaner process", lambda: worker.starts),
+        }
+    )
+
+
+def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
+    """Replication's gauges, under Kafka's names."""
+    metrics.gauges.update(
+        {
+            "under_replicated_partitions": ("Led partitions whose ISR lacks a replica", replicas.under_replicated),
+            "under_min_isr_partition_count": ("Led partitions under min.insync.replicas", replicas.under_min_isr),
+            "at_min_isr_partition_count": ("Led partitions at min.insync.replicas", replicas.at_min_isr),
+            "partitions_with_late_transactions_count": (
+                "Partitions with a transaction that nobody ends",
+                replicas.late_transactions,
+            ),
+            "replica_fetcher_max_lag": ("Committed records the furthest behind follower here lacks", replicas.max_lag),
+        }
+    )
+
+
+def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir]) -> None:
+    """What the fullest log dir does to producers, and what is still to be recovered."""
+
+    def worst(read: Callable[[Pressure], float]) -> Callable[[], float]:
+        return lambda: 0.0 if (found := pressure.worst()) is None else read(found)
+
+    levels = list(Level)
+    metrics.gauges.update(
+        {
+            "log_dir_pressure": (
+                "The fullest log dir: 0 takes records, 1 slows producers, 2 refuses them",
+                worst(lambda found: levels.index(found.level)),
+            ),
+            "log_dir_throttle_time_ms": (
+                "throttle_time_ms of producers to the fullest log dir",
+                worst(lambda found: found.throttle_time_ms),
+            ),
+            "remaining_logs_to_recover": (
+                "Logs that an unclean stop left and nobody has used since",
+                lambda: sum(log_dir.remaining_logs_to_recover for log_dir in dirs),
+            ),
+            "log_dir_usable_bytes": ("Free bytes of the fullest log dir", worst(lambda found: found.usable_bytes)),
+        }
+    )
+    metrics.counters.update(
+        {
+            "disk_pressure_refused_batches": ("Batches refused for want of space", lambda: pressure.refused_batches),
+            "disk_pressure_throttled_requests": (
+                "Produce requests slowed or refused for want of space",
+                lambda: pressure.throttled_requests,
+            ),
+        }
+    )
