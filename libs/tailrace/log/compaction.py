@@ -110,7 +110,8 @@ class Pass:
         """Does the pass; yields the bytes read and written since the last step. ApiError if a batch is damaged."""
         self._sweep()
         yield from self._map_keys()
-        if self._end_offset <= self._job.first_dirty_offset:
+        sources = [segment for segment in self._segments if segment.base_offset < self._end_offset]
+        if self._end_offset <= self._job.first_dirty_offset or not sources:
             return  # the first dirty transaction has not ended
         retention = Retention(
             self._latest,
@@ -122,7 +123,6 @@ class Pass:
             self._transactions or TransactionScan(),
             self._markers,
         )
-        sources = [segment for segment in self._segments if segment.base_offset < self._end_offset]
         for group in grouped(sources, self._job.segment_bytes, self._job.end_offset):
             yield from self._copy(group, retention)
 

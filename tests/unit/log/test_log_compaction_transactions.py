@@ -118,6 +118,17 @@ def test_a_log_that_begins_with_an_open_transaction_waits() -> None:
     assert log.cleaned_offset == 0 and contents(log) == [(0, b"k")]
 
 
+def test_a_log_whose_first_segments_are_gone_and_that_begins_with_an_open_transaction_waits() -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    plain(log, b"deleted")
+    log.roll()
+    log.advance_log_start_offset(1)
+    assert log.delete_retention(NOW, 1) == 1
+    data(log, 7, b"k")
+    compact(log, NOW)
+    assert (log.cleaned_offset, contents(log)) == (1, [(1, b"k")])
+
+
 def test_a_full_map_in_the_middle_of_a_transaction_keeps_the_verdict() -> None:
     log = open_log(MemoryFilesystem(), COMPACTED)
     for key in (b"a", b"b", b"c", b"d"):
