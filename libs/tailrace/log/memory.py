@@ -5,12 +5,19 @@ from __future__ import annotations
 import errno
 import random
 import weakref
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from tailrace.log.filesystem import FileStat
 from tailrace.log.open_files import OpenFiles
 from tailrace.records.batch import Bytes
+
+# What changes the disk: all of it fails on a file system that went read-only.
+CHANGES: Final = ("write", "truncate", "sync", "create", "make_directory", "rename", "remove", "sync_directory")
+
+
+class Stopped(BaseException):
+    """The machine stopped in the middle of a call (stop_after); no `except OSError` of the code under test sees it."""
 
 
 class _Inode:
@@ -26,7 +33,7 @@ class _Inode:
         _apply(self.cached, (position, data))
         # The kernel writes back page by page, in an order of its own.
         while data:
-            length = page_bytes - position % page_bytes if page_bytes else len(data)
+            length = page_bytes - position % page_bytes
             self.pending.append((position, data[:length]))
             position, data = position + length, data[length:]
 
@@ -34,6 +41,14 @@ class _Inode:
         for change in self.pending:
             _apply(self.durable, change)
         self.pending.clear()
+
+    def lose_dirty_pages(self, *, also_cached: bool) -> None:
+        """What the kernel does after it could not write them back; cuts are metadata and stay on their way."""
+        self.pending = [change for change in self.pending if isinstance(change, int)]
+        if also_cached:
+            self.cached = bytearray(self.durable)
+            for change in self.pending:
+                _apply(self.cached, change)
 
     def crash(self, choice: random.Random) -> None:
         """Of the writes that were not synced some arrive, some do not, some in part, in any combination."""
@@ -58,24 +73,13 @@ def _apply(content: bytearray, change: tuple[int, bytes] | int) -> None:
 
 
 class _Directory:
+    """Its names as processes see them and as the disk has them; what lies in between is in the journal."""
+
     def __init__(self) -> None:
         self.cached: dict[str, _Node] = {}
         self.durable: dict[str, _Node] = {}
-        self.journal: list[tuple[str | None, str | None, _Node]] = []  # (name that goes, name that comes, what)
-
-    def change(self, gone: str | None, new: str | None, node: _Node) -> None:
-        _relink(self.cached, (gone, new, node))
-        self.journal.append((gone, new, node))
-
-    def sync(self) -> None:
-        self.durable = dict(self.cached)
-        self.journal.clear()
 
     def crash(self, choice: random.Random) -> None:
-        """Changes of names reach the disk in their order, but perhaps not the last ones."""
-        for change in self.journal[: choice.randrange(len(self.journal) + 1)]:
-            _relink(self.durable, change)
-        self.journal.clear()
         self.cached = dict(self.durable)
         for node in self.cached.values():
             node.crash(choice)
@@ -84,8 +88,41 @@ class _Directory:
 _Node: TypeAlias = _Inode | _Directory
 
 
-def _relink(entries: dict[str, _Node], change: tuple[str | None, str | None, _Node]) -> None:
-    gone, new, node = change
+class _Change(NamedTuple):
+    """One entry of the journal: a name that goes, a name that comes, and what bears it."""
+
+    directory: _Directory
+    gone: str | None
+    new: str | None
+    node: _Node
+
+
+class _Journal:
+    """Changes of names reach the disk in their order, as on any journaled file system, but perhaps not the last."""
+
+    def __init__(self) -> None:
+        self.changes: list[_Change] = []
+
+    def change(self, directory: _Directory, gone: str | None, new: str | None, node: _Node) -> None:
+        _relink(directory.cached, gone, new, node)
+        self.changes.append(_Change(directory, gone, new, node))
+
+    def sync(self, directory: _Directory) -> None:
+        """Brings everything up to the directory's last change to the disk."""
+        last = max((at for at, change in enumerate(self.changes) if change.directory is directory), default=-1)
+        self._write(last + 1)
+
+    def crash(self, choice: random.Random) -> None:
+        self._write(choice.randrange(len(self.changes) + 1))
+        self.changes.clear()
+
+    def _write(self, count: int) -> None:
+        for change in self.changes[:count]:
+            _relink(change.directory.durable, change.gone, change.new, change.node)
+        del self.changes[:count]
+
+
+def _relink(entries: dict[str, _Node], gone: str | None, new: str | None, node: _Node) -> None:
     if gone is not None:
         entries.pop(gone, None)
     if new is not None:
@@ -121,15 +158,16 @@ class MemoryFile:
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         data = b"".join(buffers)
-        self._inode.modified_ms = self._filesystem.now_ms
+        filesystem = self._filesystem
+        self._inode.modified_ms = filesystem.now_ms
         try:
-            self._filesystem.maybe_fail("write")
-        except OSError:
-            # A full disk takes what it can.
-            self._inode.write(position, data[: len(data) // 2], self._filesystem.page_bytes)
+            filesystem.maybe_fail("write")
+        except (OSError, Stopped):
+            # A full disk takes what it can; who is stopped has written some of it.
+            self._inode.write(position, data[: filesystem.torn(len(data))], filesystem.page_bytes)
             raise
-        self._filesystem.writes += 1
-        self._inode.write(position, data, self._filesystem.page_bytes)
+        filesystem.writes += 1
+        self._inode.write(position, data, filesystem.page_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         self._filesystem.maybe_fail("truncate")
@@ -140,38 +178,64 @@ class MemoryFile:
         try:
             self._filesystem.maybe_fail("sync")
         except OSError:
-            self._inode.pending.clear()  # the kernel drops dirty pages it could not write; a second fsync succeeds
+            # The kernel drops dirty pages it could not write; a second fsync succeeds.
+            self._filesystem.failed_syncs += 1
+            self._inode.lose_dirty_pages(also_cached=self._filesystem.failed_sync_empties_cache)
             raise
         self._inode.sync()
 
     def stat(self) -> FileStat:
+        self._filesystem.maybe_fail("stat")
         return FileStat(len(self._inode.cached), self._inode.modified_ms)
 
 
 class MemoryFilesystem:
     """Paths are absolute; the root's own entries are always on the disk.
 
-    writes, opens and reads count the calls, bytes_read what those brought; now_ms is the time stamped on files.
+    writes, opens and reads count the calls, bytes_read what those brought, calls all there are; now_ms is the time
+    stamped on files.
     """
 
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         self.open_files = OpenFiles() if open_files is None else open_files
         self.now_ms = 0
         self.writes = self.opens = self.reads = self.bytes_read = 0
-        self.page_bytes = 0  # of what is not synced a crash keeps or loses each page by itself; 0: each write
+        self.calls = 0
+        self.page_bytes = 4096  # of what is not synced, a crash keeps or loses each page by itself
+        self.torn: Callable[[int], int] = lambda length: length // 2  # what a failed write of so many bytes leaves
+        # After a failed sync a process goes on reading what it wrote (ext4), or what the disk has (XFS).
+        self.failed_sync_empties_cache = False
+        self.failed_syncs = 0  # since the machine started
+        self._stop_at = -1
         self._root = _Directory()
+        self._journal = _Journal()
         self._failures: dict[str, tuple[int, OSError]] = {}
+        self._refusals: dict[str, OSError] = {}
         self._locks: weakref.WeakValueDictionary[str, MemoryFile] = weakref.WeakValueDictionary()
 
     def fail_next(self, operation: str, error: OSError, after: int = 0) -> None:
-        """Lets one coming operation (read, write, truncate, sync, open, rename, remove, sync_directory) fail."""
+        """Lets one coming operation (read, stat, list, open or one of CHANGES) fail."""
         self._failures[operation] = (after, error)
 
+    def fail_all(self, error: OSError, operations: Sequence[str] = CHANGES) -> None:
+        """Lets these operations fail until heal(): a full disk, one remounted read-only, one that is gone."""
+        self._refusals = dict.fromkeys(operations, error)
+
     def heal(self) -> None:
-        """Takes back what fail_next ordered and has not happened."""
+        """Takes back what fail_next ordered and has not happened, and what fail_all ordered."""
         self._failures.clear()
+        self._refusals.clear()
+
+    def stop_after(self, calls: int) -> None:
+        """Raises Stopped in the call after so many more and in every later one, until crash() or kill()."""
+        self._stop_at = self.calls + calls
 
     def maybe_fail(self, operation: str) -> None:
+        self.calls += 1
+        if 0 <= self._stop_at < self.calls:
+            raise Stopped(operation)
+        if operation in self._refusals:
+            raise self._refusals[operation]
         if operation in self._failures:
             left, error = self._failures.pop(operation)
             if left <= 0:
@@ -180,13 +244,15 @@ class MemoryFilesystem:
 
     def crash(self, choice: random.Random) -> None:
         """Power loss: what was not synced is lost, torn or kept, as choice says; open files are of no use after it."""
-        self._failures.clear()
-        self._locks.clear()
+        self.kill()
+        self.failed_syncs = 0
+        self._journal.crash(choice)
         self._root.crash(choice)
 
     def kill(self) -> None:
         """The process died: its locks are gone, everything it wrote is there."""
-        self._failures.clear()
+        self.heal()
+        self._stop_at = -1
         self._locks.clear()
 
     def content(self, path: str) -> bytearray:
@@ -203,14 +269,16 @@ class MemoryFilesystem:
         if node is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            self.maybe_fail("create")
             node = _Inode()
             node.modified_ms = self.now_ms
-            directory.change(None, name, node)
+            self._journal.change(directory, None, name, node)
         if not isinstance(node, _Inode):
             raise IsADirectoryError(errno.EISDIR, "a directory", path)
         return MemoryFile(self, node)
 
     def list(self, path: str) -> list[str]:
+        self.maybe_fail("list")
         return list(self._directory(path).cached)
 
     def make_directory(self, path: str) -> None:
@@ -218,10 +286,11 @@ class MemoryFilesystem:
         for name in path.strip("/").split("/"):
             node = directory.cached.get(name)
             if node is None:
+                self.maybe_fail("make_directory")
                 node = _Directory()
-                directory.change(None, name, node)
+                self._journal.change(directory, None, name, node)
                 if directory is self._root:
-                    directory.sync()  # a mount point
+                    self._journal.sync(directory)  # a mount point
             if not isinstance(node, _Directory):
                 raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
             directory = node
@@ -233,7 +302,7 @@ class MemoryFilesystem:
         assert directory is other, "the log renames within a directory only"
         if name not in directory.cached:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
-        directory.change(name, new, directory.cached[name])
+        self._journal.change(directory, name, new, directory.cached[name])
 
     def remove(self, path: str) -> None:
         self.maybe_fail("remove")
@@ -243,11 +312,11 @@ class MemoryFilesystem:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         if isinstance(node, _Directory) and node.cached:
             raise OSError(errno.ENOTEMPTY, "the directory is not empty", path)
-        directory.change(name, None, node)
+        self._journal.change(directory, name, None, node)
 
     def sync_directory(self, path: str) -> None:
         self.maybe_fail("sync_directory")
-        self._directory(path).sync()
+        self._journal.sync(self._directory(path))
 
     def lock(self, path: str) -> MemoryFile:
         if path in self._locks:

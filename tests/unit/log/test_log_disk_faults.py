@@ -10,8 +10,9 @@ from support.logs import append as append_to
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.memory import MemoryFilesystem, Stopped
 from tailrace.log.snapshots import save_producers, snapshot_offsets
+from tailrace.records.record import Record, build
 
 FULL = OSError(errno.ENOSPC, "full")
 EVERY_BATCH = with_settings(index_interval_bytes=1)  # has an index entry
@@ -186,3 +187,55 @@ def test_a_tail_whose_leader_epoch_goes_back_is_cut() -> None:
     filesystem.kill()
     log = open_log(filesystem)
     assert (log.log_end_offset, log.epochs.entries()) == (2, [(5, 0)])
+
+
+def test_the_newest_record_is_found_where_a_newer_batch_was_emptied() -> None:
+    filesystem = MemoryFilesystem()
+    config = with_settings(cleanup_policy="compact", min_cleanable_dirty_ratio=0.0)
+    log = open_log(filesystem, config)
+    for sequence, (key, time) in enumerate([(b"k", NOW + 9), (b"l", NOW + 1)]):
+        record = Record(timestamp=time, key=key, value=b"v")
+        log.append([build([record], producer_id=sequence, producer_epoch=0, base_sequence=0)], 0, NOW)
+    log.append([build([Record(timestamp=NOW + 2, key=b"k", value=b"w")])], 0, NOW)
+    log.roll()
+    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    assert compaction is not None
+    compaction.run()
+    log.finish_compaction(compaction)
+    newest = log.offset_of_max_timestamp()
+    assert newest is not None
+    assert (newest.offset, newest.timestamp) == (2, NOW + 2)
+
+
+def test_the_newest_record_is_found_below_a_high_watermark_inside_a_batch() -> None:
+    log = open_log(MemoryFilesystem())
+    records = [Record(timestamp=NOW + time, value=b"v") for time in (3, 1, 7)]
+    log.append([build(records)], 0, NOW)
+    assert [log.offset_of_max_timestamp(end) for end in (1, 2)] == [(NOW + 3, 0, 0)] * 2
+
+
+def test_the_twin_stops_in_a_call_and_tears_what_it_wrote() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append_to(log, b"a")
+    filesystem.torn = lambda length: 65
+    filesystem.stop_after(0)
+    for _ in range(2):  # it is stopped until it is started again
+        with pytest.raises(Stopped):
+            append_to(log, b"b")
+    filesystem.kill()
+    log = open_log(filesystem)
+    assert (values_of(log), log.cut_bytes) == ([b"a"], 65)
+
+
+def test_a_disk_that_went_read_only_refuses_every_change_until_it_heals() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    filesystem.fail_all(OSError(errno.EROFS, "read-only"))
+    assert log.append([some_batch(b"a")], 0, NOW)[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    for change in (log.close, lambda: filesystem.remove(f"{DIRECTORY}/x"), lambda: filesystem.make_directory("/new")):
+        with pytest.raises(OSError, match="read-only"):
+            change()
+    filesystem.heal()
+    append_to(log, b"a")
+    assert values_of(log) == [b"a"]

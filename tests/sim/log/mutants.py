@@ -1,0 +1,151 @@
+"""The engine broken on purpose, one rule at a time: the simulator must find each within a few seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.log import appending, lookup, producer_state, recovery
+from tailrace.log.flush import Flush
+from tailrace.log.index import OffsetIndex, TimeIndex
+from tailrace.log.leader_epochs import LeaderEpochs
+from tailrace.log.log import Log
+from tailrace.log.logs import LogDir
+from tailrace.log.producer_state import ProducerState
+from tailrace.log.retained import Retention
+from tailrace.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from tailrace.log.transactions import Marker
+from tailrace.records.batch import HEADER_SIZE, BatchHeader, corrupt, read_header
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule that is broken, and what is put in its place: (owner, attribute, replacement).
+
+    found_by is a seed that found it when this was written; another one may after the next change of the simulator.
+    """
+
+    rule: str
+    found_by: int
+    patches: tuple[tuple[Any, str, Any], ...]
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The engine is broken inside."""
+        kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
+        try:
+            for owner, name, replacement in self.patches:
+                setattr(owner, name, replacement)
+            yield
+        finally:
+            for owner, name, original in kept:
+                setattr(owner, name, original)
+
+
+def _without_crc(data: memoryview) -> BatchHeader:
+    if len(data) < HEADER_SIZE:
+        raise corrupt("no header")
+    return read_header(data)
+
+
+def _only_names_synced(self: Flush) -> None:
+    for name in self.names:
+        self.filesystem.sync_directory(name)
+
+
+def _only_files_synced(self: Flush) -> None:
+    for file in self.files:
+        file.sync()
+
+
+def _up_to_the_end(self: Log, done: Flush) -> None:
+    self.recovery_point = self.log_end_offset
+    self._unsynced.done(done.version)
+
+
+def _whatever_was_cut(self: Log, done: Flush) -> None:
+    self.recovery_point = max(self.recovery_point, done.offset)
+
+
+def _everywhere(_self: Any, *_arguments: Any) -> bool:
+    return False
+
+
+def _nothing(*_arguments: Any, **_options: Any) -> None:
+    return None
+
+
+def _written_after_all(self: appending.Run) -> None:
+    _WRITE(self)
+    if self.failed is not None:
+        self.results = [
+            appending.Appended(0, self._log.log_end_offset, self._log.log_end_offset, -1, None)
+            if answer.error_code
+            else answer
+            for answer in self.results
+        ]
+
+
+def _by_batch(segment: Segment, position: int, header: BatchHeader) -> list[Any]:
+    first = _RECORDS(segment, position, header)[:1]
+    return [record._replace(timestamp=header.max_timestamp) for record in first]
+
+
+def _tombstones_go_at_once(self: Retention, header: BatchHeader, records: list[Any]) -> list[Any]:
+    return [entry for entry in _KEPT(self, header, records) if not entry[3]]
+
+
+def _any_is_next(_entry: Any, _header: BatchHeader) -> None:
+    return None
+
+
+def _forgets_where(self: Log, offset: int) -> None:
+    self.log_start_offset = max(0, min(offset, self.log_start_offset) - 1) if offset else 0
+
+
+def _believed(self: Segment) -> tuple[OffsetIndex, TimeIndex]:
+    self.forget_indexes()
+    assert self._indexes is not None
+    self._indexes[0].load(self.filesystem, self.path(INDEX_SUFFIX), self.size_bytes)
+    self._indexes[1].load(self.filesystem, self.path(TIME_INDEX_SUFFIX))
+    self.latest_timestamp, self.latest_offset = self._indexes[1].last()
+    return self._indexes
+
+
+def _not_cut(self: Segment, position: int) -> None:
+    _TRUNCATE(self, position)
+    self.file.pwritev([bytes(10)], position)
+
+
+def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker | None = None) -> Any:
+    return _APPLY(self, header, marker) if header.producer_id not in self.entries else None
+
+
+_WRITE = appending.Run.write
+_RECORDS = lookup._records
+_KEPT = Retention._kept
+_TRUNCATE = Segment.truncate
+_APPLY = ProducerState.apply
+
+MUTANTS = (
+    Mutant("recovery checks the CRC of what may be torn", 5, ((recovery, "validate", _without_crc),)),
+    Mutant("a flush syncs the segments", 1, ((Flush, "run", _only_names_synced),)),
+    Mutant("a flush syncs the names of new segments", 2, ((Flush, "run", _only_files_synced),)),
+    Mutant("a flush covers what was there when it began", 5, ((Log, "finish_flush", _up_to_the_end),)),
+    Mutant("a flush that a cut has overtaken covers nothing", 86, ((Log, "finish_flush", _whatever_was_cut),)),
+    Mutant("what a failed write left is cut off", 56, ((Segment, "_trim", _nothing),)),
+    Mutant("what is cut or closed is synced", 8, ((Segment, "sync", _nothing),)),
+    Mutant("a cut lowers the recovery point on the disk", 213, ((LogDir, "_lower_recovery_point", _nothing),)),
+    Mutant("lost indexes are made anew", 79, ((Segment, "load_indexes", _believed),)),
+    Mutant("a failed write is refused", 9, ((appending.Run, "write", _written_after_all),)),
+    Mutant("a producer's sequence numbers are checked", 1, ((producer_state, "check", _any_is_next),)),
+    Mutant("producers are replayed to their last batch", 1, ((ProducerState, "apply", _applied_backwards),)),
+    Mutant("a cut takes index entries back", 2, ((OffsetIndex, "truncate", _nothing),)),
+    Mutant("a cut takes leader epochs back", 1, ((LeaderEpochs, "truncate_from_end", _everywhere),)),
+    Mutant("a cut leaves nothing behind", 12, ((Segment, "truncate", _not_cut),)),
+    Mutant("timestamps are looked up inside batches", 1, ((lookup, "_records", _by_batch),)),
+    Mutant("the log start never goes back", 3, ((Log, "advance_log_start_offset", _forgets_where),)),
+    Mutant("tombstones stay for delete.retention.ms", 117, ((Retention, "_kept", _tombstones_go_at_once),)),
+)
