@@ -119,7 +119,7 @@ class Broker(Process):
         if lose_page_cache:
             self.disk.crash(self.world.random)
             for partition in range(len(self.checker.ledgers)):
-                self.checker.mirror(self.broker_id, partition).lost_power = True
+                self.checker.lost_power(self.broker_id, partition)
         else:
             self.disk.kill()
         self._drop()

@@ -72,7 +72,7 @@ class Ledger:
     stamps: list[Stamp] = field(default_factory=list)
     leaders: dict[int, int] = field(default_factory=dict)  # leader epoch -> who appended clients' records in it
     batches: dict[tuple[int, int], Stamp] = field(default_factory=dict)  # (leader epoch, base offset)
-    lost: bool = False  # an unclean election has happened: what was committed may be gone
+    lost: bool = False  # an unclean election, or the only replica's power loss: what was committed may be gone
 
     @property
     def end_offset(self) -> int:
@@ -102,6 +102,14 @@ class Checker:
         raise Violation(text)
 
     # -- logs ----------------------------------------------------------------------------------------------------------
+
+    def lost_power(self, broker_id: int, partition: int) -> None:
+        """What was not on the disk may be gone; where it was the only replica, nobody has to elect it to lead again."""
+        self.mirror(broker_id, partition).lost_power = True
+        state = self.image.partition(TOPIC, partition)
+        if state is not None and state.replicas == (broker_id,) and not self.trusts_last_leader:
+            self.world.say("checker", f"the only replica of {TOPIC}-{partition} lost power: all bets are off")
+            self.ledgers[partition].lost = True
 
     def opened(self, broker_id: int, partition: int, log: Log) -> None:
         """A log was opened, perhaps recovered: it is read anew, and its cuts are heard of from now on."""
@@ -227,8 +235,9 @@ class Checker:
         """The database has a newer image."""
         self.image = new
         for broker_id, broker in new.brokers.items():
-            if broker is old.brokers.get(broker_id):
-                continue
+            before_it = old.brokers.get(broker_id)
+            if before_it is not None and broker.incarnation_id == before_it.incarnation_id:
+                continue  # fenced, or the like: the news of a life that may be over
             if broker.incarnation_id == self.incarnations.get(broker_id):
                 for partition in range(len(self.ledgers)):
                     self.mirror(broker_id, partition).lost_power = False

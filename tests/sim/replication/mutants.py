@@ -30,6 +30,7 @@ class Mutant:
     rule: str
     profile: str
     patches: tuple[tuple[Any, str, Any], ...]
+    first_seed: int = 1  # where to look for it
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -155,6 +156,7 @@ MUTANTS = (
             (alter_partition, "_eligible", lambda _image, _broker_id, _epoch: True),
             (Node, "may_join", lambda _self, _broker_id, _epoch: True),
         ),
+        first_seed=70,
     ),
     Mutant(
         "a follower's high watermark stays within its log",
