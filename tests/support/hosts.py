@@ -168,10 +168,18 @@ class Disk:
 
     def lose_power(self) -> None:
         """Of what was written only what was synced is there afterwards; nobody may have a file open."""
+        self.cut_off()
+        self.return_power()
+
+    def cut_off(self) -> None:
+        """From now on nothing reaches the disk: every call fails with EIO. Files may be open."""
         folder = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.ioctl(folder, _EXT4_IOC_SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
         finally:
             os.close(folder)
+
+    def return_power(self) -> None:
+        """Mounts the disk again, as the machine's next start does; nobody may have a file of before open."""
         run("umount", str(self.path))
         self._mount()

@@ -1,0 +1,102 @@
+"""Power loss for real: an ext4 file system is shut down under the log, and keeps what was synced, no more."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import select
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from kafka import KafkaAdminClient
+
+from support.hosts import Disk
+from support.load import Load, check, read_all
+from support.logs import NOW, append, values_of, with_settings
+from support.ports import free_ports
+from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.logs import LogDir
+from tailrace.testing import Cluster
+
+ROUNDS = 5
+SMALL = with_settings(segment_bytes=3000, index_interval_bytes=200)
+TOPIC = {"flush.messages": "1", "segment.ms": "200"}  # what is acknowledged was synced; segments roll meanwhile
+# kafka-python leaves the sockets of refused connects to the garbage collector, which warns.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def missing() -> str | None:
+    """Why this machine cannot do it."""
+    if os.geteuid() != 0:
+        return "loop devices need root"
+    if shutil.which("mkfs.ext4") is None or shutil.which("mount") is None:
+        return "not installed: mkfs.ext4 or mount (apt-get install -y e2fsprogs mount)"
+    return None if Path("/dev/loop-control").exists() else "no loop devices"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    if why := missing():
+        pytest.skip(why)
+    with Disk(tmp_path, "disk") as mounted:
+        yield mounted
+
+
+def kill_all(cluster: Cluster, below: Path) -> None:
+    """Kills every process of the cluster; when it returns none has a file open there."""
+    cluster.kill_all()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile, or is none of ours
+            if any(file.readlink().is_relative_to(below) for file in (process / "fd").iterdir()):
+                ended = os.pidfd_open(int(process.name))
+                select.select([ended], [], [], 30)
+                os.close(ended)
+
+
+def test_a_log_on_ext4_keeps_what_was_flushed_and_of_the_rest_a_beginning(disk: Disk) -> None:
+    dice = random.Random(5)
+    written, promised = list[bytes](), 0
+    for _ in range(ROUNDS):
+        logs = LogDir.open(RealFilesystem(), str(disk.path / "logs"), node_id=0, cluster_id="c", now_ms=NOW)
+        log = logs.create("t", 0, UUID(int=5), SMALL)
+        found = values_of(log)
+        assert found == written[: len(found)]
+        assert promised <= len(found) == log.log_end_offset
+        assert log.offset_for_timestamp(NOW + promised) is not None or len(found) == promised
+        written, promised = written[: len(found)], 0
+        for _ in range(dice.randrange(20, 60)):
+            written.append(dice.randbytes(dice.randrange(400)))
+            append(log, written[-1], timestamp=NOW + len(written))
+            if dice.random() < 0.1:
+                log.flush()
+                promised = len(written)
+            if dice.random() < 0.1:
+                log.roll()
+            if dice.random() < 0.1:
+                logs.checkpoint()
+        promised = max(promised, log.recovery_point)
+        logs.release()
+        del log, logs
+        gc.collect()  # no file may be open
+        disk.lose_power()
+
+
+def test_what_a_broker_acknowledged_after_a_flush_survives_a_power_loss_under_load(disk: Disk) -> None:
+    with Cluster(data_dir=disk.path / "data", port=free_ports(1)) as cluster:
+        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+        admin.create_topics({"flushed": {"num_partitions": 3, "replication_factor": 1, "configs": TOPIC}})
+        admin.close()
+        with Load(cluster.bootstrap, "flushed", delivery_timeout_ms=120_000) as load:
+            load.wait_for(300)
+            disk.cut_off()
+            kill_all(cluster, disk.path)
+            disk.return_power()
+            cluster.start()
+            load.wait_for(100)
+        assert load.promised.failed == []
+        check(load.promised, read_all(cluster.bootstrap, "flushed"))
