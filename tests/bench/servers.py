@@ -90,6 +90,9 @@ class HandingOver(Cluster):
         return [Target("handover", self.addresses("gateway")["client"].partition(",")[0], pids)]
 
 
+RELAYING = {"gateway.handover": "false"}
+
+
 def kafka(folder: Path) -> Kafka:
     """A Kafka that is not started yet."""
     return Kafka(folder / "kafka", SETTINGS)
@@ -97,7 +100,7 @@ def kafka(folder: Path) -> Kafka:
 
 def tailrace(folder: Path) -> Tailrace:
     """A Tailrace that is not started yet."""
-    return Tailrace(data_dir=folder / "tailrace", settings={**SETTINGS, "gateway.advertise": "brokers"})
+    return Tailrace(data_dir=folder / "tailrace", settings={**SETTINGS, **RELAYING, "gateway.advertise": "brokers"})
 
 
 def handing_over(folder: Path) -> HandingOver:

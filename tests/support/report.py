@@ -21,12 +21,12 @@ CLIENTS = {
 }
 TARGETS = {
     "tailrace1": "Tailrace, 1 broker",
-    "tailrace1h": "Tailrace, 1 broker, sockets handed over",
+    "tailrace1r": "Tailrace, 1 broker, relayed",
     "tailrace3": "Tailrace, 3 brokers",
     "tailrace3h": "Tailrace, 3 brokers, sockets handed over",
     "kafka": "Apache Kafka",
 }
-SHORT = {"tailrace1": "1", "tailrace1h": "1h", "tailrace3": "3", "tailrace3h": "3h", "kafka": "K"}
+SHORT = {"tailrace1": "1", "tailrace1r": "1r", "tailrace3": "3", "tailrace3h": "3h", "kafka": "K"}
 LEGEND = """
 One row is what scripts show, one column who shows it: `wire` is a client of the tests' own that sends any API at any
 version. `1`, `3` and `K` say that every script of the row passed on Tailrace with one broker, with three, and on Kafka;

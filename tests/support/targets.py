@@ -15,7 +15,8 @@ from support.kafka_peer import KafkaPeer
 from support.raw import REQUESTS, Raw
 from tailrace.testing import Cluster
 
-BROKERS = {"tailrace1": 1, "tailrace1h": 1, "tailrace3": 3, "tailrace3h": 3, "kafka": 1}
+RELAYED = ("tailrace1r", "tailrace3")
+BROKERS = {"tailrace1": 1, "tailrace1r": 1, "tailrace3": 3, "tailrace3h": 3, "kafka": 1}
 # Both must be told the same; what the scripts need is short group timers and nothing that waits.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -112,8 +113,8 @@ class Targets:
             cluster = KafkaPeer(folder, SETTINGS)
         else:
             settings = SETTINGS if BROKERS[name] == 1 else SETTINGS | LIKE_ONE_BROKER
-            if name.endswith("h"):
-                settings = settings | {"gateway.handover": "true"}
+            if name in RELAYED:
+                settings = settings | {"gateway.handover": "false"}
             cluster = Cluster(brokers=BROKERS[name], data_dir=folder, settings=settings)
         self._stack.callback(cluster.stop)
         cluster.start()

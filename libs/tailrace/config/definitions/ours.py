@@ -47,10 +47,10 @@ ROWS = (
     ours(
         "gateway.handover",
         BOOLEAN,
-        False,
+        True,
         None,
         "Whether a gateway hands its clients' sockets to a broker on the same host, which then answers data requests "
-        "without a relay. Clients that a quota limits stay with the gateway.",
+        "without a relay. Clients that a quota limits stay with the gateway, or go back to it.",
     ),
     ours("gateway.port", INT, 9092, between(0, 65_535), "Port of node 0 at the gateway; node n is at port + n."),
     ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Words(), "Addresses the gateway listens on."),
