@@ -61,6 +61,7 @@ def test_the_answer_is_read_as_it_was_written(data: st.DataObject) -> None:
         st.booleans(),
         i32,
         st.none() | st.tuples(i32, i64),
+        st.lists(st.tuples(i64, i64), max_size=2),
     )
     rows = data.draw(st.lists(st.tuples(ids, st.lists(row, max_size=3)), max_size=3))
     frame = b"".join(bytes(part) for part in encode_fetch_answer(17, 9, 44, 0, rows))[4:]
