@@ -17,6 +17,7 @@ BIN = Path(sys.executable).parent
 APT = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
 # A tool and the Debian package that has it.
 PACKAGES = {
+    "gcc": "build-essential",  # compiles what is preloaded into a service: a slow disk, a failing one, another clock
     "kcat": "kcat",
     "java": "openjdk-17-jre-headless",
     "javac": "openjdk-17-jdk-headless",  # java compiles ToolServer.java as it starts it
@@ -112,7 +113,7 @@ LAYERS = {
     "sim": Layer("real decisions in a seeded world of faults"),
     "integration": Layer("real processes and sockets", tools=("postgres",)),
     "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "javac", "mvn"), jars=kafka_jars),
-    "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back", tools=("postgres",)),
+    "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back", tools=("postgres", "gcc")),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/", tools=("java", "mvn"), extra="spark", jars=connector_jars
     ),
