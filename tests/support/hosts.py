@@ -13,6 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
+from support.waiting import until
+
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2
 _NOWHERE = "02:00:00:00:00:01"  # an Ethernet address that nobody has: frames to it arrive nowhere
@@ -180,6 +182,12 @@ class Disk:
             os.close(folder)
 
     def return_power(self) -> None:
-        """Mounts the disk again, as the machine's next start does; nobody may have a file of before open."""
-        run("umount", str(self.path))
+        """Mounts the disk again, as the machine's next start does; nobody may have a file of before open.
+
+        The kernel lets go of a killed process's files after its end: until then the disk is busy.
+        """
+        until(self._unmount, f"umount of {self.path}")
         self._mount()
+
+    def _unmount(self) -> bool:
+        return subprocess.run(["umount", str(self.path)], capture_output=True, check=False).returncode == 0
