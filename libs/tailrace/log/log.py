@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -559,7 +560,7 @@ class Log:
                 discard(output)
                 continue
             due_ms = compaction.job.now_ms + self._config.file_delete_delay_ms
-            swap_in(output, here, lambda segment, due_ms=due_ms: self._doomed.add(segment, due_ms))  # type: ignore[misc]
+            swap_in(output, here, partial(self._doomed.add, due_ms=due_ms))
             output.index_bytes = self._config.segment_index_bytes
             self._segments[at : at + len(bases)] = [output]
             self._bases[at : at + len(bases)] = bases[:1]

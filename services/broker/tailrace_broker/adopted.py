@@ -14,7 +14,7 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net import descriptor
-from tailrace.net.context import Identity
+from tailrace.net.context import Connected, Identity
 from tailrace.net.server import Connection, Server
 from tailrace.quota.entity import ClientQuotas, Kind
 from tailrace_broker.client_listener import GatewayRelay
@@ -64,9 +64,9 @@ class Adopted:
     def __len__(self) -> int:
         return len(self._server.connections)
 
-    def expect(self, connection: Connection, client_id: str) -> None:
+    def expect(self, connection: Connected, client_id: str) -> None:
         """The next thing on this internal connection is a client's socket. Raises ApiError where it can't be taken."""
-        if not connection.passes_sockets:
+        if not isinstance(connection, Connection) or not connection.passes_sockets:
             raise ApiError(ErrorCode.INVALID_REQUEST, "a socket can only come over a Unix socket")
         if self._limited(client_id):
             raise ApiError(ErrorCode.POLICY_VIOLATION, "a quota of this client is charged at the gateway")

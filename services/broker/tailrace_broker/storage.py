@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from os.path import abspath
 from uuid import UUID
 
@@ -40,8 +41,11 @@ class Storage:
         if not self.offline:
             self._take_orphans()
         for log_dir in self.dirs:
-            log_dir.guard.on_failure = lambda failure, failed=log_dir: self.on_failure(failed)  # type: ignore[misc]
+            log_dir.guard.on_failure = partial(self._failed, log_dir)
         self._held = Counter(self._places.values())
+
+    def _failed(self, log_dir: LogDir, failure: OSError) -> None:
+        self.on_failure(log_dir)  # which is set after this was built
 
     def _found(self, place: tuple[str, int], log_dir: LogDir) -> None:
         """A dir may hold what lies in another one too; which is right is told here, or by the image's topic id.

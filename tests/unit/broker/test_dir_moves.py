@@ -51,6 +51,12 @@ async def done(node: Running) -> None:
         await asyncio.sleep(0)
 
 
+async def moved(node: Running) -> None:
+    """Asked to go to the other disk, and it went or did not."""
+    await ask(node, "/d1", 0)
+    await done(node)
+
+
 async def values(node: Running, partition: int = 0) -> list[bytes]:
     found: list[bytes] = []
     offset = 0
@@ -137,8 +143,7 @@ async def test_a_disk_that_fails_under_a_copy_costs_the_copy_alone(tmp_path: Pat
     async with moving(tmp_path, two) as node:
         await node.produce(0, batch(b"a"))
         two.disks[1].fail_next("write", OSError(errno.EIO, "broken"))
-        await ask(node, "/d1", 0)
-        await done(node)
+        await moved(node)
         assert (await node.fetch(0, 0)).error_code == 0
         assert node.broker.storage.place_of("t", 0) is two.dirs[0]
 
@@ -148,8 +153,7 @@ async def test_a_copy_that_took_over_is_right_though_the_old_disk_could_not_forg
     async with moving(tmp_path, two) as node:
         await node.produce(0, batch(b"a"))
         two.disks[0].fail_next("rename", OSError(errno.EIO, "broken"))
-        await ask(node, "/d1", 0)
-        await done(node)
+        await moved(node)
         assert (await node.produce(0, batch(b"b"))).error_code == 0
     two.dirs = two.open()
     async with moving(tmp_path, two) as node:
@@ -182,8 +186,7 @@ async def test_a_copy_that_could_not_take_over_does_not_hide_what_was_acknowledg
             return swap(*rest)
 
         node.broker.storage.swap = swap_on_a_breaking_disk  # type: ignore[assignment, method-assign]
-        await ask(node, "/d1", 0)
-        await done(node)
+        await moved(node)
         assert node.broker.storage.place_of("t", 0) is two.dirs[0]
         assert (await node.produce(0, batch(b"b"))).error_code == 0
     two.dirs = two.open()
@@ -211,8 +214,7 @@ async def test_a_disk_with_too_little_space_takes_no_copy(tmp_path: Path) -> Non
     async with moving(tmp_path, two) as node:
         await node.produce(0, batch(b"a"))
         node.broker.pressure.dirs[two.dirs[1]] = Pressure(Level.REFUSED, 1, 0, 1)
-        await ask(node, "/d1", 0)
-        await done(node)
+        await moved(node)
         assert node.broker.storage.place_of("t", 0) is two.dirs[0]
         assert two.dirs[1].futures() == [] and two.dirs[1].failure is None
         assert (await node.fetch(0, 0)).error_code == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -153,13 +155,21 @@ async def test_a_broker_without_any_dir_left_stops(tmp_path: Path) -> None:
         assert len(lifecycle.reported) <= 1
 
 
-async def test_a_broker_that_cannot_tell_the_controller_in_time_stops(tmp_path: Path) -> None:
-    two, clock = Disks(), ManualClock()
-    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
+@asynccontextmanager
+async def watched_failure(path: Path, clock: ManualClock) -> AsyncIterator[tuple[asyncio.Task[None], LifecycleTwin]]:
+    """The watch of a broker that has lost one of two disks, and the lifecycle that it tells."""
+    two = Disks()
+    async with running(path, metadata(), log_dirs=two.dirs) as node:
         watching, lifecycle = watch(node, clock)
         two.dirs[0].fail(EIO)
         task = asyncio.create_task(watching.run())
         await asyncio.sleep(0)
+        yield task, lifecycle
+
+
+async def test_a_broker_that_cannot_tell_the_controller_in_time_stops(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with watched_failure(tmp_path, clock) as (task, lifecycle):
         clock.advance(29_999)
         await asyncio.sleep(0)
         assert not task.done()
@@ -170,12 +180,8 @@ async def test_a_broker_that_cannot_tell_the_controller_in_time_stops(tmp_path: 
 
 
 async def test_a_broker_that_told_the_controller_goes_on(tmp_path: Path) -> None:
-    two, clock = Disks(), ManualClock()
-    async with running(tmp_path, metadata(), log_dirs=two.dirs) as node:
-        watching, lifecycle = watch(node, clock)
-        two.dirs[0].fail(EIO)
-        task = asyncio.create_task(watching.run())
-        await asyncio.sleep(0)
+    clock = ManualClock()
+    async with watched_failure(tmp_path, clock) as (task, lifecycle):
         lifecycle.reported_dirs = frozenset({IDS[0]})
         clock.advance(60_000)
         await asyncio.sleep(0)

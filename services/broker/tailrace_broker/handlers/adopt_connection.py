@@ -21,5 +21,5 @@ async def handle(request: AdoptConnectionRequest, context: Context, broker: Brok
     """INVALID_REQUEST off a Unix socket; POLICY_VIOLATION for a client that a quota limits."""
     if broker.adopted is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "this broker takes no connections over")
-    broker.adopted.expect(context.connection, request.client_id)  # type: ignore[arg-type]
+    broker.adopted.expect(context.connection, request.client_id)
     return AdoptConnectionResponse(error_code=ErrorCode.NONE)
