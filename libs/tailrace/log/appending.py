@@ -23,8 +23,11 @@ from tailrace.records.batch import (
     Bytes,
     WritableBytes,
     checksum,
+    corrupt,
     read_header,
+    split,
     stamp_log_append_time,
+    validate,
     validate_produced,
     validate_whole,
 )
@@ -190,6 +193,42 @@ def append(
         free -= size
     run.write()
     return run.results
+
+
+def append_replicated(log: Log, records: Bytes) -> int:
+    """As Log.append_replicated."""
+    views: list[memoryview] = []
+    headers: list[BatchHeader] = []
+    free, roll_ms, max_offset = Run(log, -1).room()
+    next_offset = log.log_end_offset
+    for view in split(records):
+        header = validate(view)
+        if header.base_offset < next_offset:
+            raise corrupt(f"replicated offset {header.base_offset} is below the log end {next_offset}")
+        if len(view) > free or header.max_timestamp > roll_ms or header.last_offset > max_offset:
+            _write_replicated(log, views, headers)
+            views, headers = [], []
+            log.roll()
+            free, roll_ms, max_offset = Run(log, -1).room()
+        views.append(view)
+        headers.append(header)
+        next_offset = header.next_offset
+        free -= len(view)
+    _write_replicated(log, views, headers)
+    return log.log_end_offset
+
+
+def _write_replicated(log: Log, views: list[memoryview], headers: list[BatchHeader]) -> None:
+    """One write for what goes into one segment."""
+    if not headers:
+        return
+    log.active.append(views, headers)
+    for header, view in zip(headers, views, strict=True):
+        if header.partition_leader_epoch > log.latest_epoch:
+            log.note_epoch(header.partition_leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            note_producer(log, header, view)
+    log.log_end_offset = headers[-1].next_offset
 
 
 def note_producer(log: Log, header: BatchHeader, data: Bytes) -> None:

@@ -1,12 +1,15 @@
-"""An fsync that is handed out, so that it can run in another thread than the log."""
+"""What is due to reach the disk, as an fsync that is handed out: it can run in another thread than the log."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
 from tailrace.log.filesystem import File, Filesystem, write_file_atomically
-from tailrace.log.leader_epochs import LeaderEpochs
+from tailrace.log.snapshots import remove_snapshots
+
+if TYPE_CHECKING:
+    from tailrace.log.log import Log
 
 
 class Unsynced:
@@ -69,18 +72,45 @@ class Flush(NamedTuple):
             self.filesystem.sync_directory(name)
 
 
-def begin(
-    filesystem: Filesystem,
-    directory: str,
-    files: list[File],
-    unsynced: Unsynced,
-    epochs: LeaderEpochs,
-    offset: int,
-    now_ms: int,
-    cuts: int,
-    failed: OSError | None,
-) -> Flush:
+def begin(log: Log, now_ms: int, *, everything: bool = False) -> Flush | None:
+    """As Log.begin_flush."""
+    unflushed = log.log_end_offset - log.recovery_point
+    if not unflushed:
+        log.flushed_ms = now_ms
+        return None
+    due = unflushed >= log.config.flush_messages or now_ms - log.flushed_ms >= log.config.flush_ms
+    if not everything and not due and log.recovery_point >= log.active.base_offset:
+        return None
+    files: list[File] = []
+    for segment in log.unflushed_segments():
+        if segment is not log.active:
+            files += (segment.file, *log.save_indexes(segment))
+        elif everything or due:
+            files.append(segment.file)
+    offset = log.log_end_offset if everything or due else log.active.base_offset
+    log.flushed_end = offset
+    return _flush_of(log, files, offset, now_ms)
+
+
+def begin_close(log: Log) -> Flush | None:
+    """As Log.begin_close."""
+    as_opened = log.closed_end == log.log_end_offset and not log.unsynced
+    if as_opened and not log.active.ragged and log.active.failed_sync is None:
+        return None
+    log.active.seal()
+    if log.log_end_offset:
+        log.save_snapshot()
+    remove_snapshots(log.filesystem, log.directory, log.bases)
+    files: list[File] = []
+    for segment in log.unflushed_segments():
+        files += (segment.file, *log.save_indexes(segment))
+    return _flush_of(log, files, log.log_end_offset, 0)
+
+
+def _flush_of(log: Log, files: list[File], offset: int, now_ms: int) -> Flush:
     """The flush of these files and of what is unsynced beside them."""
-    entries = epochs.entries() if unsynced.epochs else None
+    unsynced, failed = log.unsynced, log.active.failed_sync
+    epochs = log.epochs.entries() if unsynced.epochs else None
     names = sorted(unsynced.directories)
-    return Flush(filesystem, directory, files, names, entries, unsynced.version, offset, now_ms, cuts, unsynced, failed)
+    begun = (log.filesystem, log.directory, files, names, epochs, unsynced.version, offset, now_ms)
+    return Flush(*begun, log.cuts, unsynced, failed)

@@ -118,7 +118,7 @@ class Checker:
 
     def positions(self, log: Log) -> None:
         """Index lookups agree with a scan of the segment."""
-        segments = log._segments
+        segments = log.segments
         if [segment.base_offset for segment in segments] != log.segment_base_offsets:
             raise Violation("the log does not know its segments' base offsets")
         segment = self.dice.choice(segments)

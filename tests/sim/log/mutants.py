@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sim.worlds import Broken, without_crc
 from tailrace.log import appending, lookup, producer_state, recovery
 from tailrace.log.flush import Flush
 from tailrace.log.index import OffsetIndex, TimeIndex
@@ -17,37 +16,14 @@ from tailrace.log.producer_state import ProducerState
 from tailrace.log.retained import Retention
 from tailrace.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from tailrace.log.transactions import Marker
-from tailrace.records.batch import HEADER_SIZE, BatchHeader, corrupt, read_header
+from tailrace.records.batch import BatchHeader
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One rule that is broken, and what is put in its place: (owner, attribute, replacement).
+class Mutant(Broken):
+    """found_by is a seed that found it when this was written; after a change of the simulator another one may."""
 
-    found_by is a seed that found it when this was written; another one may after the next change of the simulator.
-    """
-
-    rule: str
     found_by: int
-    patches: tuple[tuple[Any, str, Any], ...]
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The engine is broken inside."""
-        kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
-        try:
-            for owner, name, replacement in self.patches:
-                setattr(owner, name, replacement)
-            yield
-        finally:
-            for owner, name, original in kept:
-                setattr(owner, name, original)
-
-
-def _without_crc(data: memoryview) -> BatchHeader:
-    if len(data) < HEADER_SIZE:
-        raise corrupt("no header")
-    return read_header(data)
 
 
 def _only_names_synced(self: Flush) -> None:
@@ -62,7 +38,7 @@ def _only_files_synced(self: Flush) -> None:
 
 def _up_to_the_end(self: Log, done: Flush) -> None:
     self.recovery_point = self.log_end_offset
-    self._unsynced.done(done.version)
+    self.unsynced.done(done.version)
 
 
 def _whatever_was_cut(self: Log, done: Flush) -> None:
@@ -130,22 +106,22 @@ _TRUNCATE = Segment.truncate
 _APPLY = ProducerState.apply
 
 MUTANTS = (
-    Mutant("recovery checks the CRC of what may be torn", 5, ((recovery, "validate", _without_crc),)),
-    Mutant("a flush syncs the segments", 1, ((Flush, "run", _only_names_synced),)),
-    Mutant("a flush syncs the names of new segments", 2, ((Flush, "run", _only_files_synced),)),
-    Mutant("a flush covers what was there when it began", 5, ((Log, "finish_flush", _up_to_the_end),)),
-    Mutant("a flush that a cut has overtaken covers nothing", 86, ((Log, "finish_flush", _whatever_was_cut),)),
-    Mutant("what a failed write left is cut off", 56, ((Segment, "_trim", _nothing),)),
-    Mutant("what is cut or closed is synced", 8, ((Segment, "sync", _nothing),)),
-    Mutant("a cut lowers the recovery point on the disk", 213, ((LogDir, "_lower_recovery_point", _nothing),)),
-    Mutant("lost indexes are made anew", 79, ((Segment, "load_indexes", _believed),)),
-    Mutant("a failed write is refused", 9, ((appending.Run, "write", _written_after_all),)),
-    Mutant("a producer's sequence numbers are checked", 1, ((producer_state, "check", _any_is_next),)),
-    Mutant("producers are replayed to their last batch", 1, ((ProducerState, "apply", _applied_backwards),)),
-    Mutant("a cut takes index entries back", 2, ((OffsetIndex, "truncate", _nothing),)),
-    Mutant("a cut takes leader epochs back", 1, ((LeaderEpochs, "truncate_from_end", _everywhere),)),
-    Mutant("a cut leaves nothing behind", 12, ((Segment, "truncate", _not_cut),)),
-    Mutant("timestamps are looked up inside batches", 1, ((lookup, "_records", _by_batch),)),
-    Mutant("the log start never goes back", 3, ((Log, "advance_log_start_offset", _forgets_where),)),
-    Mutant("tombstones stay for delete.retention.ms", 117, ((Retention, "_kept", _tombstones_go_at_once),)),
+    Mutant("recovery checks the CRC of what may be torn", ((recovery, "validate", without_crc),), 5),
+    Mutant("a flush syncs the segments", ((Flush, "run", _only_names_synced),), 1),
+    Mutant("a flush syncs the names of new segments", ((Flush, "run", _only_files_synced),), 2),
+    Mutant("a flush covers what was there when it began", ((Log, "finish_flush", _up_to_the_end),), 5),
+    Mutant("a flush that a cut has overtaken covers nothing", ((Log, "finish_flush", _whatever_was_cut),), 86),
+    Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 56),
+    Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 8),
+    Mutant("a cut lowers the recovery point on the disk", ((LogDir, "_lower_recovery_point", _nothing),), 213),
+    Mutant("lost indexes are made anew", ((Segment, "load_indexes", _believed),), 79),
+    Mutant("a failed write is refused", ((appending.Run, "write", _written_after_all),), 9),
+    Mutant("a producer's sequence numbers are checked", ((producer_state, "check", _any_is_next),), 1),
+    Mutant("producers are replayed to their last batch", ((ProducerState, "apply", _applied_backwards),), 1),
+    Mutant("a cut takes index entries back", ((OffsetIndex, "truncate", _nothing),), 2),
+    Mutant("a cut takes leader epochs back", ((LeaderEpochs, "truncate_from_end", _everywhere),), 1),
+    Mutant("a cut leaves nothing behind", ((Segment, "truncate", _not_cut),), 12),
+    Mutant("timestamps are looked up inside batches", ((lookup, "_records", _by_batch),), 1),
+    Mutant("the log start never goes back", ((Log, "advance_log_start_offset", _forgets_where),), 3),
+    Mutant("tombstones stay for delete.retention.ms", ((Retention, "_kept", _tombstones_go_at_once),), 117),
 )

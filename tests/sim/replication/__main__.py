@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from sim import worlds
 from sim.replication.profiles import PROFILES
 from sim.replication.simulation import Outcome, simulate
-
-CHUNK = 10
-SHOWN = 5  # failures told in full
-
-
-def arguments() -> argparse.Namespace:
-    """What was asked for."""
-    parser = argparse.ArgumentParser(prog="python -m sim.replication", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200, help="how many worlds of each profile (200)")
-    parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed (1)")
-    parser.add_argument("--profile", choices=[*PROFILES, "all"], default="all", help="which faults (all)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one a core)")
-    parser.add_argument("--story", action="store_true", help="run the first seed only and tell all that happened")
-    return parser.parse_args()
 
 
 def main() -> int:
     """Returns 1 when a promise was broken."""
-    asked = arguments()
+    parser = worlds.arguments("sim.replication", __doc__)
+    parser.add_argument("--profile", choices=[*PROFILES, "all"], default="all", help="which faults (all)")
+    asked = parser.parse_args()
     profiles = list(PROFILES) if asked.profile == "all" else [asked.profile]
     if asked.story:
         return tell([simulate(asked.first, profile, whole_story=True) for profile in profiles])
@@ -54,28 +37,15 @@ def run(task: tuple[str, int]) -> Outcome:
 
 
 def explore(profiles: list[str], seeds: range, jobs: int) -> int:
-    """Runs them all behind a progress bar."""
+    """Runs them all, those of each profile, behind a progress bar."""
     console = Console()
     began = time.monotonic()
-    failed: list[Outcome] = []
     sums = {"events": 0, "faults": 0, "acknowledged": 0, "elections": 0, "unclean_elections": 0}
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        TimeRemainingColumn(), TextColumn("[red]{task.fields[failed]}"),
-    )  # fmt: skip
-    with ProcessPoolExecutor(jobs) as pool, Progress(*columns, console=console) as progress:
-        bar = progress.add_task("worlds", total=len(profiles) * len(seeds), failed="")
-        tasks = ((profile, seed) for seed in seeds for profile in profiles)
-        while chunk := list(islice(tasks, CHUNK * jobs * 20)):
-            for outcome in pool.map(run, chunk, chunksize=CHUNK):
-                progress.advance(bar)
-                for name in sums:
-                    sums[name] += getattr(outcome, name)
-                if outcome.failure:
-                    failed.append(outcome)
-                    progress.update(bar, failed=f"{len(failed)} failed")
-    count, seconds = len(profiles) * len(seeds), time.monotonic() - began
-    for line in report(failed):
+    count = len(profiles) * len(seeds)
+    tasks = ((profile, seed) for seed in seeds for profile in profiles)
+    failed = worlds.explore(run, tasks, count, jobs, console, sums)
+    seconds = time.monotonic() - began
+    for line in worlds.report(failed, name, again):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"{count} worlds in {seconds:.0f} s ({count / seconds:.1f}/s): {sums['events']} events, {sums['faults']} faults"
@@ -86,14 +56,14 @@ def explore(profiles: list[str], seeds: range, jobs: int) -> int:
     return int(bool(failed))
 
 
-def report(failed: list[Outcome]) -> Iterator[str]:
-    """Yields the first failures with the end of their stories, and the numbers of the others."""
-    for outcome in failed[:SHOWN]:
-        yield f"\n{outcome.story}\n"
-        yield f"seed {outcome.seed}, profile {outcome.profile}: {outcome.failure}"
-        yield f"again: python -m sim.replication --story --from {outcome.seed} --profile {outcome.profile}"
-    if len(failed) > SHOWN:
-        yield "also: " + ", ".join(f"{outcome.profile} {outcome.seed}" for outcome in failed[SHOWN:])
+def name(outcome: Outcome) -> str:
+    """Which world."""
+    return f"seed {outcome.seed}, profile {outcome.profile}"
+
+
+def again(outcome: Outcome) -> str:
+    """The command that shows it alone."""
+    return f"python -m sim.replication --story --from {outcome.seed} --profile {outcome.profile}"
 
 
 if __name__ == "__main__":

@@ -5,17 +5,16 @@ A mutant replaces attributes of the real code while a world runs. `profile` is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sim.replication.brokers import Broker
+from sim.worlds import Broken, without_crc
 from tailrace.errors import ErrorCode
 from tailrace.log import recovery
 from tailrace.metadata import replay
 from tailrace.metadata.records import PartitionChangeRecord
-from tailrace.records.batch import HEADER_SIZE, BatchHeader, corrupt, read_header
 from tailrace_broker import partition as broker_partition
 from tailrace_broker.partition import Fetched, Partition
 from tailrace_broker.replication.leader import LeaderState
@@ -24,25 +23,11 @@ from tailrace_controller.decide import alter_partition, elections, partition_cha
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One rule that is broken, and what is put in its place: (owner, attribute, replacement)."""
+class Mutant(Broken):
+    """profile is a world whose faults meet the rule, first_seed where to look for it."""
 
-    rule: str
     profile: str
-    patches: tuple[tuple[Any, str, Any], ...]
-    first_seed: int = 1  # where to look for it
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The code is broken inside."""
-        kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
-        try:
-            for owner, name, replacement in self.patches:
-                setattr(owner, name, replacement)
-            yield
-        finally:
-            for owner, name, original in kept:
-                setattr(owner, name, original)
+    first_seed: int = 1
 
 
 def _watermark_of_one(self: LeaderState, present: int, end_offset: int, configured: int) -> int:
@@ -103,12 +88,6 @@ def _settled_at_once(self: Broker) -> None:
     _SETTLE(self)
 
 
-def _without_crc(data: memoryview) -> BatchHeader:
-    if len(data) < HEADER_SIZE:
-        raise corrupt("no header")
-    return read_header(data)
-
-
 _FETCHED: Callable[..., bool] = Partition.fetched
 _CHANGE_PARTITION: Callable[..., None] = replay._change_partition
 _SETTLE: Callable[..., None] = Broker._settle
@@ -116,76 +95,76 @@ _SETTLE: Callable[..., None] = Broker._settle
 MUTANTS = (
     Mutant(
         "a follower is told where its log diverges (KIP-101, 279, 595)",
-        "clean",
         ((broker_partition, "diverges", lambda _log, _epoch, _offset: None),),
+        "clean",
     ),
     Mutant(
         "the high watermark waits for every member of the ISR",
-        "power",
         ((LeaderState, "high_watermark", _watermark_of_one),),
+        "power",
     ),
     Mutant(
         "the high watermark counts the maximal ISR, not only the acknowledged one (KIP-497)",
-        "network",
         ((LeaderState, "high_watermark", _watermark_of_isr),),
+        "network",
     ),
     Mutant(
         "the high watermark stands still under min.insync.replicas (KIP-966)",
-        "power",
         ((LeaderState, "high_watermark", _watermark_below_min_isr),),
+        "power",
     ),
     Mutant(
         "acks=all waits for min.insync.replicas",
-        "network",
         ((LeaderState, "min_isr", lambda _self, _configured: 1),),
+        "network",
     ),
     Mutant(
         "a replica joins the ISR when it has caught up",
-        "clean",
         ((LeaderState, "_joined", _joins_at_once),),
+        "clean",
     ),
     Mutant(
         "leaders come from the ISR, then from the eligible leader replicas",
-        "clean",
         ((partition_change, "_elect", _anybody_leads),),
+        "clean",
     ),
     Mutant(
         "an ISR names the broker epochs it was made of (KIP-903)",
-        "power",
         (
             (alter_partition, "_eligible", lambda _image, _broker_id, _epoch: True),
             (Node, "may_join", lambda _self, _broker_id, _epoch: True),
         ),
+        "power",
         first_seed=70,
     ),
     Mutant(
         "a follower's high watermark stays within its log",
-        "network",
         ((Partition, "fetched", _beyond_the_end),),
+        "network",
     ),
     Mutant(
         "a broker that ended uncleanly leaves ISR and ELR",
-        "power",
         ((elections, "on_unclean_shutdown", lambda _image, _broker_id, _config: iter(())),),
+        "power",
     ),
     Mutant(
         "an election raises the leader epoch",
-        "network",
         ((replay, "_RULES", {**replay._RULES, PartitionChangeRecord: _same_epoch}),),
+        "network",
     ),
     Mutant(
         "end offsets wait for the epoch's start (KIP-207)",
-        "network",
         ((Partition, "settled", property(lambda _self: True)),),
+        "network",
     ),
     Mutant(
         "after an unclean start nobody leads what a cached image says",
-        "power",
         ((Broker, "_settle", _settled_at_once),),
+        "power",
     ),
     Mutant(
         "recovery checks the CRC of what may be torn",
+        ((recovery, "validate", without_crc),),
         "power",
-        ((recovery, "validate", _without_crc),),
     ),
 )

@@ -8,6 +8,7 @@ import pytest
 
 from support.logs import NOW, records_of, with_settings
 from tailrace.log.cleaner_job import decode_job, decode_outcome, encode_job
+from tailrace.log.compaction import Compaction
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFilesystem
@@ -155,13 +156,18 @@ def test_a_cleaner_that_dies_alone_leaves_a_broker_that_goes_on(step: int) -> No
     assert not [name for name in filesystem.list(log.directory) if name.endswith((".cleaned", ".swap"))]
 
 
+def ready_to_swap(log: Log) -> Compaction:
+    compaction = log.begin_compaction(LATER, log.log_end_offset)
+    assert compaction is not None
+    compaction.run()
+    return compaction
+
+
 def test_the_checkpoint_says_nothing_before_the_swap_is_on_the_disk() -> None:
     filesystem = MortalFilesystem()
     log_dir, log = history(filesystem)
     before = log.cleaned_offset
-    compaction = log.begin_compaction(LATER, log.log_end_offset)
-    assert compaction is not None
-    compaction.run()
+    compaction = ready_to_swap(log)
     for _ in log.swap_compaction(compaction):
         assert log.cleaned_offset == before
     log_dir.checkpoint()
@@ -175,9 +181,7 @@ def test_a_log_cut_between_swap_and_checkpoint_is_not_called_clean() -> None:
     filesystem = MortalFilesystem()
     _, log = history(filesystem)
     before = log.cleaned_offset
-    compaction = log.begin_compaction(LATER, log.log_end_offset)
-    assert compaction is not None
-    compaction.run()
+    compaction = ready_to_swap(log)
     for _ in log.swap_compaction(compaction):
         pass
     log.truncate_to(before + 1)

@@ -12,7 +12,6 @@ from tailrace.log.config import LogConfig
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem, Stopped
 from tailrace.log.snapshots import save_producers, snapshot_offsets
-from tailrace.records.record import Record, build
 
 FULL = OSError(errno.ENOSPC, "full")
 EVERY_BATCH = with_settings(index_interval_bytes=1)  # has an index entry
@@ -187,31 +186,6 @@ def test_a_tail_whose_leader_epoch_goes_back_is_cut() -> None:
     filesystem.kill()
     log = open_log(filesystem)
     assert (log.log_end_offset, log.epochs.entries()) == (2, [(5, 0)])
-
-
-def test_the_newest_record_is_found_where_a_newer_batch_was_emptied() -> None:
-    filesystem = MemoryFilesystem()
-    config = with_settings(cleanup_policy="compact", min_cleanable_dirty_ratio=0.0)
-    log = open_log(filesystem, config)
-    for sequence, (key, time) in enumerate([(b"k", NOW + 9), (b"l", NOW + 1)]):
-        record = Record(timestamp=time, key=key, value=b"v")
-        log.append([build([record], producer_id=sequence, producer_epoch=0, base_sequence=0)], 0, NOW)
-    log.append([build([Record(timestamp=NOW + 2, key=b"k", value=b"w")])], 0, NOW)
-    log.roll()
-    compaction = log.begin_compaction(NOW, log.log_end_offset)
-    assert compaction is not None
-    compaction.run()
-    log.finish_compaction(compaction)
-    newest = log.offset_of_max_timestamp()
-    assert newest is not None
-    assert (newest.offset, newest.timestamp) == (2, NOW + 2)
-
-
-def test_the_newest_record_is_found_below_a_high_watermark_inside_a_batch() -> None:
-    log = open_log(MemoryFilesystem())
-    records = [Record(timestamp=NOW + time, value=b"v") for time in (3, 1, 7)]
-    log.append([build(records)], 0, NOW)
-    assert [log.offset_of_max_timestamp(end) for end in (1, 2)] == [(NOW + 3, 0, 0)] * 2
 
 
 def test_the_twin_stops_in_a_call_and_tears_what_it_wrote() -> None:

@@ -1,0 +1,80 @@
+"""Where a log loses its newest records: a follower truncates to what its leader has, or begins again elsewhere."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from tailrace.log.snapshots import load_producers, remove_all_snapshots, remove_snapshots_above
+
+if TYPE_CHECKING:
+    from tailrace.log.log import Log
+
+
+def truncate_to(log: Log, offset: int) -> None:
+    """As Log.truncate_to."""
+    if offset >= log.log_end_offset:
+        if log.epochs.truncate_from_end(log.log_end_offset):
+            log.latest_epoch = log.epochs.latest
+            log.unsynced.epochs_changed()
+        return
+    if offset < log.recovery_point:
+        # On the disk before the cut: recovery believes what lies below, and new records are about to.
+        log.lower_recovery_point(_batch_start(log, offset))
+    if offset < log.cleaned_offset:
+        # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
+        log.lower_cleaned_offset(offset)
+    keep = bisect_right(log.bases, offset)
+    if keep == 0:
+        reset_to(log, offset)
+        return
+    for segment in log.segments[keep:]:
+        log.doomed.add(segment, due_ms=0)
+    # With them, or a snapshot of what was cut could come back behind new records of its offsets.
+    remove_snapshots_above(log.filesystem, log.directory, offset)
+    log.filesystem.sync_directory(log.directory)
+    del log.segments[keep:], log.bases[keep:]
+    active = log.active = log.segments[-1]
+    position = active.position_of(offset)
+    end_offset = offset
+    if position < active.size_bytes:
+        end_offset = min(offset, next(active.headers(position))[1].base_offset)
+    active.truncate(position)
+    _after_cut(log, end_offset)
+
+
+def _batch_start(log: Log, offset: int) -> int:
+    segment = log.segments[max(0, bisect_right(log.bases, offset) - 1)]
+    header = next(segment.headers(segment.position_of(offset)), None)
+    return offset if header is None else min(offset, header[1].base_offset)
+
+
+def reset_to(log: Log, offset: int) -> None:
+    """As Log.reset_to."""
+    remove_all_snapshots(log.filesystem, log.directory)
+    for segment in log.segments:
+        log.doomed.add(segment, due_ms=0)
+    log.filesystem.sync_directory(log.directory)
+    log.segments, log.bases = [], []
+    log.log_start_offset = offset
+    segment = log.new_segment(offset)
+    segment.forget_indexes()
+    log.take_up(segment)
+    _after_cut(log, offset)
+    segment.create()  # last: if it fails nothing more is taken, and nothing goes where the old segments were
+
+
+def _after_cut(log: Log, end_offset: int) -> None:
+    log.cuts += 1
+    log.log_end_offset = end_offset
+    log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.recovery_point = min(log.recovery_point, end_offset)
+    log.cleaned_offset = min(log.cleaned_offset, end_offset)
+    log.places.clear()
+    log.closed_end = log.snapshot_offset = -1
+    # What the cut took may have superseded what a pass on its way leaves out.
+    log.compaction = None
+    if log.epochs.truncate_from_end(end_offset):
+        log.latest_epoch = log.epochs.latest
+        log.unsynced.epochs_changed()
+    log.producers = load_producers(log.filesystem, log.directory, log.segments, end_offset)

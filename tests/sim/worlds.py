@@ -1,0 +1,105 @@
+"""What the simulators share: rules broken on purpose, and many worlds run behind a progress bar."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tailrace.records.batch import HEADER_SIZE, BatchHeader, corrupt, read_header
+
+_CHUNK = 10
+_SHOWN = 5  # failures told in full
+
+Task = TypeVar("Task")
+
+
+class Told(Protocol):
+    """What a world came to."""
+
+    @property
+    def story(self) -> str: ...
+
+    @property
+    def failure(self) -> str | None: ...
+
+
+Came = TypeVar("Came", bound=Told)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """One rule that is broken, and what is put in its place: (owner, attribute, replacement)."""
+
+    rule: str
+    patches: tuple[tuple[Any, str, Any], ...]
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The code is broken inside."""
+        kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
+        try:
+            for owner, name, replacement in self.patches:
+                setattr(owner, name, replacement)
+            yield
+        finally:
+            for owner, name, original in kept:
+                setattr(owner, name, original)
+
+
+def without_crc(data: memoryview) -> BatchHeader:
+    """In place of records.batch.validate, for a recovery that believes what it finds."""
+    if len(data) < HEADER_SIZE:
+        raise corrupt("no header")
+    return read_header(data)
+
+
+def arguments(simulator: str, about: str | None) -> argparse.ArgumentParser:
+    """What every simulator can be asked."""
+    parser = argparse.ArgumentParser(prog=f"python -m {simulator}", description=about)
+    parser.add_argument("--seeds", type=int, default=200, help="how many worlds (200)")
+    parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed (1)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one a core)")
+    parser.add_argument("--story", action="store_true", help="run the first seed only and tell all that happened")
+    return parser
+
+
+def explore(
+    run: Callable[[Task], Came], tasks: Iterable[Task], total: int, jobs: int, console: Console, sums: dict[str, int]
+) -> list[Came]:
+    """Runs a world a task behind a progress bar, adds up what sums names, and returns the worlds that failed."""
+    failed: list[Came] = []
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TimeRemainingColumn(), TextColumn("[red]{task.fields[failed]}"),
+    )  # fmt: skip
+    left = iter(tasks)
+    with ProcessPoolExecutor(jobs) as pool, Progress(*columns, console=console) as progress:
+        bar = progress.add_task("worlds", total=total, failed="")
+        while chunk := list(islice(left, _CHUNK * jobs * 20)):
+            for outcome in pool.map(run, chunk, chunksize=_CHUNK):
+                progress.advance(bar)
+                for name in sums:
+                    sums[name] += getattr(outcome, name)
+                if outcome.failure:
+                    failed.append(outcome)
+                    progress.update(bar, failed=f"{len(failed)} failed")
+    return failed
+
+
+def report(failed: Sequence[Came], name: Callable[[Came], str], again: Callable[[Came], str]) -> Iterator[str]:
+    """Yields the first failures with the end of their stories, and the names of the others."""
+    for outcome in failed[:_SHOWN]:
+        yield f"\n{outcome.story}\n"
+        yield f"{name(outcome)}: {outcome.failure}"
+        yield f"again: {again(outcome)}"
+    if len(failed) > _SHOWN:
+        yield "also: " + "; ".join(name(outcome) for outcome in failed[_SHOWN:])
