@@ -16,14 +16,12 @@ from tailrace.wire.fetch import Fetch, PartitionData, decode_fetch, encode_fetch
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
 from tailrace.wire.produce import (
-    Produce,
-    _flexible,
-    _usual,
     decode_produce,
     encode_internal_produce,
     encode_produce_answer,
     with_throttle,
 )
+from tailrace.wire.produce_heads import _MAX_HEADS, Head, Heads
 
 TOPIC_ID = UUID(int=77)
 i32 = st.integers(-(2**31), 2**31 - 1)
@@ -68,32 +66,81 @@ def test_produce_decodes_as_the_schema_says(version: int, asked: Any, acks: int,
 @pytest.mark.parametrize("version", range(9, 14))
 @settings(max_examples=60, deadline=None)
 @given(name=st.text(max_size=140), index=i32, records=st.none() | st.binary(max_size=400), damage=st.binary(max_size=3))
-def test_the_usual_produce_is_read_the_same_in_one_go(
+def test_the_usual_produce_is_read_the_same_by_its_head(
     version: int, name: str, index: int, records: bytes | None, damage: bytes
 ) -> None:
-    topic = ProduceRequest.TopicProduceData
-    row = topic.PartitionProduceData(index=index, records=records)
-    data = topic(name=name, topic_id=TOPIC_ID, partition_data=[row])
-    body = bytes(body_of(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=7, topic_data=[data]), version))
-    for variant in (body, body[: len(body) - len(damage)] + damage, body + damage, body[: -len(damage) - 1]):
+    body = bytes(one_batch(version, name, index, records))
+    heads = Heads()
+    for variant in (body, body[: len(body) - len(damage)] + damage, body + damage, body[: -len(damage) - 1], body):
         view = memoryview(variant)
-        usual = _usual_or_none(version, view)
+        usual = read_or_none(heads, version, view)
         if usual is not None:
-            assert (usual, len(view)) == _flexible(version, view)
+            head, found = usual
+            decoded = decode_produce(version, view)
+            (topic,) = decoded.topics
+            ((partition, expected, shard_epoch),) = topic.partitions
+            assert (head.acks, head.timeout_ms, head.key, head.index) == (-1, 7, topic.key, partition)
+            assert (decoded.transactional_id, decoded.acks, decoded.timeout_ms, shard_epoch) == (None, -1, 7, -1)
+            assert expected is not None
+            assert bytes(found) == bytes(expected)
     assert index == decode_produce(version, memoryview(body)).topics[0].partitions[0].partition
 
 
-def _usual_or_none(version: int, view: memoryview) -> Produce | None:
+def one_batch(version: int, name: str, index: int, records: bytes | None) -> memoryview:
+    topic = ProduceRequest.TopicProduceData
+    row = topic.PartitionProduceData(index=index, records=records)
+    data = topic(name=name, topic_id=TOPIC_ID, partition_data=[row])
+    return body_of(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=7, topic_data=[data]), version)
+
+
+def read_or_none(heads: Heads, version: int, view: memoryview) -> tuple[Head, memoryview] | None:
     try:
-        return _usual(version, view)
-    except (IndexError, codec.Malformed):
+        return heads.read(version, view)
+    except codec.Malformed:
         return None
+
+
+@pytest.mark.parametrize("version", [9, 12, 13])
+def test_a_head_is_read_once_and_told_apart_by_topic_partition_and_version(version: int) -> None:
+    heads = Heads()
+
+    def head(*asked: Any, version: int = version) -> Head:
+        usual = heads.read(version, one_batch(version, *asked))
+        assert usual is not None
+        return usual[0]
+
+    first = head("t", 3, b"a" * 70)
+    assert head("t", 3, b"b" * 200) is first
+    assert head("t", 4, b"a" * 70) is not first
+    assert head("t", 3, b"a" * 70, version=12 if version == 13 else 13) is not first
+    if version < 13:
+        assert head("u", 3, b"a" * 70) is not first
+
+
+def test_heads_are_forgotten_when_there_are_too_many() -> None:
+    heads = Heads()
+    for index in range(_MAX_HEADS + 1):
+        heads.read(9, one_batch(9, "t", index, b"a" * 70))
+    assert len(heads._by_name) == 1
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+@settings(max_examples=40, deadline=None)
+@given(name=st.text(min_size=1, max_size=30), index=i32, base_offset=i64, time_ms=i64, start=i64)
+def test_the_answer_of_a_head_is_that_of_the_general_encoder(
+    version: int, name: str, index: int, base_offset: int, time_ms: int, start: int
+) -> None:
+    usual = Heads().read(version, one_batch(version, name, index, b"a" * 70))
+    assert usual is not None
+    key = TOPIC_ID.bytes if version >= 13 else name.encode()
+    general = encode_produce_answer(version, -9, [(key, [(index, 0, base_offset, time_ms, start)])])
+    assert usual[0].answer(-9, base_offset, time_ms, start) == general
 
 
 @pytest.mark.parametrize("version", range(9, 14))
 @settings(max_examples=40, deadline=None)
 @given(name=st.text(max_size=200), index=i32, base_offset=i64, time_ms=i64, start=i64)
-def test_the_usual_produce_answer_decodes_as_the_schema_says(
+def test_an_answer_for_one_partition_decodes_as_the_schema_says(
     version: int, name: str, index: int, base_offset: int, time_ms: int, start: int
 ) -> None:
     key = TOPIC_ID.bytes if version >= 13 else name.encode()

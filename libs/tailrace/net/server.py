@@ -28,7 +28,7 @@ from tailrace.net.outbox import Outbox
 from tailrace.net.patience import IDLE, Patience, Quiet
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.header import FLEXIBLE_FROM, RequestHeader, parse_request_header, skip_request_header
+from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
 _SIZE = Struct(">i")
@@ -359,15 +359,15 @@ class Connection(asyncio.BufferedProtocol):
         named = self.named
         if named is not None and frame[_ID_AT : _ID_AT + len(named)] != named:
             self._rename(frame)
-        hot = self._hot.get(_KEY.unpack_from(frame)[0])
+        api_key, version, correlation_id, pos = skip_request_header(frame)
+        hot = self._hot.get(api_key)
         if hot is not None:
-            handler, first, last, flexible_from = hot
-            version, correlation_id, pos = skip_request_header(frame, flexible_from)
+            handler, first, last = hot
             if first <= version <= last:
                 answer = handler(self, version, correlation_id, frame[pos:])
                 if answer is not ORDINARY:
                     if self._counts is not None:
-                        self._counts[_KEY.unpack_from(frame)[0]] += 1
+                        self._counts[api_key] += 1
                     if answer is not None:
                         self._answer_hot(answer)
                     return
@@ -385,11 +385,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer_hot(self, answer: Any) -> None:
         """Queues what a hot handler returned."""
-        if isinstance(answer, asyncio.Future):
+        if type(answer) is list:  # filled by the end of the read, if not now
+            if answer:
+                self._answered_bytes += sum(map(len, answer))
+        elif isinstance(answer, asyncio.Future):
             self._waiting = True
             answer.add_done_callback(self._slot_done)
-        elif type(answer) is not Promised:
-            self._answered_bytes += sum(map(len, answer))
         self._slots.append(answer)
 
     def _relay(self, frame: bytes) -> None:
@@ -551,7 +552,7 @@ class Server:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.hot = {
-            key: (handler, service.apis[key].min_version, service.apis[key].max_version, FLEXIBLE_FROM[key])
+            key: (handler, service.apis[key].min_version, service.apis[key].max_version)
             for key, handler in service.hot.items()
         }
         self.connections: set[Connection] = set()

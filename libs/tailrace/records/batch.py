@@ -32,6 +32,7 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40  # base_timestamp is the time from which tombstones may go (KIP-534)
 
+_LAST_CODEC: Final = int(Codec.ZSTD)
 _NOT_ONE: Final = "a produce request carries exactly one record batch a partition"
 _unpack_header = HEADER.unpack_from
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
@@ -140,7 +141,7 @@ def validate_produced(buffer: Bytes) -> BatchHeader:
         and crc32c(memoryview(buffer)[ATTRIBUTES_POSITION:]) == header[4]
         and header[12] == header[6] + 1 > 0
         and not header[5] & (CONTROL | TRANSACTIONAL)
-        and header[5] & COMPRESSION_MASK <= Codec.ZSTD
+        and header[5] & COMPRESSION_MASK <= _LAST_CODEC
     ):
         return header
     if header[1] > size - LOG_OVERHEAD:

@@ -57,11 +57,11 @@ def parse_request_header(frame: Any) -> RequestHeader:
     return RequestHeader(api_key, api_version, correlation_id, client_id, pos)
 
 
-def skip_request_header(frame: Any, flexible_from: int) -> tuple[int, int, int]:
-    """(api version, correlation id, body offset): what the hot path needs of a header. Raises Malformed."""
+def skip_request_header(frame: Any) -> tuple[int, int, int, int]:
+    """(api key, version, correlation id, body offset): what the hot path needs of a header. Raises Malformed."""
     if len(frame) < HEAD_BYTES:
         raise Malformed(f"a request of {len(frame)} bytes has no header")
-    _, version, correlation_id, length = _HEAD.unpack_from(frame)
+    api_key, version, correlation_id, length = _HEAD.unpack_from(frame)
     pos = HEAD_BYTES
     if length > 0:
         pos += length
@@ -69,9 +69,9 @@ def skip_request_header(frame: Any, flexible_from: int) -> tuple[int, int, int]:
             raise Malformed(f"client id has length {length}, {len(frame) - HEAD_BYTES} bytes are left")
     elif length < -1:
         raise Malformed(f"client id has length {length}")
-    if version >= flexible_from:
+    if version >= FLEXIBLE_FROM.get(api_key, _NEVER):
         pos = skip_tags(frame, pos)
-    return version, correlation_id, pos
+    return api_key, version, correlation_id, pos
 
 
 def skip_tags(frame: Any, pos: int) -> int:

@@ -17,9 +17,6 @@ _I32 = Struct(">i")
 _ACKS_TIMEOUT = Struct(">hi")
 _HEAD = Struct(">ii")
 _PARTITION = Struct(">ihqqq")
-_USUAL = Struct(">BhiBB")  # no transactional id, acks, timeout, one topic, the length of its name
-_USUAL_MIN = 24
-_ONE_HEAD = Struct(">iiBB")
 _PARTITION_V3 = Struct(">ihqq")
 # The shard epoch of a coordinator's append travels in this tagged field of its partition, on internal listeners only.
 SHARD_EPOCH_TAG = 10_000
@@ -52,32 +49,12 @@ class Produce(NamedTuple):
 def decode_produce(version: int, body: memoryview) -> Produce:
     """Raises Malformed on anything that is not exactly one Produce body of this version."""
     try:
-        if version >= 9 and (usual := _usual(version, body)) is not None:
-            return usual
         decoded, pos = _flexible(version, body) if version >= 9 else _classic(body)
     except (IndexError, error) as short:
         raise Malformed("Produce ends in the middle of a field") from short
     if pos != len(body):
         raise Malformed(f"Produce has {len(body)} bytes, its fields {pos}")
     return decoded
-
-
-def _usual(version: int, body: memoryview) -> Produce | None:
-    """One batch for one partition, without transactional id and tags, read in one go; None for anything else."""
-    end = len(body)
-    if end < _USUAL_MIN:
-        return None
-    transactional, acks, timeout_ms, topics, first = _USUAL.unpack_from(body)
-    start, stop = (8, 24) if version >= 13 else (9, 8 + first)
-    if transactional or topics != 2 or not 9 < stop < min(end - 5, 136) or body[stop] != 2:
-        return None
-    (index,) = _I32.unpack_from(body, stop + 1)
-    length, pos = uvarint(body, stop + 5)
-    tail = pos + length - 1
-    if not length or end - tail != 3 or body[tail] or body[tail + 1] or body[tail + 2]:
-        return None
-    row = ProducePartition(index, body[pos:tail], -1)
-    return Produce(None, acks, timeout_ms, [ProduceTopic(bytes(body[start:stop]), [row])])
 
 
 def _count(value: int, left: int) -> int:
@@ -184,8 +161,6 @@ def _tags(body: memoryview, pos: int) -> tuple[int, int]:
 PartitionAnswer = tuple[int, int, int, int, int]
 _TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"  # no record errors, null message
 _TAIL_V9 = b"\x01\x00\x00"  # the same, compact, and no tags
-_TAIL_ONE = _TAIL_V9 + b"\x00\x00\x00\x00\x00\x00"  # and no more tags, no throttle time, no tags
-_ONE_BYTES = 4 + 2 + 1 + _PARTITION.size + len(_TAIL_ONE)  # what follows the size, but for the topic
 
 
 def encode_produce_answer(
@@ -193,11 +168,6 @@ def encode_produce_answer(
 ) -> bytes:
     """The response frame without messages, record errors or leader hints (those go through the codec)."""
     pack = _PARTITION.pack
-    if version >= 9 and len(topics) == 1 and len(topics[0][1]) == 1:
-        key, (row,) = topics[0]
-        topic = key if version >= 13 else _uvarint(len(key) + 1) + key
-        head = _ONE_HEAD.pack(_ONE_BYTES + len(topic), correlation_id, 0, 2)
-        return b"".join((head, topic, b"\x02", pack(*row), _TAIL_ONE))
     if version >= 9:
         parts = [b"\x00", _uvarint(len(topics) + 1)]
         for key, rows in topics:

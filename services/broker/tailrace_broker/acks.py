@@ -46,13 +46,14 @@ class AcksWait:
                 if cell.error_code or partition is None:
                     continue
                 reached = partition.high_watermark if self._all else partition.durable_end
-                if reached > cell.last_offset:
+                last_offset = cell.appended.last_offset
+                if reached > last_offset:
                     if self._all:
                         judge(partition, cell)
                     continue
                 acks = partition.acks if self._all else partition.syncs
                 # A repeated batch lies further back; it waits for what is queued already.
-                needed = max(cell.last_offset + 1, acks[-1][0] if acks else 0)
+                needed = max(last_offset + 1, acks[-1][0] if acks else 0)
                 acks.append((needed, (self, cell)))
                 self._open.add(cell)
         if not self._open:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -66,6 +67,19 @@ async def test_a_partition_that_is_not_led_here_is_refused(
     async with running(tmp_path) as broker:
         assert (await broker.produce(partition, batch(b"a"), version=version)).error_code == code
         assert (await broker.fetch(partition, 0)).error_code == code
+
+
+async def test_a_producer_that_repeats_itself_is_told_of_a_new_leader_and_of_a_topic_made_anew(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        for _ in range(2):
+            assert (await broker.produce(0, batch(b"a"), version=9)).error_code == 0
+        here = broker.follower.image
+        broker.follower.move(topics={**here.topics, "t": topic("t", TOPIC_ID, 1, 0, 1)})
+        assert (await broker.produce(0, batch(b"b"), version=9)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.follower.move(topics={})
+        assert (await broker.produce(0, batch(b"b"), version=9)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        broker.follower.move(topics={"t": topic("t", UUID(int=6), 0)})
+        assert (await broker.produce(0, batch(b"c"), version=9)).base_offset == 0
 
 
 async def test_leader_hints_name_the_new_leader_as_the_client_knows_it(tmp_path: Path) -> None:

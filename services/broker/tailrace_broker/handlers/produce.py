@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.config import LONG_MAX
 from tailrace.errors import ErrorCode
+from tailrace.log.appending import Appended
 from tailrace.log.pressure import Level
 from tailrace.net.dispatch import HotHandler
 from tailrace.net.server import Promised
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle
+from tailrace.wire.produce_heads import Head, Heads
 from tailrace_broker.acks import AcksWait
 
 if TYPE_CHECKING:
@@ -33,41 +35,44 @@ _ZSTD = 4
 _TRANSACTIONAL = 0x10
 _COMPRESSION_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
+_NOT_APPENDED = Appended(0, -1, -1, -1, None)
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class Cell:
-    """One partition of one request, filled when its append is done."""
+    """One partition of one request; `appended` is what the log answered."""
 
-    __slots__ = (
-        "base_offset",
-        "error_code",
-        "last_offset",
-        "message",
-        "partition",
-        "partition_id",
-        "record_errors",
-        "time_ms",
-    )
+    __slots__ = ("appended", "error_code", "partition", "partition_id")
 
     def __init__(self, partition_id: int, partition: Partition | None, error_code: int) -> None:
         self.partition_id = partition_id
         self.partition = partition
         self.error_code = error_code
-        self.base_offset = -1
-        self.last_offset = -1
-        self.time_ms = -1
-        self.message: str | None = None
-        self.record_errors: Sequence[int] = ()
+        self.appended = _NOT_APPENDED
+
+    def refuse(self, error_code: int, message: str) -> None:
+        self.error_code = error_code
+        self.appended = Appended(error_code, -1, -1, -1, message)
 
 
 class Answer(NamedTuple):
-    """What an answer is made of, once every cell is filled."""
+    """What an answer is made of, once every cell is filled. head: of a usual request, which has one cell."""
 
     version: int
     correlation_id: int
-    topics: list[tuple[bytes, list[Cell]]]
+    topics: Sequence[tuple[bytes, Sequence[Cell]]]
     throttle_time_ms: int
+    head: Head | None = None
+
+
+class Open(NamedTuple):
+    """A request whose appends are staged."""
+
+    slot: Any
+    connection: Any
+    acks: int
+    timeout_ms: int
+    answer: Answer
 
 
 def _waits(partition: Partition, acks: int) -> bool:
@@ -86,13 +91,20 @@ class ProducePath:
         self._staged: dict[Partition, tuple[list[memoryview], list[Cell]]] = {}
         self._waits = False  # whether the request at hand has an append that may not be answered at once
         self._throttle_ms = 0  # what the disk asks of the request at hand
-        self._open: list[tuple[Any, Any, int, int, Any, list[tuple[bytes, list[Cell]]], int]] = []
+        self._open: list[Open] = []
+        self._heads = Heads()
 
     @property
     def handle(self) -> HotHandler:
         return self._handle
 
     def _handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+        usual = self._heads.read(version, body)
+        if usual is not None and (cell := self._stage_usual(*usual)) is not None:
+            head = usual[0]
+            topics: list[tuple[bytes, list[Cell]]] = [(head.key, [cell])]
+            answer = Answer(version, correlation_id, topics, 0, head)
+            return self._take_up(connection, head.acks, head.timeout_ms, answer)
         request = decode_produce(version, body)
         service = connection.identity.listener == "INTERNAL"
         refusal = ErrorCode.NONE
@@ -110,9 +122,44 @@ class ProducePath:
             else:
                 cells = [self._stage(key, asked, version, service, request.acks) for asked in partitions]
             topics.append((key, cells))
-        slot: Any = Promised() if self._waits and request.acks else []
-        self._open.append((slot, connection, version, correlation_id, request, topics, self._throttle_ms))
-        return None if request.acks == 0 else slot
+        answer = Answer(version, correlation_id, topics, self._throttle_ms)
+        return self._take_up(connection, request.acks, request.timeout_ms, answer)
+
+    def _take_up(self, connection: Any, acks: int, timeout_ms: int, answer: Answer) -> Any:
+        """Remembers the request until the end of the read; the slot for its answer."""
+        slot: Any = Promised() if self._waits and acks else []
+        self._open.append(Open(slot, connection, acks, timeout_ms, answer))
+        return None if acks == 0 else slot
+
+    def _stage_usual(self, head: Head, records: memoryview) -> Cell | None:
+        """As _stage, where nothing has to be looked at closely; None if something has."""
+        partition: Partition | None = head.place
+        if partition is None or partition.leader != self._broker.node_id:
+            partition, _ = self._broker.leading(head.key, head.index, by_id=head.by_id)
+            if partition is None or partition.internal:
+                return None
+            head.place = partition
+        acks = head.acks
+        if (
+            self._broker.pressure.any
+            or len(records) <= _ATTRIBUTES_LOW_BYTE
+            or records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
+            or (acks != 1 and not (acks == 0 or (acks == -1 and partition.enough_replicas)))
+        ):
+            return None
+        cell = Cell(head.index, partition, 0)
+        self._waits = self._line_up(partition, records, cell, acks)
+        return cell
+
+    def _line_up(self, partition: Partition, records: memoryview, cell: Cell, acks: int) -> bool:
+        """Puts the batch beside the others of this read; whether it may not be answered as soon as it is appended."""
+        staged = self._staged.get(partition)
+        if staged is None:
+            self._staged[partition] = ([records], [cell])
+        else:
+            staged[0].append(records)
+            staged[1].append(cell)
+        return _waits(partition, acks)
 
     def _stage(self, key: bytes, asked: ProducePartition, version: int, service: bool, acks: int) -> Cell:
         """Puts a partition's batch beside the others of this read, or notes why not."""
@@ -126,17 +173,11 @@ class ProducePath:
         if refusal or partition is None:
             return cell
         if not records:
-            cell.error_code, cell.message = ErrorCode.INVALID_RECORD, "the request holds no record batch"
+            cell.refuse(ErrorCode.INVALID_RECORD, "the request holds no record batch")
             return cell
         if self._broker.pressure.any and not partition.internal and not self._has_room(partition, cell):
             return cell
-        staged = self._staged.get(partition)
-        if staged is None:
-            self._staged[partition] = ([records], [cell])
-        else:
-            staged[0].append(records)
-            staged[1].append(cell)
-        self._waits = self._waits or _waits(partition, acks)
+        self._waits = self._line_up(partition, records, cell, acks) or self._waits
         return cell
 
     def _has_room(self, partition: Partition, cell: Cell) -> bool:
@@ -150,7 +191,7 @@ class ProducePath:
         if there.level != Level.REFUSED:
             return True
         pressure.refused_batches += 1
-        cell.error_code, cell.message = ErrorCode.KAFKA_STORAGE_ERROR, there.sentence(log_dir.path)
+        cell.refuse(ErrorCode.KAFKA_STORAGE_ERROR, there.sentence(log_dir.path))
         return False
 
     def _refusal(self, partition: Partition, asked: ProducePartition, version: int, service: bool) -> int:
@@ -187,57 +228,65 @@ class ProducePath:
     def end_of_read(self) -> None:
         """Appends what was staged, then fills every request's slot."""
         if self._staged:
-            now_ms, metrics = self._broker.now_ms(), self._broker.metrics
             staged, self._staged = self._staged, {}
-            before = metrics.bytes_in
-            for partition, (batches, cells) in staged.items():
-                committed = partition.high_watermark
-                answers = partition.append(batches, now_ms, from_client=not partition.internal)
-                for cell, batch, answer in zip(cells, batches, answers, strict=True):
-                    cell.error_code, cell.base_offset, last, cell.time_ms, cell.message, cell.record_errors = answer
-                    if not cell.error_code:
-                        cell.last_offset = last
-                        metrics.bytes_in += len(batch)
-                        metrics.messages_in += last - cell.base_offset + 1
-                self._broker.appended(partition, committed)
-            self._broker.pressure.appended(metrics.bytes_in - before)
+            self._append(staged)
         if self._open:
             opened, self._open = self._open, []
-            for slot, connection, version, correlation_id, request, topics, throttle_ms in opened:
-                if throttle_ms:
+            for slot, connection, acks, timeout_ms, answer in opened:
+                if answer.throttle_time_ms:
                     self._broker.pressure.throttled_requests += 1
-                    connection.mute(throttle_ms)
-                if request.acks == 0:
-                    if any(cell.error_code for _, cells in topics for cell in cells):
-                        connection.close()  # acks=0 expects no answer: the only way to tell of an error
-                elif type(slot) is Promised:
-                    due = Answer(version, correlation_id, topics, throttle_ms)
-                    wait = AcksWait(self, slot, connection, due, request.acks)
+                    connection.mute(answer.throttle_time_ms)
+                if type(slot) is list and acks:
+                    slot.append(self.encode(connection, answer))
+                elif acks:
+                    wait = AcksWait(self, slot, connection, answer, acks)
                     if not wait.begin():
-                        self._broker.purgatory.line_up(wait, max(0, request.timeout_ms))
+                        self._broker.purgatory.line_up(wait, max(0, timeout_ms))
+                elif any(cell.error_code for _, cells in answer.topics for cell in cells):
+                    connection.close()  # acks=0 expects no answer: the only way to tell of an error
+
+    def _append(self, staged: dict[Partition, tuple[list[memoryview], list[Cell]]]) -> None:
+        """One write a partition; every cell has its answer then."""
+        now_ms, metrics = self._broker.now_ms(), self._broker.metrics
+        bytes_in = messages_in = 0
+        for partition, (batches, cells) in staged.items():
+            committed = partition.high_watermark
+            answers = partition.append(batches, now_ms, from_client=not partition.internal)
+            for cell, batch, answer in zip(cells, batches, answers, strict=True):
+                cell.appended = answer
+                if answer[0]:
+                    cell.error_code = answer[0]
                 else:
-                    slot.append(self.encode(connection, Answer(version, correlation_id, topics, throttle_ms)))
+                    bytes_in += len(batch)
+                    messages_in += answer[2] - answer[1] + 1
+            self._broker.appended(partition, committed)
+        metrics.bytes_in += bytes_in
+        metrics.messages_in += messages_in
+        self._broker.pressure.appended(bytes_in)
 
     def encode(self, connection: Any, answer: Answer) -> bytes:
         """The answer's frame, once every cell is filled."""
-        version, correlation_id, topics, throttle_ms = answer
+        version, correlation_id, topics, throttle_ms, head = answer
+        if head is not None:
+            cell = topics[0][1][0]
+            if not cell.error_code and cell.partition is not None:
+                _, base_offset, _, time_ms, _, _ = cell.appended
+                return head.answer(correlation_id, base_offset, time_ms, cell.partition.log.log_start_offset)
         plain = []
         for key, cells in topics:
             rows = []
             for cell in cells:
-                if cell.error_code:
+                if cell.error_code or cell.partition is None:
                     return self._encode_refused(connection, answer)
-                partition = cell.partition
-                assert partition is not None
-                start = partition.log.log_start_offset
-                rows.append((cell.partition_id, 0, cell.base_offset, cell.time_ms, start))
+                _, base_offset, _, time_ms, _, _ = cell.appended
+                rows.append((cell.partition_id, 0, base_offset, time_ms, cell.partition.log.log_start_offset))
             plain.append((key, rows))
         frame = encode_produce_answer(version, correlation_id, plain)
         return with_throttle(version, frame, throttle_ms) if throttle_ms else frame
 
     def _encode_refused(self, connection: Any, refused: Answer) -> bytes:
         """With messages and leader hints: rare, so the schema-driven codec writes it."""
-        version, correlation_id, topics, throttle_ms = refused
+        version, correlation_id, topics, throttle_ms, _ = refused
         self._broker.metrics.failed_produce_requests += sum(bool(c.error_code) for _, cells in topics for c in cells)
         topic = ProduceResponse.TopicProduceResponse
         row = topic.PartitionProduceResponse
@@ -246,18 +295,19 @@ class ProducePath:
         for key, cells in topics:
             rows = []
             for cell in cells:
+                appended = cell.appended
                 answer = row(
                     index=cell.partition_id,
                     error_code=int(cell.error_code),
-                    base_offset=cell.base_offset,
-                    log_append_time_ms=cell.time_ms,
-                    error_message=cell.message,
+                    base_offset=appended.base_offset,
+                    log_append_time_ms=appended.log_append_time_ms,
+                    error_message=appended.error_message,
                 )
                 answer.record_errors = [
-                    row.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=cell.message)
-                    for index in cell.record_errors
+                    row.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=appended.error_message)
+                    for index in appended.record_errors
                 ]
-                known = not cell.error_code or cell.record_errors
+                known = not cell.error_code or appended.record_errors
                 if known and cell.partition is not None and cell.partition.opened is not None:
                     answer.log_start_offset = cell.partition.opened.log_start_offset
                 else:
