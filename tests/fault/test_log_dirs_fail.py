@@ -16,6 +16,7 @@ import pytest
 
 from support import failing_disk
 from support.failing_disk import SYNC, WRITE, FailingDisk
+from support.hosts import Disk, missing_for_disks
 from support.load import Load, check, read_all
 from support.raw import build
 from support.replicated import Replicated, create
@@ -28,20 +29,21 @@ DESCRIBE = 35
 NO_MARKS = {"log.dir.pressure.slow.bytes": "0", "log.dir.pressure.refuse.bytes": "0"}
 
 
+def partitions(nodes: TailraceNodes, topic: Replicated) -> dict[Path, list[int]]:
+    """Where broker 0 has its replicas; a dir that is offline is left out."""
+    answer = nodes.ask(0, build(DESCRIBE, topics=None), 4)
+    found = {}
+    for row in answer.results:
+        if not row.error_code:
+            mine = [p.partition_index for t in row.topics if t.name == topic.name for p in t.partitions]
+            found[Path(row.log_dir)] = sorted(mine)
+    return found
+
+
 class Rig(NamedTuple):
     nodes: TailraceNodes
     disk: FailingDisk
     dirs: tuple[Path, Path]
-
-    def partitions(self, topic: Replicated) -> dict[Path, list[int]]:
-        """Where broker 0 has its replicas; a dir that is offline is left out."""
-        answer = self.nodes.ask(0, build(DESCRIBE, topics=None), 4)
-        found = {}
-        for row in answer.results:
-            if not row.error_code:
-                mine = [p.partition_index for t in row.topics if t.name == topic.name for p in t.partitions]
-                found[Path(row.log_dir)] = sorted(mine)
-        return found
 
     def restart(self) -> None:
         """A new start of broker 0 on disks that are well takes both dirs up again."""
@@ -78,7 +80,7 @@ def test_a_failed_disk_costs_its_leaders_and_no_acknowledged_record(rig: Rig, wh
     nodes = rig.nodes
     topic = create(nodes, *[[0, 1, 2]] * 4, min_insync_replicas="2", flush_messages="1")
     sound, broken = rig.dirs
-    at = rig.partitions(topic)
+    at = partitions(nodes, topic)
     assert sorted(map(len, at.values())) == [2, 2]
     with Load(nodes.bootstrap, topic.name) as load:
         load.wait_for(200)
@@ -94,13 +96,13 @@ def test_a_failed_disk_costs_its_leaders_and_no_acknowledged_record(rig: Rig, wh
             sound: 0,
             broken: ErrorCode.KAFKA_STORAGE_ERROR,
         }
-        assert rig.partitions(topic) == {sound: at[sound]}
+        assert partitions(nodes, topic) == {sound: at[sound]}
         rig.restart()
         for partition in range(4):
             topic.wait_for_isr(0, 1, 2, partition=partition)
         load.wait_for(200)
     assert load.promised.failed == []
-    assert rig.partitions(topic) == at
+    assert partitions(nodes, topic) == at
     check(load.promised, read_all(nodes.bootstrap, topic.name))
     topic.delete()
 
@@ -124,7 +126,7 @@ def test_a_broker_whose_last_disk_fails_stops_and_others_lead(rig: Rig) -> None:
 def test_a_start_with_an_unreadable_disk_serves_the_other(rig: Rig) -> None:
     nodes = rig.nodes
     topic = create(nodes, *[[0]] * 2)
-    at = {rig.partitions(topic)[folder][0]: folder for folder in rig.dirs}
+    at = {partitions(nodes, topic)[folder][0]: folder for folder in rig.dirs}
     nodes.shut_down(0)
     lost = rig.dirs[1].rename(rig.dirs[1].with_suffix(".away"))
     rig.dirs[1].write_text("no directory")
@@ -141,6 +143,37 @@ def test_a_start_with_an_unreadable_disk_serves_the_other(rig: Rig) -> None:
     for partition in at:
         topic.wait_for_leader(0, partition)
     topic.delete()
+
+
+def test_a_disk_that_the_kernel_turns_read_only_costs_its_leaders_and_no_acknowledged_record(tmp_path: Path) -> None:
+    """An ext4 file system with an error in it, under load; repaired and mounted again it is taken up."""
+    if absent := missing_for_disks():
+        pytest.skip(absent)
+    with Disk(tmp_path, "disk") as disk:
+        sound, broken = tmp_path / "sound", disk.path / "logs"
+        nodes = TailraceNodes(tmp_path / "data")
+        nodes.own_settings["broker-0"] = {"log.dirs": f"{sound},{broken}"}
+        with nodes:
+            nodes.wait_for_all()
+            topic = create(nodes, *[[0, 1, 2]] * 4, min_insync_replicas="2", flush_messages="1")
+            at = partitions(nodes, topic)
+            with Load(nodes.bootstrap, topic.name) as load:
+                load.wait_for(200)
+                disk.turn_read_only()
+                for partition in at[broken]:
+                    topic.wait(lambda state: state.leader in (1, 2), "another leader", partition)
+                for partition in at[sound]:
+                    assert topic.state(partition).leader == 0
+                load.wait_for(300)
+                nodes.shut_down(0)
+                disk.repair()
+                nodes.start_node(0)
+                for partition in range(4):
+                    topic.wait_for_isr(0, 1, 2, partition=partition)
+                load.wait_for(200)
+            assert load.promised.failed == []
+            assert partitions(nodes, topic) == at
+            check(load.promised, read_all(nodes.bootstrap, topic.name))
 
 
 def test_a_disk_that_is_really_full_loses_nothing_and_is_taken_up_when_there_is_room(tmp_path: Path) -> None:

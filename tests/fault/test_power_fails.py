@@ -6,7 +6,6 @@ import gc
 import os
 import random
 import select
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from uuid import UUID
 import pytest
 from kafka import KafkaAdminClient
 
-from support.hosts import Disk
+from support.hosts import Disk, missing_for_disks
 from support.load import Load, check, read_all
 from support.logs import NOW, append, values_of, with_settings
 from support.ports import free_ports
@@ -30,18 +29,9 @@ TOPIC = {"flush.messages": "1", "segment.ms": "200"}  # what is acknowledged was
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-def missing() -> str | None:
-    """Why this machine cannot do it."""
-    if os.geteuid() != 0:
-        return "loop devices need root"
-    if shutil.which("mkfs.ext4") is None or shutil.which("mount") is None:
-        return "not installed: mkfs.ext4 or mount (apt-get install -y e2fsprogs mount)"
-    return None if Path("/dev/loop-control").exists() else "no loop devices"
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    if why := missing():
+    if why := missing_for_disks():
         pytest.skip(why)
     with Disk(tmp_path, "disk") as mounted:
         yield mounted

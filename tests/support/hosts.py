@@ -20,6 +20,7 @@ _NO_LOG_FLUSH = 2
 _NOWHERE = "02:00:00:00:00:01"  # an Ethernet address that nobody has: frames to it arrive nowhere
 _IMAGE_BYTES = 96 * 1024 * 1024
 _FIRST_HOST = 10
+_REPAIRED = 1  # what e2fsck ends with then
 
 
 def missing() -> str | None:
@@ -36,6 +37,15 @@ def missing() -> str | None:
         return f"no network namespaces: {done.stderr.strip()}"
     run("ip", "netns", "delete", _name("try"))
     return None
+
+
+def missing_for_disks() -> str | None:
+    """Why this machine has no disks of a test's own."""
+    if os.geteuid() != 0:
+        return "loop devices need root"
+    if shutil.which("mkfs.ext4") is None or shutil.which("mount") is None:
+        return "not installed: mkfs.ext4 or mount (apt-get install -y e2fsprogs mount)"
+    return None if Path("/dev/loop-control").exists() else "no loop devices"
 
 
 def run(*command: str) -> None:
@@ -166,7 +176,21 @@ class Disk:
         self._image.unlink(missing_ok=True)
 
     def _mount(self) -> None:
-        run("mount", "-o", "loop", str(self._image), str(self.path))
+        run("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.path))
+
+    def turn_read_only(self) -> None:
+        """What the kernel does when it finds the file system damaged: every write and sync fails from now on."""
+        device = os.stat(self.path).st_dev
+        block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+        Path(f"/sys/fs/ext4/{block}/trigger_fs_error").write_text("for a test")
+
+    def repair(self) -> None:
+        """Checks and mounts it again; nobody may have a file open."""
+        until(self._unmount, f"umount of {self.path}")
+        checked = subprocess.run(["e2fsck", "-f", "-p", str(self._image)], capture_output=True, text=True, check=False)
+        if checked.returncode > _REPAIRED:
+            raise OSError(f"e2fsck: {checked.stdout}{checked.stderr}")
+        self._mount()
 
     def lose_power(self) -> None:
         """Of what was written only what was synced is there afterwards; nobody may have a file open."""
