@@ -30,6 +30,12 @@ class Unsynced:
         self.version += 1
         self.directories.add(directory)
 
+    def renamed(self, old: str, new: str) -> None:
+        """The log's directory: its name must reach the disk, in the directory above."""
+        self.version += 1
+        self.directories.discard(old)
+        self.directories |= {new, new.rpartition("/")[0]}
+
     def epochs_changed(self) -> None:
         # The file is written by a flush only: until then recovery finds the epochs in the batches that it checks, and
         # a file replaced without a sync could be empty after a crash, with all that earlier epochs were known by.
@@ -75,7 +81,7 @@ class Flush(NamedTuple):
 def begin(log: Log, now_ms: int, *, everything: bool = False) -> Flush | None:
     """As Log.begin_flush."""
     unflushed = log.log_end_offset - log.recovery_point
-    if not unflushed:
+    if not unflushed and not (everything and log.unsynced):
         log.flushed_ms = now_ms
         return None
     due = unflushed >= log.config.flush_messages or now_ms - log.flushed_ms >= log.config.flush_ms

@@ -427,6 +427,13 @@ class Log:
             begun.run()
             self.finish_flush(begun)
 
+    def renamed(self, directory: str) -> None:
+        """Its directory has another name from now on, which the next flush makes durable. No flush may be running."""
+        for segment in self.segments:
+            segment.directory = directory
+        self.unsynced.renamed(self.directory, directory)
+        self.directory = directory
+
     def abandon(self) -> None:
         """The log's directory is being deleted: a flush on its way writes nothing there any more."""
         self.unsynced.gone = True

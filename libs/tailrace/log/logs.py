@@ -42,6 +42,8 @@ _MOVED = ".moved"  # in a log that took another dir's place, until that one is g
 _CLOSING_THREADS = 16
 _CLOSED_AT_ONCE = 256
 _RETAINED_A_STEP = 50
+# Where the topic's configs are not known yet: a gap in a compacted log is no damage.
+_OF_ANY_POLICY = LogConfig(cleanup_policy="compact,delete")
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -214,27 +216,30 @@ class LogDir:
             log = self._open_log((topic, partition))
         return log
 
-    def _open_log(self, key: TopicPartition, *, clean: bool = False) -> Log:
+    def _open_log(self, key: TopicPartition) -> Log:
         log = Log.open(
             self._filesystem,
             self._directory(key),
-            self._configs.get(key[0]) or LogConfig(),
+            self._configs.get(key[0]) or _OF_ANY_POLICY,
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_start_offsets.get(key, 0),
             cleaned_offset=self._cleaned_offsets.get(key, 0),
-            clean=clean or (self.clean and key in self._recovery_points),
+            clean=self.clean and key in self._recovery_points,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
         if log.recovery_point < self._recovery_points.get(key, 0):
             self._lower_recovery_point(key, log.recovery_point)  # something below it was damaged
-        log.lower_recovery_point = partial(self._lower_recovery_point, key)
         recovered = key in self._unopened and not self.clean
-        log.lower_cleaned_offset = partial(self._lower_cleaned_offset, key)
-        self._unopened.discard(key)
-        self._logs[key] = log
+        self._take_in(key, log)
         if recovered:
             self.on_recovered(key, log)
         return log
+
+    def _take_in(self, key: TopicPartition, log: Log) -> None:
+        log.lower_recovery_point = partial(self._lower_recovery_point, key)
+        log.lower_cleaned_offset = partial(self._lower_cleaned_offset, key)
+        self._unopened.discard(key)
+        self._logs[key] = log
 
     def _lower_recovery_point(self, key: TopicPartition, offset: int | None) -> None:
         """Lowers (None: forgets) one recovery point on the disk, and keeps older checkpoints on their way from it."""
@@ -314,7 +319,7 @@ class LogDir:
     def open_future(self, topic: str, partition: int, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
         """The log a replica is copied into, made if there is none; what a crash left in it is checked."""
         key = (topic, partition)
-        if key in self._futures and self._topic_id(self._futures[key]) != topic_id:
+        if key in self._futures and self.future_id(topic, partition) != topic_id:
             self.drop_future(topic, partition, now_ms)
         fresh = key not in self._futures
         name = f"{topic}-{partition}.{self._new_id().hex}{_FUTURE_SUFFIX}" if fresh else self._futures[key]
@@ -335,33 +340,56 @@ class LogDir:
             self._filesystem.rename(join(self.path, name), target)
             self._doomed.append((now_ms, target))
 
-    def adopt_future(self, topic: str, partition: int, source: Log, high_watermark: int) -> Log:
-        """Makes the copy, which is complete and closed, the partition's log, and opens it.
+    def mark_future(self, topic: str, partition: int, ready: bool) -> None:
+        """Before the copy takes over, in a thread if you like: a start then compares it with the original.
 
-        Until moved_from_is_gone a start believes it, not what is left of the partition in another dir.
+        From here until moved_from_is_gone the one that was written to longer is the partition's log.
         """
+        directory = join(self.path, self._futures[topic, partition])
+        if ready != (_MOVED in self._filesystem.list(directory)):
+            if ready:
+                write_file_atomically(self._filesystem, directory, _MOVED, b"")
+            else:
+                self._filesystem.remove(join(directory, _MOVED))
+                self._filesystem.sync_directory(directory)
+
+    def adopt_future(self, topic: str, partition: int, log: Log, high_watermark: int) -> None:
+        """Makes the copy, which is complete and was marked, the partition's log. Waits for no disk: flush it then."""
         key = (topic, partition)
-        name = self._futures[key]
-        write_file_atomically(self._filesystem, join(self.path, name), _MOVED, b"")
-        self._promote(key)
-        self._recovery_points[key] = source.log_end_offset
-        if source.log_start_offset:
-            self._log_start_offsets[key] = source.log_start_offset
+        self._filesystem.rename(join(self.path, self._futures[key]), self._directory(key))
+        del self._futures[key]
+        log.renamed(self._directory(key))
         # No cleaned offset: what compaction dropped while the copy was made may be in it.
         self.high_watermarks[key] = high_watermark
-        self._configs[topic] = source.config
-        return self._open_log(key, clean=True)
+        self._configs[topic] = log.config
+        self._take_in(key, log)
+
+    def marked_future(self, topic: str, partition: int) -> bool:
+        """Whether a copy lies here that may have taken over, though its directory was not renamed."""
+        name = self._futures.get((topic, partition))
+        return name is not None and self._read(f"{name}/{_MOVED}") is not None
+
+    def future_id(self, topic: str, partition: int) -> UUID | None:
+        """The topic id of a copy on its way."""
+        return self._topic_id(self._futures[topic, partition])
+
+    def future_extent(self, topic: str, partition: int) -> tuple[int, int]:
+        """As extent, of a copy on its way; what a crash left in it is checked."""
+        directory = join(self.path, self._futures[topic, partition])
+        log = Log.open(self._filesystem, directory, self._configs.get(topic) or _OF_ANY_POLICY)
+        return log.epochs.latest, log.log_end_offset
+
+    def promote(self, topic: str, partition: int) -> None:
+        """At the start: the copy is the partition's log."""
+        name = self._futures.pop((topic, partition))
+        self._filesystem.rename(join(self.path, name), self._directory((topic, partition)))
+        self._filesystem.sync_directory(self.path)
+        self._unopened.add((topic, partition))
 
     def promote_orphans(self, elsewhere: Callable[[TopicPartition], bool]) -> None:
         """At the start, with every dir readable: a copy whose original is nowhere is the partition's log."""
         for key in [key for key in self._futures if not elsewhere(key)]:
-            self._promote(key)
-
-    def _promote(self, key: TopicPartition) -> None:
-        name = self._futures.pop(key)
-        self._filesystem.rename(join(self.path, name), self._directory(key))
-        self._filesystem.sync_directory(self.path)
-        self._unopened.add(key)
+            self.promote(*key)
 
     def moved_from_is_gone(self, topic: str, partition: int) -> None:
         """Nothing out of date is left of the partition in another dir."""

@@ -115,6 +115,8 @@ class Broker:
         if not self.topics.may_lead and self._registered(new):
             released = self.topics.release(new)
             changes = Changes(changes.moved + released.moved, changes.touched, changes.deleted)
+        if old.topics is not new.topics:
+            self.dir_moves.resume()
         for partition in changes.deleted:
             if self._assignments is not None:
                 self._assignments.settled((partition.topic_id, partition.index))

@@ -1,7 +1,9 @@
 """Replicas that move between the log dirs of this broker while they serve (AlterReplicaLogDirs, KIP-113).
 
 The copy, a log in a `-future` folder of the other dir, is filled in a thread and throttled; once it lacks little it is
-synced, and in one turn of the loop it gets the rest and takes the log's place. A restart goes on where it was.
+synced, and in one turn of the loop it gets the rest and takes the log's place. That rest is synced in a thread, too;
+only then do the old files go, and a start in between believes the log that was written to longer. A restart in the
+middle of the copy goes on where it was.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
 _PIECE_BYTES = 1 << 20
-_LAST_BYTES = 4 << 20  # what the loop copies by itself at most
+_LAST_BYTES = 4 << 20  # what the loop copies by itself at most, without waiting for the disk
 _THROTTLED_MS = 1000.0
 _SIDE_BY_SIDE = 4
 _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
@@ -36,15 +38,18 @@ class Move:
         self.partition = partition
         self.target = target
         self.future: Log | None = None
+        self.left: LogDir | None = None  # where it lay, once it has moved and until the old files are gone
+        self.then: LogDir | None = None  # where it shall go next
         self.task: asyncio.Task[None] | None = None
 
     @property
     def lag(self) -> int:
         """Records that the copy lacks."""
         source = self.partition.opened
-        if self.future is None or source is None:
+        if source is None or self.left is not None:
             return 0
-        return max(0, source.log_end_offset - self.future.log_end_offset)
+        copied = source.log_start_offset if self.future is None else self.future.log_end_offset
+        return max(0, source.log_end_offset - copied)
 
     @property
     def size_bytes(self) -> int:
@@ -76,17 +81,21 @@ class DirMoves:
             await asyncio.get_running_loop().create_future()
 
     def resume(self) -> None:
-        """Goes on with the copies that lie in the dirs."""
-        by_place = {(p.topic, p.index): p for p in self._broker.topics.partitions()}
+        """Goes on with the copies that lie in the dirs, also of partitions that only a later image has."""
+        rows = self._broker.topics.by_name
         for log_dir in self._broker.storage.dirs:
-            for place in log_dir.futures():
-                partition = by_place.get(place)
-                if partition is not None and not partition.offline:
+            for topic, index in log_dir.futures():
+                row = rows.get(topic.encode())
+                partition = None if row is None else row.partitions.get(index)
+                if partition is not None and not partition.offline and partition not in self.moves:
                     self.move(partition, log_dir)
 
     def move(self, partition: Partition, target: LogDir) -> None:
         """Begins to move a replica; a move of it to another dir is given up."""
         present = self.moves.get(partition)
+        if present is not None and present.left is not None:
+            present.then = target  # it has moved: the old files go first
+            return
         if present is not None and present.target is target:
             return
         self.cancel(partition)
@@ -105,7 +114,10 @@ class DirMoves:
         if move is not None:
             if move.task is not None:
                 move.task.cancel()
-            self._drop(move)
+            if move.left is None:
+                self._drop(move)
+            elif move.target.failure is None:  # else what is left may be all there is, at the next start
+                self._sweep(move, move.left)
 
     def _start(self, move: Move) -> None:
         if self._group is not None and move.task is None:
@@ -123,6 +135,8 @@ class DirMoves:
             self._log.info("a replica was moved", **where)
         if self.moves.get(move.partition) is move:
             del self.moves[move.partition]
+            if move.then is not None:
+                self.move(move.partition, move.then)
 
     def _drop(self, move: Move) -> None:
         with suppress(OSError):  # that dir is offline then
@@ -142,16 +156,24 @@ class DirMoves:
         )
         if not _goes_on(source, future):
             future.reset_to(source.log_start_offset)
+        await asyncio.to_thread(target.mark_future, partition.topic, partition.index, ready=False)
         cuts = source.cuts
         while True:
             await self._copy_most(move, source, future, cuts)
             await asyncio.to_thread(future.flush)
+            await asyncio.to_thread(target.mark_future, partition.topic, partition.index, ready=True)
             if source.cuts != cuts or future.log_end_offset < source.log_start_offset:
                 future.reset_to(source.log_start_offset)
+                target.mark_future(partition.topic, partition.index, ready=False)
                 cuts = source.cuts
             elif self._copy_rest(source, future):
-                self._swap(move, source, future)
+                move.left = self._swap(move, source, future)
+                if await broker.flusher.everything(partition):
+                    self._sweep(move, move.left)
                 return
+
+    def _sweep(self, move: Move, left: LogDir) -> None:
+        self._broker.storage.sweep((move.partition.topic, move.partition.index), left, move.target)
 
     async def _copy_most(self, move: Move, source: Log, future: Log, cuts: int) -> None:
         """Copies until little is missing, or the original went back."""
@@ -191,8 +213,8 @@ class DirMoves:
             left -= piece.length
         return future.log_end_offset == source.log_end_offset
 
-    def _swap(self, move: Move, source: Log, future: Log) -> None:
-        """In one turn of the loop, so that nothing is appended or read in between."""
+    def _swap(self, move: Move, source: Log, future: Log) -> LogDir:
+        """In one turn of the loop, so that nothing is appended or read in between; the dir it lay in."""
         broker, partition = self._broker, move.partition
         if partition.opened is not source or partition.offline:
             raise ApiError(_STORAGE, "the replica is gone, or its disk failed")
@@ -200,13 +222,13 @@ class DirMoves:
         for epoch, start_offset in source.epochs.entries():
             future.note_epoch(epoch, start_offset)
         future.producers = source.producers
-        future.close()
-        log = broker.storage.swap(partition.topic, partition.index, move.target, source, partition.high_watermark)
-        log.producers = source.producers
-        partition.take_over(log)
+        future.config = source.config
+        left = broker.storage.swap(partition.topic, partition.index, move.target, future, partition.high_watermark)
+        partition.take_over(future)
         partition.advance()
         broker.committed(partition)
         broker.account(partition)
+        return left
 
 
 def _append(future: Log, piece: Slice, now_ms: int) -> None:

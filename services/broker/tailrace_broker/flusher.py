@@ -51,6 +51,18 @@ class Flusher:
         if begun is not None:
             await asyncio.wait([self._begin(partition, begun)])
 
+    async def everything(self, partition: Partition) -> bool:
+        """Syncs the whole log, whatever its configs say; whether that is on the disk."""
+        while (running := self._running.get(partition)) is not None:
+            await asyncio.wait([running])
+        log = partition.opened
+        if log is None:
+            return False
+        end_offset, begun = log.log_end_offset, log.begin_flush(self._now_ms(), everything=True)
+        if begun is not None:
+            await asyncio.wait([self._begin(partition, begun)])
+        return partition.opened is log and log.recovery_point >= end_offset
+
     def _begin(self, partition: Partition, begun: Flush | None) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._flush(partition, begun))
         self._running[partition] = task

@@ -139,9 +139,9 @@ class Partition:
         return self._log
 
     def take_over(self, log: Log) -> None:
-        """The same records in another log dir, all of them on the disk."""
+        """The same records in another log dir; the last of them may not be on the disk yet."""
         self._log = log
-        self.syncing = False
+        self.syncing = self.syncing or log.log_end_offset - log.recovery_point >= log.config.flush_messages
         self.node.changed.add(self)
 
     def close(self) -> None:

@@ -38,6 +38,9 @@ class Storage:
         for log_dir in self.dirs:
             for place in log_dir.partitions():
                 self._found(place, log_dir)
+        for log_dir in self.dirs:
+            for place in log_dir.futures():
+                self._ended_late(place, log_dir)
         if not self.offline:
             self._take_orphans()
         for log_dir in self.dirs:
@@ -69,16 +72,29 @@ class Storage:
         elif ends:
             right = max(ends, key=lambda one: (ends[one], one in moved))
             self._places[place] = right
-            self._sweep(place, other if right is log_dir else log_dir, right)
+            self.sweep(place, other if right is log_dir else log_dir, right)
         else:
             name = f"{place[0]}-{place[1]}"
             raise LogDirRefused(f"{name} is in both {other.path} and {log_dir.path}: take the one out of date away")
 
-    def _sweep(self, place: tuple[str, int], stale: LogDir, right: LogDir) -> None:
+    def sweep(self, place: tuple[str, int], stale: LogDir, right: LogDir) -> None:
         """What a move left behind goes; if a disk fails over it, the next start does it."""
         with suppress(OSError):
             stale.delete(*place, self._wall_ms())
             right.moved_from_is_gone(*place)
+
+    def _ended_late(self, place: tuple[str, int], log_dir: LogDir) -> None:
+        """A copy that had taken over when the power went, before its new name was on the disk, takes over now."""
+        present = self._places.get(place)
+        if present is None or present is log_dir:
+            return
+        with suppress(OSError):  # of a disk that is offline from now on
+            if not log_dir.marked_future(*place) or log_dir.future_id(*place) != present.topic_id(*place):
+                return
+            if log_dir.future_extent(*place) > present.extent(*place):
+                log_dir.promote(*place)
+                self._places[place] = log_dir
+                self.sweep(place, present, log_dir)
 
     def _take_orphans(self) -> None:
         """Copies whose originals are nowhere: somebody took them away, and this is all there is."""
@@ -208,13 +224,16 @@ class Storage:
         self._put(topic, index, log_dir)
         return True
 
-    def swap(self, topic: str, index: int, log_dir: LogDir, source: Log, high_watermark: int) -> Log:
-        """The complete copy in log_dir takes the partition's place; the old files go. Raises OSError of log_dir."""
+    def swap(self, topic: str, index: int, log_dir: LogDir, log: Log, high_watermark: int) -> LogDir:
+        """The complete copy in log_dir takes the partition's place. Raises OSError of log_dir.
+
+        The answer is the dir it lay in: flush the copy, then `sweep` the old files there. A start in between believes
+        the one of the two that was written to longer.
+        """
         present = self._places[topic, index]
-        log = log_dir.adopt_future(topic, index, source, high_watermark)
+        log_dir.adopt_future(topic, index, log, high_watermark)
         self._put(topic, index, log_dir)
-        self._sweep((topic, index), present, log_dir)
-        return log
+        return present
 
     def _forget(self, topic: str, index: int) -> None:
         log_dir = self._places.pop((topic, index), None)

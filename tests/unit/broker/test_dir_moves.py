@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 import structlog
 
-from support.broker import Running, batch, running
+from support.broker import TOPIC_ID, Running, batch, running
 from support.log_dirs import Disks, LifecycleTwin, metadata
 from support.replicated import values_of
 from tailrace.clock import ManualClock
+from tailrace.config import Config
 from tailrace.errors import ErrorCode
+from tailrace.log.memory import MemoryFilesystem
 from tailrace.log.pressure import Level, Pressure
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker.cleaner import Cleaner
 from tailrace_broker.dir_watch import DirWatch
+from tailrace_broker.storage import Storage
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
@@ -138,6 +141,22 @@ async def test_a_move_on_its_way_is_listed_throttled_and_survives_a_restart(tmp_
         assert (log.directory, found) == ("/d1/t-0", list(range(20)))
 
 
+async def test_a_move_goes_on_though_the_image_that_a_start_begins_with_lacks_the_topic(tmp_path: Path) -> None:
+    two = Disks()
+    async with moving(tmp_path, two) as node:
+        await node.produce(0, batch(b"a"))
+        two.dirs[1].open_future("t", 0, TOPIC_ID, node.broker.storage.topic_config("t"), 0)
+    two.dirs = two.open()
+    whole = metadata()
+    async with moving(tmp_path, two, replace(whole, topics={}, topic_names={})) as node:
+        await asyncio.sleep(0)
+        assert two.dirs[1].futures() == [("t", 0)]
+        node.follower.move(topics=whole.topics, topic_names=whole.topic_names)
+        await done(node)
+        assert node.broker.storage.place_of("t", 0) is two.dirs[1]
+        assert await values(node) == [b"a"]
+
+
 async def test_a_disk_that_fails_under_a_copy_costs_the_copy_alone(tmp_path: Path) -> None:
     two = Disks()
     async with moving(tmp_path, two) as node:
@@ -172,17 +191,14 @@ async def test_a_deleted_topic_takes_its_copy_along(tmp_path: Path) -> None:
         assert node.broker.dir_moves.moves == {}
 
 
-@pytest.mark.parametrize("where", ["rename", "sync_directory"])
-async def test_a_copy_that_could_not_take_over_does_not_hide_what_was_acknowledged_since(
-    tmp_path: Path, where: str
-) -> None:
+async def test_a_copy_that_could_not_take_over_does_not_hide_what_was_acknowledged_since(tmp_path: Path) -> None:
     two = Disks()
     async with moving(tmp_path, two) as node:
         await node.produce(0, batch(b"a"))
         swap, disk = node.broker.storage.swap, two.disks[1]
 
         def swap_on_a_breaking_disk(*rest: Any) -> Any:
-            disk.fail_next(where, OSError(errno.EIO, "broken"))
+            disk.fail_next("rename", OSError(errno.EIO, "broken"))
             return swap(*rest)
 
         node.broker.storage.swap = swap_on_a_breaking_disk  # type: ignore[assignment, method-assign]
@@ -192,6 +208,109 @@ async def test_a_copy_that_could_not_take_over_does_not_hide_what_was_acknowledg
     two.dirs = two.open()
     async with moving(tmp_path, two) as node:
         assert await values(node) == [b"a", b"b"]
+
+
+class HeldDisk(MemoryFilesystem):
+    """From `hold` on its syncs wait in their threads; on the loop none may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free, self.waiting = threading.Event(), threading.Event()
+        self.free.set()
+
+    def hold(self) -> None:
+        self.free.clear()
+
+    def maybe_fail(self, operation: str) -> None:
+        if operation == "sync" and not self.free.is_set():
+            assert threading.current_thread() is not threading.main_thread(), "the loop waits for the disk"
+            self.waiting.set()
+            self.free.wait()
+        super().maybe_fail(operation)
+
+
+@asynccontextmanager
+async def changed_but_not_synced(path: Path, two: Disks, held: HeldDisk) -> AsyncIterator[Running]:
+    """A record each in t-0, which has gone to the second disk, and in t-1 there; the first's last sync waits."""
+    two.disks[1], two.dirs = held, []
+    two.dirs = two.open()
+    async with moving(path, two) as node:
+        assert (await node.produce(0, batch(b"a"))).error_code == 0
+        swap = node.broker.storage.swap
+
+        def swap_and_hold(*rest: Any) -> Any:
+            held.hold()
+            return swap(*rest)
+
+        node.broker.storage.swap = swap_and_hold  # type: ignore[assignment, method-assign]
+        await ask(node, "/d1", 0)
+        try:
+            await asyncio.to_thread(held.waiting.wait)
+            yield node
+        finally:
+            held.free.set()
+
+
+async def test_the_last_sync_of_a_move_holds_nobody_up_and_the_old_files_stay_until_it_is_over(tmp_path: Path) -> None:
+    two, held = Disks(), HeldDisk()
+    async with changed_but_not_synced(tmp_path, two, held) as node:
+        assert node.broker.storage.place_of("t", 0) is two.dirs[1]
+        assert [(await node.produce(n, batch(b"b"))).error_code for n in (0, 1)] == [0, 0]
+        assert await values(node) == [b"a", b"b"]
+        assert "t-0" in two.disks[0].list("/d0")
+        _, second = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
+        rows = [row for topic in second.topics for row in topic.partitions]
+        assert [(row.partition_index, row.is_future_key) for row in rows if row.partition_index == 0] == [(0, False)]
+        held.free.set()
+        await done(node)
+        assert "t-0" not in two.disks[0].list("/d0")
+
+
+async def test_a_kill_before_the_last_sync_leaves_the_log_that_was_written_to(tmp_path: Path) -> None:
+    two, held = Disks(), HeldDisk()
+    async with changed_but_not_synced(tmp_path, two, held) as node:
+        assert (await node.produce(0, batch(b"b"))).error_code == 0
+        for disk in two.disks:
+            disk.kill()
+        again = Storage(two.open(), Config.load("broker", overrides={"node.id": "0"}), lambda: 0)
+        log = again.open("t", TOPIC_ID, 0)
+        assert (log.directory, log.log_end_offset) == ("/d1/t-0", 2)
+        assert not [name for name in two.disks[0].list("/d0") if name == "t-0"]
+
+
+async def test_a_replica_that_is_called_back_before_the_last_sync_goes_back_after_it(tmp_path: Path) -> None:
+    two, held = Disks(), HeldDisk()
+    async with changed_but_not_synced(tmp_path, two, held) as node:
+        assert await ask(node, "/d0", 0) == [0]
+        assert (await node.produce(0, batch(b"b"))).error_code == 0
+        held.free.set()
+        await done(node)
+        assert node.broker.storage.place_of("t", 0) is two.dirs[0]
+        assert await values(node) == [b"a", b"b"]
+        assert "t-0" not in two.disks[1].list("/d1")
+
+
+async def test_a_topic_that_is_deleted_before_the_last_sync_leaves_nothing(tmp_path: Path) -> None:
+    two, held = Disks(), HeldDisk()
+    async with changed_but_not_synced(tmp_path, two, held) as node:
+        node.follower.move(topics={}, topic_names={})
+        assert node.broker.dir_moves.moves == {}
+        assert not [
+            name
+            for disk, path in zip(two.disks, ("/d0", "/d1"), strict=True)
+            for name in disk.list(path)
+            if name == "t-0"
+        ]
+
+
+async def test_a_disk_that_fails_at_the_last_sync_leaves_the_old_files_for_the_next_start(tmp_path: Path) -> None:
+    two, held = Disks(), HeldDisk()
+    async with changed_but_not_synced(tmp_path, two, held) as node:
+        held.fail_next("sync", OSError(errno.EIO, "broken"))
+        held.free.set()
+        await done(node)
+        assert (await node.produce(0, batch(b"b"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "t-0" in two.disks[0].list("/d0")
 
 
 async def test_a_compacted_log_is_not_cleaned_while_it_moves(tmp_path: Path) -> None:

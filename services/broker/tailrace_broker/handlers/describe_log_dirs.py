@@ -39,7 +39,9 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
             coming = [
                 move
                 for move in broker.dir_moves.moves.values()
-                if move.target is log_dir and (wanted is None or (move.partition.topic, move.partition.index) in wanted)
+                if move.target is log_dir
+                and move.left is None
+                and (wanted is None or (move.partition.topic, move.partition.index) in wanted)
             ]
             results.append(_describe(log_dir, asked, coming))
         except OSError as failed:

@@ -11,7 +11,17 @@ from tailrace.clock import Clock
 from tailrace_gateway.rest import errors
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.limits import Limits
-from tailrace_gateway.rest.routes import brokers, clusters, compaction, configs, groups, records, replication, topics
+from tailrace_gateway.rest.routes import (
+    brokers,
+    clusters,
+    compaction,
+    configs,
+    groups,
+    log_dirs,
+    records,
+    replication,
+    topics,
+)
 from tailrace_gateway.rest.scope import Services
 
 # Everything the pages need is here: nothing is loaded from elsewhere, and nobody may frame them.
@@ -39,6 +49,7 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random) -> FastAPI:
         clusters,
         replication,
         brokers,
+        log_dirs,
         compaction,
         topics,
         configs,

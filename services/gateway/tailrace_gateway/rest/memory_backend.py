@@ -40,6 +40,7 @@ class MemoryBackend:
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.min_insync_replicas = 1
         self.sizes: dict[tuple[int, str, int], int] = {}
+        self.moves: dict[tuple[int, str, int], int] = {}  # what was copied to /second, in bytes
         self.space: dict[int, tuple[int, int]] = {}  # by broker: total and usable bytes
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
         self.fail_next: Exception | None = None
@@ -69,6 +70,8 @@ class MemoryBackend:
     async def ask_broker(self, node_id: int, message: m.ApiMessage, version: int | None = None) -> Any:
         if isinstance(message, m.DescribeLogDirsRequest):
             return self._log_dirs(node_id, message)
+        if isinstance(message, m.AlterReplicaLogDirsRequest):
+            return self._move(node_id, message)
         if isinstance(message, m.DescribeCleanerRequest):
             return m.DescribeCleanerResponse(error_code=0, partitions=self.cleaned.get(node_id, []))
         return self._ask(f"broker {node_id}", message)
@@ -175,21 +178,46 @@ class MemoryBackend:
     def _log_dirs(self, node: int, request: Any) -> Any:
         result = m.DescribeLogDirsResponse.DescribeLogDirsResult
         topic = result.DescribeLogDirsTopic
+        row = topic.DescribeLogDirsPartition
+        wanted = {(asked.topic, n) for asked in request.topics or () for n in asked.partitions}
+        sizes = {(name, n): size for (at, name, n), size in self.sizes.items() if at == node}
+        copies = {(name, n): size for (at, name, n), size in self.moves.items() if at == node}
+        if request.topics is None:
+            wanted = set(copies)
         rows = [
+            topic(name=name, partitions=[row(partition_index=n, partition_size=sizes[name, n])])
+            for name, n in sorted(wanted & sizes.keys())
+        ]
+        coming = [
             topic(
-                name=asked.topic,
-                partitions=[
-                    topic.DescribeLogDirsPartition(partition_index=n, partition_size=self.sizes[node, asked.topic, n])
-                    for n in asked.partitions
-                    if (node, asked.topic, n) in self.sizes
-                ],
+                name=name,
+                partitions=[row(partition_index=n, partition_size=copies[name, n], offset_lag=9, is_future_key=True)],
             )
-            for asked in request.topics or ()
+            for name, n in sorted(wanted & copies.keys())
         ]
         total, usable = self.space.get(node, (-1, -1))
-        one = result(log_dir="/memory", topics=rows, total_bytes=total, usable_bytes=usable)
-        broken = result(log_dir="/broken", error_code=ErrorCode.KAFKA_STORAGE_ERROR, topics=[])
-        return m.DescribeLogDirsResponse(results=[one] if request.topics is not None else [one, broken])
+        found = [result(log_dir="/memory", topics=rows, total_bytes=total, usable_bytes=usable)]
+        if coming:
+            found.append(result(log_dir="/second", topics=coming, total_bytes=total, usable_bytes=usable))
+        if request.topics is None:
+            found.append(result(log_dir="/broken", error_code=ErrorCode.KAFKA_STORAGE_ERROR, topics=[]))
+        return m.DescribeLogDirsResponse(results=found)
+
+    def _move(self, node: int, request: Any) -> Any:
+        topic = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+        (wanted,) = request.dirs
+        codes = {"/memory": ErrorCode.NONE, "/second": ErrorCode.NONE, "/broken": ErrorCode.KAFKA_STORAGE_ERROR}
+        code = codes.get(wanted.path, ErrorCode.LOG_DIR_NOT_FOUND)
+        rows = []
+        for asked in wanted.topics:
+            for n in asked.partitions:
+                if wanted.path == "/second":
+                    self.moves[node, asked.name, n] = 0
+                elif code == ErrorCode.NONE:
+                    self.moves.pop((node, asked.name, n), None)
+                part = topic.AlterReplicaLogDirPartitionResult(partition_index=n, error_code=code)
+                rows.append(topic(topic_name=asked.name, partitions=[part]))
+        return m.AlterReplicaLogDirsResponse(results=rows)
 
     def _on_DescribeConfigsRequest(self, request: Any) -> Any:
         (wanted,) = request.resources

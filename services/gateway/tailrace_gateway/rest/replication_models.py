@@ -30,6 +30,29 @@ class NewReassignment(BaseModel):
     replicas: list[int]
 
 
+class LogDirMove(BaseModel):
+    """A replica on its way to another log directory of its broker; offset_lag counts the records its copy lacks."""
+
+    kind: Literal["TailraceLogDirMove"] = "TailraceLogDirMove"
+    metadata: Metadata
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    broker_id: int
+    source_log_dir: str
+    target_log_dir: str
+    copied_bytes: int
+    total_bytes: int
+    offset_lag: int
+    replica: Link
+
+
+class NewLogDirMove(BaseModel):
+    """Where the replica shall lie: one of its broker's log.dirs."""
+
+    log_dir: str
+
+
 class BrokerRemoval(BaseModel):
     """A broker that is being emptied."""
 

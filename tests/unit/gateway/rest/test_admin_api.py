@@ -263,7 +263,7 @@ async def test_every_operation_is_in_the_openapi_document(http: httpx.AsyncClien
     assert "/v3/clusters/{cluster_id}/topics/{topic_name}/records" in paths
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(operation["description"] for operation in operations)
-    assert len(operations) == 50
+    assert len(operations) == 54
 
 
 async def test_a_compacted_topic_shows_how_dirty_it_is(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
