@@ -79,6 +79,13 @@ def parse_partition_metadata(content: bytes) -> UUID:
     raise DamagedCheckpoint("partition.metadata has no topic_id")
 
 
+def one_bit_apart(first: bytes, second: bytes) -> bool:
+    """Whether the one is the other with a single bit flipped: what a decaying disk does, and no writer."""
+    if len(first) != len(second):
+        return False
+    return (int.from_bytes(first) ^ int.from_bytes(second)).bit_count() == 1
+
+
 def format_meta_properties(cluster_id: str, node_id: int, directory_id: UUID) -> bytes:
     """meta.properties version 1 (KIP-631, KIP-858)."""
     lines = (f"cluster.id={cluster_id}", f"directory.id={format_uuid(directory_id)}", f"node.id={node_id}", "version=1")

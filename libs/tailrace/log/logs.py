@@ -24,6 +24,7 @@ from tailrace.log.checkpoints import (
     format_meta_properties,
     format_offsets,
     format_partition_metadata,
+    one_bit_apart,
     parse_clean_shutdown,
     parse_offsets,
     parse_partition_metadata,
@@ -38,6 +39,7 @@ from tailrace.log.segment import LOG_SUFFIX
 
 _DELETE_SUFFIX = "-delete"
 _FUTURE_SUFFIX = "-future"
+_STRAY_SUFFIX = "-stray"  # as Kafka calls it: nobody knows whose it is, so it is kept and never read
 _MOVED = ".moved"  # in a log that took another dir's place, until that one is gone
 _CLOSING_THREADS = 16
 _CLOSED_AT_ONCE = 256
@@ -65,6 +67,8 @@ class LogDir:
         self.producer_id_expiration_ms = _DAY_MS
         # Hears of each log that was opened after an unclean shutdown, and so was checked.
         self.on_recovered: Callable[[TopicPartition, Log], None] = lambda key, log: None
+        # Hears of each directory that is put aside because its topic id is another's: (partition, new path).
+        self.on_stray: Callable[[TopicPartition, str], None] = lambda key, path: None
         self._filesystem = filesystem
         self._lock = lock
         self._new_id = new_id
@@ -144,13 +148,17 @@ class LogDir:
             content = format_meta_properties(cluster_id, node_id, self.directory_id)
             write_file_atomically(self._filesystem, self.path, META_PROPERTIES, content)
             return
-        properties = parse_properties(content)
+        try:
+            properties = parse_properties(content)
+            directory_id = parse_uuid(properties["directory.id"]) if "directory.id" in properties else None
+        except ValueError as damaged:
+            raise LogDirRefused(f"{join(self.path, META_PROPERTIES)} is damaged: {damaged}") from damaged
         for key, ours in (("cluster.id", cluster_id), ("node.id", str(node_id))):
             if properties.get(key, ours) != ours:
                 found = properties[key]
                 raise LogDirRefused(f"the log directory {self.path} belongs to {key} {found}, not to {ours}")
-        if "directory.id" in properties:
-            self.directory_id = parse_uuid(properties["directory.id"])
+        if directory_id is not None:
+            self.directory_id = directory_id
 
     def _read_clean_shutdown(self) -> None:
         content = self._read(CLEAN_SHUTDOWN)
@@ -280,9 +288,25 @@ class LogDir:
             if name == topic:
                 log.config = config
 
+    def claim(self, topic: str, partition: int, topic_id: UUID) -> None:
+        """Makes sure that what lies here under the name is this topic's; what is another's is kept as a stray."""
+        found = self.topic_id(topic, partition)
+        if not self.holds(topic, partition) or found == topic_id:
+            return
+        directory, content = self._directory((topic, partition)), format_partition_metadata(topic_id)
+        if found is None or one_bit_apart(self._read(f"{topic}-{partition}/{PARTITION_METADATA}") or b"", content):
+            write_file_atomically(self._filesystem, directory, PARTITION_METADATA, content)
+        else:
+            self.on_stray((topic, partition), self._take_away((topic, partition), _STRAY_SUFFIX))
+
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
         """Takes the partition's directory away; its files go after file.delete.delay.ms."""
-        key = (topic, partition)
+        target = self._take_away((topic, partition), _DELETE_SUFFIX)
+        config = self._configs.get(topic) or LogConfig()
+        self._doomed.append((now_ms + config.file_delete_delay_ms, target))
+
+    def _take_away(self, key: TopicPartition, suffix: str) -> str:
+        """Forgets the partition, whose directory gets another name: its path."""
         if self._recovery_points.get(key):
             self._lower_recovery_point(key, None)  # or it would be believed of a later log of that name
         if self._cleaned_offsets.get(key):
@@ -293,12 +317,11 @@ class LogDir:
         self._unopened.discard(key)
         for offsets in (self._recovery_points, self._log_start_offsets, self._cleaned_offsets, self.high_watermarks):
             offsets.pop(key, None)
-        stem = f"{topic[:200]}-{partition}.{self._new_id().hex}"  # a file name has at most 255 bytes
-        target = join(self.path, stem + _DELETE_SUFFIX)
+        stem = f"{key[0][:200]}-{key[1]}.{self._new_id().hex}"  # a file name has at most 255 bytes
+        target = join(self.path, stem + suffix)
         self._filesystem.rename(self._directory(key), target)
         self._filesystem.sync_directory(self.path)
-        config = self._configs.get(topic) or LogConfig()
-        self._doomed.append((now_ms + config.file_delete_delay_ms, target))
+        return target
 
     # -- replicas that are moved here (KIP-113) ------------------------------------------------------------------
 

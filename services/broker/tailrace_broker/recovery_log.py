@@ -1,4 +1,4 @@
-"""What an unclean stop left to check, said in the log: how much there is, and each log that was worth a line."""
+"""What an unclean stop left to check, said in the log: how much there is, and each log worth a line; and strays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _WORTH_A_LINE = 16 << 20
 
 
 def tell_recovery(dirs: list[LogDir], log: Any) -> None:
-    """After an unclean stop: how many logs must be checked, and each that was, as that is done at its first use."""
+    """After an unclean stop: how many logs must be checked, and each that was, as that is done at its first use.
+
+    Also each log that turns out to be another topic's.
+    """
 
     def tell(log_dir: LogDir) -> None:
         def on_recovered(key: tuple[str, int], opened: Log) -> None:
@@ -27,7 +30,11 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
                 remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
             )
 
-        log_dir.on_recovered = on_recovered
+        def on_stray(key: tuple[str, int], path: str) -> None:
+            why = "it has the id of another topic of that name: kept, and not read"
+            log.warning("a log was put aside", topic=key[0], partition=key[1], path=path, why=why)
+
+        log_dir.on_recovered, log_dir.on_stray = on_recovered, on_stray
         if log_dir.remaining_logs_to_recover:
             log.warning(
                 "the last stop was not clean: logs are checked when first used",

@@ -179,7 +179,8 @@ class Storage:
         self._held[log_dir] += 1
 
     def open(self, topic: str, topic_id: UUID, index: int) -> Log:
-        """Opens or creates one partition's log. A directory of an older topic of that name is put aside.
+        """Opens or creates one partition's log. A directory of another topic of that name is put aside, not deleted:
+        a topic that was deleted while the broker was down, or a topic id that a disk has damaged (LogDir.claim).
 
         Raises DirectoryOffline where its dir is offline, OSError where the disk refuses.
         """
@@ -187,8 +188,7 @@ class Storage:
         if log_dir is None:
             raise DirectoryOffline(next(one.failure for one in self.offline if one.failure is not None))
         log_dir.guard.check()
-        if log_dir.holds(topic, index) and log_dir.topic_id(topic, index) not in (None, topic_id):
-            log_dir.delete(topic, index, self._wall_ms())
+        log_dir.claim(topic, index, topic_id)
         for other in self._twice.pop((topic, index), ()):
             if other is not log_dir and other.holds(topic, index):
                 with suppress(OSError):  # of another disk

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, records_of, values_of, with_settings
+from tailrace.log import checkpoints
 from tailrace.log.checkpoints import parse_offsets
 from tailrace.log.filesystem import Filesystem, RealFilesystem
 from tailrace.log.log import Log
@@ -176,6 +177,49 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay() -> 
     assert doomed.startswith("t-0.") and logs.retain(NOW + 99) == []
     logs.remove(logs.retain(NOW + 100))
     assert doomed not in filesystem.list(ROOT) and logs.topic_id("t", 0) == UUID(int=6)
+
+
+@pytest.mark.parametrize("damaged", [b"cluster.id=\xe3\n", b"cluster.id=c\ndirectory.id=short\nnode.id=0\n"])
+def test_a_damaged_meta_properties_is_refused_in_a_sentence(damaged: bytes) -> None:
+    filesystem = MemoryFilesystem()
+    open_dir(filesystem).close()
+    filesystem.content(f"{ROOT}/meta.properties")[:] = damaged
+    with pytest.raises(LogDirRefused, match=r"/logs/meta.properties is damaged"):
+        open_dir(filesystem)
+
+
+def test_a_log_of_another_topic_of_that_name_is_put_aside_and_kept() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    strays = list[tuple[tuple[str, int], str]]()
+    logs.on_stray = lambda key, path: strays.append((key, path))
+    append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
+    logs.claim("t", 0, TOPIC_ID)
+    assert strays == []
+    logs.claim("t", 0, UUID(int=2**100))
+    assert not logs.holds("t", 0)
+    assert append(logs.create("t", 0, UUID(int=2**100), with_settings()), b"new").base_offset == 0
+    ((key, path),) = strays
+    assert key == ("t", 0) and path.startswith(f"{ROOT}/t-0.") and path.endswith("-stray")
+    logs.close()
+    again = open_dir(filesystem)
+    assert again.partitions() == [("t", 0)] and again.retain(NOW + 10**9) == []
+    assert bytes(filesystem.content(f"{path}/00000000000000000000.log")).endswith(b"a\x00")
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_in_partition_metadata_costs_no_log(bit: int) -> None:
+    intact = checkpoints.format_partition_metadata(TOPIC_ID)
+    for place in range(len(intact)):
+        filesystem = MemoryFilesystem()
+        logs = open_dir(filesystem)
+        append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
+        logs.close()
+        filesystem.content(f"{ROOT}/t-0/partition.metadata")[place] ^= 1 << bit
+        logs = open_dir(filesystem)
+        logs.claim("t", 0, TOPIC_ID)
+        assert values_of(logs.create("t", 0, TOPIC_ID, with_settings())) == [b"a"]
+        assert logs.topic_id("t", 0) == TOPIC_ID
 
 
 def test_a_flush_that_ends_after_its_log_was_deleted_leaves_the_new_log_of_that_name_alone() -> None:
