@@ -7,6 +7,7 @@ records at a fixed rate, with and without a pass on another topic of the same br
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
 import statistics
@@ -80,7 +81,7 @@ async def clean_alone(folder: Path, megabytes: int, size: int, codec: Codec) -> 
     log.roll()
     log.flush()
     compaction = log.begin_compaction(int(time.time() * 1000), log.log_end_offset)
-    worker = ProcessWorker()
+    worker = ProcessWorker(os.memfd_create("pace"))
     assert compaction is not None
     before = log.size_bytes
     try:

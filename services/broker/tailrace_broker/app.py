@@ -33,7 +33,7 @@ from tailrace_broker.adopted import Adopted
 from tailrace_broker.assignments import Assignments
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
 from tailrace_broker.cleaner import Cleaner
-from tailrace_broker.cleaner_worker import ProcessWorker
+from tailrace_broker.cleaner_worker import ProcessWorker, Workers, open_pace
 from tailrace_broker.client_listener import GatewayRelay
 from tailrace_broker.dir_watch import DirWatch
 from tailrace_broker.disk_pressure import DiskPressure
@@ -150,7 +150,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
     clock, log = environment.clock, environment.log
     async with open_metadata_follower(config, environment, f"broker-{config.node_id}") as follower:
         await follower.wait_for(lambda image: bool(image.cluster_id), timeout_ms=None)
-        with open_log_dirs(config, environment, follower.image.cluster_id) as dirs:
+        with open_log_dirs(config, environment, follower.image.cluster_id) as dirs, open_pace() as pace:
             metrics = BrokerMetrics(environment.registry)
             storage = Storage(dirs, config, clock.wall_ms)
             recovery_log.tell_recovery(dirs, log)
@@ -180,7 +180,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                         beside(broker.dir_moves.run()),
                         beside(lifecycle.run(previous_epoch)),
                         beside(Housekeeping(broker, clock, log).run()),
-                        beside(open_cleaner(broker, environment).run()),
+                        beside(open_cleaner(broker, environment, pace).run()),
                     ):
                         yield OpenBroker(broker, lifecycle, addresses)
                     if config.controlled_shutdown_enable:
@@ -306,13 +306,13 @@ def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environm
     return assignments
 
 
-def open_cleaner(broker: Broker, environment: Environment) -> Cleaner:
-    """Compaction; its process is started when the first log is dirty enough."""
+def open_cleaner(broker: Broker, environment: Environment, pace: int) -> Cleaner:
+    """Compaction; its processes are started when logs are dirty enough."""
     backoff = Backoff(environment.clock, environment.random, first_ms=1000, most_ms=60_000)
-    worker = ProcessWorker()
-    cleaner = Cleaner(broker, environment.clock, backoff, worker, environment.log)
+    workers = Workers(lambda: ProcessWorker(pace))
+    cleaner = Cleaner(broker, environment.clock, backoff, workers, environment.log)
     broker.cleaner = cleaner
-    gauges.count_cleaner(broker.metrics, cleaner, worker)
+    gauges.count_cleaner(broker.metrics, cleaner, workers)
     return cleaner
 
 

@@ -19,7 +19,7 @@ from tailrace.log.compaction import Compaction, Limits, Outcome
 from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
 from tailrace_broker.broker import Broker
-from tailrace_broker.cleaner_worker import Worker, WorkerDied
+from tailrace_broker.cleaner_worker import Worker, WorkerDied, Workers
 from tailrace_broker.partition import Partition
 
 DEATHS_PER_LOG: Final = 5  # a log under which the process died so often, without a pass in between, is set aside
@@ -49,32 +49,46 @@ class CleanerStats:
 class Cleaner:
     """Runs rounds until cancelled."""
 
-    def __init__(self, broker: Broker, clock: Clock, backoff: Backoff, worker: Worker, log: Any) -> None:
+    def __init__(self, broker: Broker, clock: Clock, backoff: Backoff, workers: Workers, log: Any) -> None:
         self.stats = CleanerStats()
         self._broker = broker
         self._clock = clock
         self._backoff = backoff
-        self._worker = worker
+        self._workers = workers
+        self._checkpointing = asyncio.Lock()  # an older one must not be written last
         self._log = log
         self._deaths: dict[Place, int] = {}
 
     async def run(self) -> None:
-        """A round, then log.cleaner.backoff.ms unless it did something; the worker is closed at the end."""
+        """A round, then log.cleaner.backoff.ms unless it did something; the workers are closed at the end."""
         try:
             while True:
                 if not await self.round():
                     await self._clock.sleep(self._broker.config.log_cleaner_backoff_ms)
         finally:
-            await self._worker.close()
+            await self._workers.close()
 
     async def round(self) -> bool:
-        """Cleans every log that is dirty enough, the filthiest first; whether that moved any of them."""
-        if not self._broker.config.log_cleaner_enable:
+        """Cleans every log that is dirty enough, the filthiest first; whether that moved any of them.
+
+        log.cleaner.threads of them side by side, each in a process of its own.
+        """
+        config = self._broker.config
+        workers = await self._workers.take(config.log_cleaner_threads if config.log_cleaner_enable else 0)
+        if not workers:
             return False
         self.stats.last_round_ms = self._broker.now_ms()
+        dirty = iter(await self._filthiest_first())
         worked = False
-        for partition in await self._filthiest_first():
-            worked = await self._clean(partition) or worked
+
+        async def work(worker: Worker) -> None:
+            nonlocal worked
+            for partition in dirty:
+                worked = await self._clean(partition, worker) or worked
+
+        async with asyncio.TaskGroup() as group:
+            for worker in workers:
+                group.create_task(work(worker))
         return worked
 
     async def _filthiest_first(self) -> list[Partition]:
@@ -127,15 +141,16 @@ class Cleaner:
             if partition.opened is not None and _place(partition) in self.stats.uncleanable
         )
 
-    async def _clean(self, partition: Partition) -> bool:
+    async def _clean(self, partition: Partition, worker: Worker) -> bool:
         log = partition.opened
         if log is None or not self._may_clean(partition):
             return False
         config = self._broker.config
+        share = max(1, config.log_cleaner_threads)  # the buffers are for all of them together, as in Kafka
         limits = Limits.of(
-            config.log_cleaner_dedupe_buffer_size,
+            config.log_cleaner_dedupe_buffer_size // share,
             config.log_cleaner_io_buffer_load_factor,
-            config.log_cleaner_io_buffer_size,
+            config.log_cleaner_io_buffer_size // share,
             config.log_cleaner_io_max_bytes_per_second,
         )
         compaction = log.begin_compaction(self._broker.now_ms(), partition.high_watermark, limits)
@@ -143,7 +158,7 @@ class Cleaner:
             return False
         started_ms = self._clock.monotonic_ms()
         try:
-            outcome = await self._worker.run(compaction.job)
+            outcome = await worker.run(compaction.job)
             await asyncio.to_thread(compaction.take, outcome)
             self._backoff.reset()
             await self._swap(partition, log, compaction)
@@ -172,7 +187,8 @@ class Cleaner:
         log.end_compaction(compaction)
         log_dir = self._broker.storage.place_of(partition.topic, partition.index)
         if log_dir is not None:
-            await asyncio.to_thread(log_dir.begin_cleaner_checkpoint())
+            async with self._checkpointing:
+                await asyncio.to_thread(log_dir.begin_cleaner_checkpoint())
 
     def _note(self, partition: Partition, compaction: Compaction, outcome: Outcome, took_ms: float) -> None:
         stats = self.stats

@@ -1,12 +1,14 @@
-"""The cleaner: `python -m tailrace_broker.cleaner_process`, started by a broker at its first dirty log.
+"""A cleaner: `python -m tailrace_broker.cleaner_process FD`, started by a broker at its first dirty log.
 
-Reads jobs from stdin, one a line, and answers each with its outcome on stdout. It only ever writes .cleaned files; the
+Reads jobs from stdin, one a line, and answers each with its outcome on stdout; FD is an inherited file by which the
+broker's cleaners keep one pace. It only ever writes .cleaned files; the
 broker swaps them in. It ends with the broker, however that ends: by the end of stdin, and by a signal from the kernel.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
 import select
@@ -14,6 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from struct import Struct
 from typing import BinaryIO, Final
 
 from tailrace.errors import ApiError
@@ -28,6 +31,7 @@ _OPEN_FILES: Final = 256
 _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
 _IOPRIO_IDLE: Final = 3 << 13
 _PR_SET_PDEATHSIG: Final = 1
+_FREE_AT: Final = Struct("=d")
 
 
 def yield_to_others() -> None:
@@ -41,19 +45,33 @@ def yield_to_others() -> None:
             libc.syscall(number, 1, 0, _IOPRIO_IDLE)
 
 
+def next_free_at(free_at: float, done_bytes: int, bytes_per_second: float, now: float) -> float:
+    """When the rate allows the next byte, if it did at free_at; of what was not used a second is saved up. Pure."""
+    return max(free_at, now - 1.0) + done_bytes / bytes_per_second
+
+
 class Pace:
-    """log.cleaner.io.max.bytes.per.second: how long to rest after so many bytes. Pure."""
+    """log.cleaner.io.max.bytes.per.second of all cleaner processes of a broker together.
 
-    def __init__(self, bytes_per_second: float, now: float) -> None:
-        self._rate = bytes_per_second
-        self._free_at = now
+    The file holds when the next byte is allowed, as a double of the machine's monotonic clock; a lock that ends with
+    the process that holds it guards it.
+    """
 
-    def rest_seconds(self, done_bytes: int, now: float) -> float:
-        """The seconds to rest now; what was not used before is not saved up."""
-        if self._rate <= 0:
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def rest_seconds(self, done_bytes: int, bytes_per_second: float, now: float) -> float:
+        """Notes what was read and written, and says how long to rest now; a rate of 0 is none."""
+        if bytes_per_second <= 0:
             return 0.0
-        self._free_at = max(self._free_at, now - 1.0) + done_bytes / self._rate
-        return max(0.0, self._free_at - now)
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        try:
+            (free_at,) = _FREE_AT.unpack(os.pread(self._file, _FREE_AT.size, 0).ljust(_FREE_AT.size, b"\0"))
+            free_at = next_free_at(free_at, done_bytes, bytes_per_second, now)
+            os.pwrite(self._file, _FREE_AT.pack(free_at), 0)
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
+        return max(0.0, free_at - now)
 
 
 def clean(filesystem: Filesystem, job: Job, rest: Callable[[int], None]) -> bytes:
@@ -71,15 +89,17 @@ def clean(filesystem: Filesystem, job: Job, rest: Callable[[int], None]) -> byte
         return encode_failure(STORAGE, str(failed), failed.errno or 0)
 
 
-def serve(requests: BinaryIO, answers: BinaryIO, orphaned: Callable[[], bool], now: Callable[[], float]) -> None:
+def serve(
+    requests: BinaryIO, answers: BinaryIO, pace: Pace, orphaned: Callable[[], bool], now: Callable[[], float]
+) -> None:
     """Answers jobs until the broker closes the pipe; now is a monotonic clock in seconds."""
     filesystem = RealFilesystem(OpenFiles(_OPEN_FILES))
     for line in _lines(requests):
         job = decode_job(line)
-        pace = Pace(job.limits.bytes_per_second, now())
+        rate = job.limits.bytes_per_second
 
-        def rest(done_bytes: int, pace: Pace = pace) -> None:
-            seconds = pace.rest_seconds(done_bytes, now())
+        def rest(done_bytes: int, rate: float = rate) -> None:
+            seconds = pace.rest_seconds(done_bytes, rate, now())
             # The broker sends nothing while it waits: what wakes this up is its end.
             if select.select([requests], [], [], seconds)[0] or orphaned():
                 raise SystemExit(0)
@@ -102,6 +122,7 @@ def main() -> None:
         serve(
             sys.stdin.buffer,
             sys.stdout.buffer,
+            Pace(int(sys.argv[1])),
             lambda: os.getppid() != parent,
             lambda: clock.monotonic_ms() / 1000,
         )

@@ -1,11 +1,13 @@
-"""The cleaner process as the broker sees it: started at the first job, one job at a time, started again if it dies."""
+"""Cleaner processes as the broker sees them: started at the first job, one job at a time, started again if they die."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from tailrace.log.cleaner_job import decode_outcome, encode_job
@@ -23,6 +25,11 @@ class WorkerDied(Exception):
 class Worker(Protocol):
     """Who does a pass."""
 
+    @property
+    def starts(self) -> int:
+        """How often a process was started."""
+        ...
+
     async def run(self, job: Job) -> Outcome:
         """The job's outcome; CleaningFailed or WorkerDied."""
         ...
@@ -31,9 +38,10 @@ class Worker(Protocol):
 
 
 class ProcessWorker:
-    """One process at the lowest priority; it costs nothing before its first job."""
+    """One process at the lowest priority; it costs nothing before its first job. pace is a file for all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: int) -> None:
+        self._pace = pace
         self._process: Process | None = None
         self.starts = 0
 
@@ -70,7 +78,13 @@ class ProcessWorker:
         try:
             # A session of its own: what a terminal signals is for the broker.
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND, stdin=PIPE, stdout=PIPE, limit=_MAX_LINE_BYTES, start_new_session=True
+                *COMMAND,
+                str(self._pace),
+                stdin=PIPE,
+                stdout=PIPE,
+                limit=_MAX_LINE_BYTES,
+                start_new_session=True,
+                pass_fds=(self._pace,),
             )
         except OSError as refused:
             raise WorkerDied(f"no cleaner process could be started: {refused}") from refused
@@ -85,3 +99,41 @@ class ProcessWorker:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+@contextmanager
+def open_pace() -> Iterator[int]:
+    """The file by which all cleaners of a broker keep one pace: eight bytes of memory."""
+    file = os.memfd_create("cleaner-pace")
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+class Workers:
+    """As many as log.cleaner.threads says; `open_worker` makes one."""
+
+    def __init__(self, open_worker: Callable[[], Worker]) -> None:
+        self._open_worker = open_worker
+        self._workers: list[Worker] = []
+        self._earlier_starts = 0  # of those that were closed
+
+    @property
+    def starts(self) -> int:
+        """How often a process was started."""
+        return self._earlier_starts + sum(worker.starts for worker in self._workers)
+
+    async def take(self, count: int) -> list[Worker]:
+        """So many; those that are more than that are closed."""
+        while len(self._workers) > count:
+            worker = self._workers.pop()
+            self._earlier_starts += worker.starts
+            await worker.close()
+        while len(self._workers) < count:
+            self._workers.append(self._open_worker())
+        return list(self._workers)
+
+    async def close(self) -> None:
+        """Ends them all at once."""
+        await self.take(0)

@@ -9,7 +9,7 @@ from tailrace.log.pressure import Level, Pressure
 from tailrace.net.server import Server
 from tailrace_broker.broker import Broker
 from tailrace_broker.cleaner import Cleaner
-from tailrace_broker.cleaner_worker import ProcessWorker
+from tailrace_broker.cleaner_worker import Workers
 from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.replication.replicas import Replicas
@@ -50,7 +50,7 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
     )
 
 
-def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, worker: ProcessWorker) -> None:
+def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, workers: Workers) -> None:
     """Compaction's figures, under Kafka's names (LogCleaner, LogCleanerManager)."""
     stats = cleaner.stats
     metrics.gauges.update(
@@ -69,7 +69,7 @@ def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, worker: ProcessWorke
             "cleaner_bytes_read": ("Bytes that compaction read", lambda: stats.bytes_read),
             "cleaner_bytes_written": ("Bytes that compaction wrote", lambda: stats.bytes_written),
             "cleaner_full_maps": ("Passes that ended early because the key map was full", lambda: stats.full_maps),
-            "cleaner_process_starts": ("Starts of the cleaner process", lambda: worker.starts),
+            "cleaner_process_starts": ("Starts of cleaner processes", lambda: workers.starts),
         }
     )
 

@@ -7,7 +7,7 @@ import errno
 import os
 import random
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +29,8 @@ from tailrace.records.batch import split
 from tailrace.records.record import Record, build, iterate
 from tailrace.wire.messages import DescribeCleanerRequest
 from tailrace_broker.cleaner import DEATHS_PER_LOG, Cleaner
-from tailrace_broker.cleaner_process import Pace, clean
-from tailrace_broker.cleaner_worker import ProcessWorker, WorkerDied
+from tailrace_broker.cleaner_process import Pace, clean, next_free_at
+from tailrace_broker.cleaner_worker import ProcessWorker, WorkerDied, Workers, open_pace
 
 NOW = 1_700_000_000_000
 CONFIGS = {
@@ -48,6 +48,7 @@ class HereWorker:
         self.directories: list[str] = []
         self.before: Callable[[Job], None] = lambda job: None
         self.closed = False
+        self.starts = 0
 
     async def run(self, job: Job) -> Outcome:
         self.directories.append(job.directory.rpartition("-")[2])
@@ -71,6 +72,12 @@ class Waits:
         self.waits = 0
 
 
+@pytest.fixture
+def pace() -> Iterator[int]:
+    with open_pace() as file:
+        yield file
+
+
 @asynccontextmanager
 async def cleaning(path: Path, worker: Any, partitions: int = 3, **settings: Any) -> AsyncIterator[Any]:
     """A broker that leads all of a compacted topic, and its cleaner."""
@@ -80,7 +87,10 @@ async def cleaning(path: Path, worker: Any, partitions: int = 3, **settings: Any
     async with running(path, metadata, **settings) as broker:
         node: Any = broker
         backoff: Any = Waits()
-        node.cleaner = Cleaner(node.broker, _Clock(), backoff, worker, structlog.get_logger())
+        opened = iter([worker]) if not isinstance(worker, list) else iter(worker)
+        workers = Workers(lambda: next(opened))
+        node.cleaner = Cleaner(node.broker, _Clock(), backoff, workers, structlog.get_logger())
+        node.workers = workers
         node.backoff = backoff
         node.partitions = list(node.broker.topics.by_name[b"t"].partitions.values())
         yield node
@@ -246,6 +256,51 @@ async def test_what_happens_to_the_log_during_a_pass_wins(tmp_path: Path, change
             assert offsets(log) == [25, 26, 27, 28, 29, 30, 31]
 
 
+class MeetingWorker(HereWorker):
+    """Begins its pass only when as many of its kind are at work as shall be."""
+
+    def __init__(self, meeting: asyncio.Barrier) -> None:
+        super().__init__()
+        self.meeting = meeting
+        self.limits: list[Limits] = []
+
+    async def run(self, job: Job) -> Outcome:
+        self.limits.append(job.limits)
+        await self.meeting.wait()
+        return await super().run(job)
+
+
+async def test_as_many_logs_are_compacted_side_by_side_as_log_cleaner_threads_says(tmp_path: Path) -> None:
+    meeting = asyncio.Barrier(2)
+    workers = [MeetingWorker(meeting), MeetingWorker(meeting)]
+    async with cleaning(tmp_path, workers, 4, log_cleaner_threads="2") as node:
+        logs = [fill(partition, 30) for partition in node.partitions]
+        assert await node.cleaner.round()
+        assert [log.cleaned_offset for log in logs] == [30] * 4
+        assert [len(worker.directories) for worker in workers] == [2, 2]
+        assert len({place for worker in workers for place in worker.directories}) == 4
+        whole = Limits.of(134_217_728, 0.9, 524_288, 0)  # the buffers are shared out
+        assert workers[0].limits[0] == Limits(whole.max_keys // 2, whole.step_bytes // 2, 0.0)
+        checkpoint = Path(node.broker.storage.dirs[0].path) / "cleaner-offset-checkpoint"
+        assert sorted(checkpoint.read_text().splitlines()[2:]) == [f"t {n} 30" for n in range(4)]
+
+
+async def test_fewer_log_cleaner_threads_close_the_workers_that_are_too_many(tmp_path: Path) -> None:
+    workers = [HereWorker(), HereWorker()]
+    async with cleaning(tmp_path, workers, 1, log_cleaner_threads="2") as node:
+        await node.cleaner.round()
+        workers[1].starts = 3
+        static = node.broker.config
+        node.broker.config = static.with_dynamic({"log.cleaner.threads": "1"}, {})
+        await node.cleaner.round()
+        assert [worker.closed for worker in workers] == [False, True]
+        assert node.workers.starts == 3
+        node.broker.config = static.with_dynamic({"log.cleaner.threads": "0"}, {})
+        fill(node.partitions[0], 30)
+        assert not await node.cleaner.round()
+        assert workers[0].closed and node.partitions[0].log.cleaned_offset == 0
+
+
 async def test_log_cleaner_enable_off_cleans_nothing(tmp_path: Path) -> None:
     worker = HereWorker()
     async with cleaning(tmp_path, worker, 1, log_cleaner_enable="false") as node:
@@ -269,11 +324,18 @@ async def test_another_service_is_told_how_dirty_a_replica_is(tmp_path: Path) ->
 
 
 def test_the_pace_spreads_bytes_over_seconds_and_saves_up_one_at_most() -> None:
-    pace = Pace(1000, now=10.0)
-    assert [pace.rest_seconds(500, 10.0), pace.rest_seconds(500, 10.0)] == [0.5, 1.0]
-    assert pace.rest_seconds(0, 12.0) == 0
-    assert pace.rest_seconds(1500, 100.0) == 0.5
-    assert Pace(0, 0.0).rest_seconds(10**12, 0.0) == 0
+    assert next_free_at(10.0, 500, 1000, now=10.0) == 10.5
+    assert next_free_at(10.5, 500, 1000, now=10.0) == 11.0
+    assert next_free_at(11.0, 1500, 1000, now=100.0) == 100.5
+
+
+def test_cleaners_keep_one_pace_together(pace: int) -> None:
+    first, second = Pace(pace), Pace(pace)
+    assert first.rest_seconds(10**12, 0, 10.0) == 0
+    assert first.rest_seconds(1000, 1000, 10.0) == 0  # the second that is saved up
+    assert second.rest_seconds(500, 1000, 10.0) == 0.5
+    assert first.rest_seconds(500, 1000, 10.0) == 1.0
+    assert second.rest_seconds(0, 1000, 12.0) == 0
 
 
 def test_limits_come_from_kafkas_settings() -> None:
@@ -284,8 +346,8 @@ def test_limits_come_from_kafkas_settings() -> None:
 # -- the real process -------------------------------------------------------------------------------------------------
 
 
-async def test_the_process_cleans_at_the_lowest_priority(tmp_path: Path) -> None:
-    worker = ProcessWorker()
+async def test_the_process_cleans_at_the_lowest_priority(tmp_path: Path, pace: int) -> None:
+    worker = ProcessWorker(pace)
     async with cleaning(tmp_path, worker, 2) as node:
         assert not await node.cleaner.round() and worker.starts == 0
         logs = [fill(partition, 50) for partition in node.partitions]
@@ -296,8 +358,8 @@ async def test_the_process_cleans_at_the_lowest_priority(tmp_path: Path) -> None
         assert worker.pid is None
 
 
-async def test_a_process_killed_in_the_middle_of_a_pass_costs_nothing_but_the_pass(tmp_path: Path) -> None:
-    worker = ProcessWorker()
+async def test_a_process_killed_in_the_middle_of_a_pass_costs_nothing_but_the_pass(tmp_path: Path, pace: int) -> None:
+    worker = ProcessWorker(pace)
     # Slow enough that the pass is going on when the signal comes, whenever that is.
     async with cleaning(tmp_path, worker, 1, log_cleaner_io_max_bytes_per_second="1") as node:
         log = fill(node.partitions[0], 500, size=2000)
@@ -315,8 +377,29 @@ async def test_a_process_killed_in_the_middle_of_a_pass_costs_nothing_but_the_pa
         await worker.close()
 
 
-async def test_the_process_ends_with_its_broker_in_the_middle_of_a_pass(tmp_path: Path) -> None:
-    worker = ProcessWorker()
+async def test_two_processes_work_side_by_side_and_what_both_deaths_cost_is_done_again(
+    tmp_path: Path, pace: int
+) -> None:
+    workers = [ProcessWorker(pace), ProcessWorker(pace)]
+    slow = {"log_cleaner_io_max_bytes_per_second": "1", "log_cleaner_threads": "2"}
+    async with cleaning(tmp_path, workers, 2, **slow) as node:
+        logs = [fill(partition, 500, size=2000) for partition in node.partitions]
+        working = asyncio.create_task(node.cleaner.round())
+        while workers[0].pid is None or workers[1].pid is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for worker in workers:
+            os.kill(worker.pid or 0, signal.SIGKILL)
+        assert not await working
+        overrides = {"node.id": "0", "log.cleaner.threads": "2"}
+        node.broker.config = type(node.broker.config).load("broker", overrides=overrides)
+        assert await node.cleaner.round()
+        assert [offsets(log) for log in logs] == [[495, 496, 497, 498, 499, 500]] * 2
+        assert node.workers.starts == 4
+        await node.workers.close()
+
+
+async def test_the_process_ends_with_its_broker_in_the_middle_of_a_pass(tmp_path: Path, pace: int) -> None:
+    worker = ProcessWorker(pace)
     async with cleaning(tmp_path, worker, 1, log_cleaner_io_max_bytes_per_second="1") as node:
         fill(node.partitions[0], 500, size=2000)
         working = asyncio.create_task(node.cleaner.round())
@@ -332,8 +415,11 @@ async def test_the_process_ends_with_its_broker_in_the_middle_of_a_pass(tmp_path
 async def test_run_ends_with_the_worker_closed(tmp_path: Path) -> None:
     worker = HereWorker()
     async with cleaning(tmp_path, worker, 1) as node:
+        fill(node.partitions[0], 30)
+        began = asyncio.Event()
+        worker.before = lambda job: began.set()
         running_cleaner = asyncio.create_task(node.cleaner.run())
-        await asyncio.sleep(0)
+        await began.wait()
         running_cleaner.cancel()
         await asyncio.wait([running_cleaner])
         assert worker.closed

@@ -319,8 +319,8 @@ async def test_a_compacted_log_is_not_cleaned_while_it_moves(tmp_path: Path) -> 
     async with moving(tmp_path, two, slow) as node:
         await node.produce(0, batch(b"a"))
         partition = node.broker.topics.by_name[b"t"].partitions[0]
-        worker: Any = None
-        cleaner = Cleaner(node.broker, ManualClock(), worker, worker, structlog.get_logger())
+        none: Any = None
+        cleaner = Cleaner(node.broker, ManualClock(), none, none, structlog.get_logger())
         assert cleaner._may_clean(partition)
         await ask(node, "/d1", 0)
         assert not cleaner._may_clean(partition)

@@ -81,7 +81,16 @@ ROWS = (
         "Whether a replica outside the ISR may lead where no other is left, at the price of lost records.",
         honoured=True,
     ),
-    broker("log.cleaner.threads", INT, 1, at_least(0), MEDIUM, CLUSTER_WIDE, "Threads that compact logs."),
+    broker(
+        "log.cleaner.threads",
+        INT,
+        1,
+        at_least(0),
+        MEDIUM,
+        CLUSTER_WIDE,
+        "Logs that are compacted side by side, each in a process of its own; 0: none.",
+        honoured=True,
+    ),
     broker(
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
