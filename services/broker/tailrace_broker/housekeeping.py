@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from tailrace.clock import Clock
@@ -47,18 +47,22 @@ class Housekeeping:
         """Writes the high watermarks of logs that changed, then each dir's checkpoint files."""
         self._take_changed()
         moved, self._unnoted = self._unnoted, set()
-        changed: dict[LogDir, bool] = {}
-        for partition in moved:
-            log_dir = self._broker.storage.place_of(partition.topic, partition.index)
-            if partition.opened is not None and log_dir is not None and log_dir.failure is None:
-                log_dir.high_watermarks[partition.topic, partition.index] = partition.high_watermark
-                changed[log_dir] = True
         try:
-            for log_dir in changed:
+            for log_dir in self._note_high_watermarks(moved):
                 await asyncio.to_thread(log_dir.begin_checkpoint())
         except OSError:
             self._unnoted |= moved
             raise
+
+    def _note_high_watermarks(self, partitions: Iterable[Partition]) -> list[LogDir]:
+        """Tells log dirs how far retention may go and what the next checkpoint holds; returns those it concerned."""
+        concerned: dict[LogDir, bool] = {}
+        for partition in partitions:
+            log_dir = self._broker.storage.place_of(partition.topic, partition.index)
+            if partition.opened is not None and log_dir is not None and log_dir.failure is None:
+                log_dir.high_watermarks[partition.topic, partition.index] = partition.high_watermark
+                concerned[log_dir] = True
+        return list(concerned)
 
     def _take_changed(self) -> None:
         """Flushes and checkpoints look at what changed since the last look only: idle partitions cost nothing."""
@@ -90,6 +94,8 @@ class Housekeeping:
             if partition.opened is None and broker.storage.holds_data(partition.topic, partition.index):
                 _ = partition.log
                 await self._clock.sleep(0)
+        self._take_changed()
+        self._note_high_watermarks(self._unnoted)  # those of the last checkpoint are seconds old
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
             for doomed in log_dir.retain_in_steps(now_ms):

@@ -1,4 +1,4 @@
-"""Housekeeping looks at what changed: partitions nobody writes to cost it nothing."""
+"""Housekeeping looks at what changed: partitions nobody writes to cost it nothing; and at how they are now."""
 
 from __future__ import annotations
 
@@ -115,5 +115,17 @@ async def test_a_checkpoint_that_failed_is_tried_again(tmp_path: Path, monkeypat
         with pytest.raises(OSError, match="no"):
             await keeper.checkpoint()
         monkeypatch.setattr(LogDir, "begin_checkpoint", begin)
+        await keeper.checkpoint()
+        assert "\nt 0 1\n" in content(node, "replication-offset-checkpoint")
+
+
+async def test_retention_goes_as_far_as_the_high_watermark_is_now_and_the_checkpoint_still_gets_it(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, image(**{"retention.bytes": "0"})) as node:
+        keeper = housekeeping(node)
+        await node.produce(0, batch(b"v"))
+        await keeper.retain()
+        assert node.broker.topics.by_name[b"t"].partitions[0].log.log_start_offset == 1
         await keeper.checkpoint()
         assert "\nt 0 1\n" in content(node, "replication-offset-checkpoint")
