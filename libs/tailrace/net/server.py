@@ -37,7 +37,7 @@ _HEAD_BYTES = 14  # size, api key, version, correlation id, length of the client
 _ID_AT = 8  # where the client id's field begins in a frame
 _PRIVATE_FROM = 10_000  # api keys that no client may use, nor send through a relay
 _FIRST_BUFFER_BYTES = 4096
-_FULL_BUFFER_BYTES = 262_144
+_FULL_BUFFER_BYTES = 524_288
 # A frame that announces more gets memory as its bytes come.
 _TRUSTED_BYTES = 2 << 20
 _SHRINK_MS = 30_000
@@ -263,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
     def _make_room(self) -> None:
         """After a read that filled the buffer: a larger one, or no more reading until requests were handled."""
         if len(self._buffer) < _FULL_BUFFER_BYTES:
-            self._grow(len(self._buffer) * 4)
+            self._grow(min(len(self._buffer) * 4, _FULL_BUFFER_BYTES))
         elif self._filled == len(self._buffer) and not self._transport.is_closing():
             self._held = True
             self._transport.pause_reading()
@@ -347,12 +347,12 @@ class Connection(asyncio.BufferedProtocol):
             most = max(_TRUSTED_BYTES, 4 * capacity if rest == capacity else capacity)
             capacity = max(min(need, most), min(_FULL_BUFFER_BYTES, need * 4))
         if capacity > len(self._buffer):
-            kept = bytes(self._view[pos : self._filled])
+            kept = self._view[pos : self._filled]
             self._filled = 0
             self._grow(capacity)
             self._view[:rest] = kept
         elif pos and rest:
-            self._view[:rest] = bytes(self._view[pos : self._filled])
+            self._view[:rest] = self._view[pos : self._filled]  # as memmove: they may overlap
         self._filled = rest
 
     def _frame(self, frame: memoryview) -> None:
