@@ -58,6 +58,9 @@ CELLS = (
     fetch("fetch 900 KiB, 1 connection", 900 * KIB, connections=1),
 )
 
+# Brings a produce topic to what its retention leaves, and its segments to their turn.
+TO_RETENTION = produce("to retention", 128 * KIB, 5)
+
 # Three brokers, three replicas, two of which must be in sync. An aim is a multiple of Kafka's requests per CPU-second.
 REPLICATED_CELLS = (
     produce("acks=all 100 B", 100, 20, acks=-1),

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import client, command, machine, report, servers, topics
-from bench.cells import CELLS, CONNECTIONS, Cell
+from bench.cells import CELLS, CONNECTIONS, TO_RETENTION, Cell
 from bench.quiet import Watch
 from bench.report import Row, say
 from bench.servers import Target
@@ -27,13 +27,12 @@ class Bench:
         self.options = options
         self.cells = tuple(cell for cell in CELLS if options.cells in cell.name)
         self.targets: list[Target] = []
+        self.written: list[Target] = []  # hold as much as retention leaves: no cell writes to a log that still grows
         self.batch_bytes: dict[tuple[str, int], int] = {}
         self.remarks: list[str] = []
         self.rows: list[Row] = []
 
-    def start(
-        self, name: str, server: servers.Kafka | servers.Tailrace | servers.HandingOver, stack: ExitStack
-    ) -> None:
+    def start(self, name: str, server: servers.Kafka | servers.Tailrace | servers.Relaying, stack: ExitStack) -> None:
         """Starts a server and prepares its topics; one that can't is left out with a remark."""
         say(f"starting {name}")
         try:
@@ -52,6 +51,10 @@ class Bench:
         """Makes sure that the cell's topic answers, and that there is something to fetch."""
         address, topic = targets[0].address, topics.topic_of(cell)
         topics.settle(address, topic)
+        if cell.mode == "produce" and targets[0] not in self.written:
+            say(f"filling {topic} at {address}")
+            topics.fill(address, TO_RETENTION)
+            self.written.append(targets[0])
         if cell.mode == "fetch" and (targets[0].name, cell.size) not in self.batch_bytes:
             say(f"filling {topic} at {address}")
             batch_bytes = topics.fill(address, cell)
@@ -80,19 +83,22 @@ class Bench:
         for cell in self.cells:
             rows = [Row(cell, target.name) for target in self.targets]
             self.rows += rows
-            for _ in range(self.options.rounds):
-                self.round(cell, rows)
-            for _ in range(self.options.rounds):
-                if all(row.disturbance(self.options.rounds) <= DISTURBED for row in rows):
+            for number in range(2 * self.options.rounds):
+                if number >= self.options.rounds and self.was_calm(rows):
                     break
-                self.round(cell, rows)
+                self.round(cell, rows, backwards=bool(number % 2))
             for row in rows:
                 row.keep_calmest(self.options.rounds)
                 say(summary(row))
 
-    def round(self, cell: Cell, rows: list[Row]) -> None:
-        """One measurement of each target."""
-        for target, row in zip(self.targets, rows, strict=True):
+    def was_calm(self, rows: list[Row]) -> bool:
+        """Whether enough rounds were undisturbed."""
+        return all(row.disturbance(self.options.rounds) <= DISTURBED for row in rows)
+
+    def round(self, cell: Cell, rows: list[Row], *, backwards: bool) -> None:
+        """One measurement of each target, in an order that meets nobody with what comes every so many seconds."""
+        pairs = list(zip(self.targets, rows, strict=True))
+        for target, row in reversed(pairs) if backwards else pairs:
             try:
                 row.runs.append(self.load(cell, target, self.options.seconds))
             except client.LoadFailed as reason:
@@ -151,7 +157,7 @@ def main(arguments: list[str]) -> None:
                 bench.start("kafka", servers.kafka(folder), stack)
         if options.only != "kafka":
             bench.start("tailrace", servers.tailrace(folder), stack)
-            bench.start("tailrace with hand-over", servers.handing_over(folder), stack)
+            bench.start("tailrace without hand-over", servers.relaying(folder), stack)
         bench.warm()
         bench.measure()
         write(bench, arguments)

@@ -71,26 +71,28 @@ class Kafka(KafkaPeer):
 
 
 class Tailrace(Cluster):
-    """`tailrace up` with one broker, whose own client listener is open beside the gateway."""
+    """`tailrace up` with one broker: its own client listener is open beside a gateway that hands clients over to it."""
 
     def targets(self) -> list[Target]:
-        """The broker itself and the gateway; the CPU of every role counts for both."""
-        pids = [int(file.read_text()) for file in sorted((self.data_dir / "run").glob("*-*.pid"))]
+        """The broker itself, and the same broker behind the gateway; the CPU of every role counts for both."""
         direct = self.addresses("broker")["client"].partition(",")[0]
-        gateway = self.addresses("gateway")["client"].partition(",")[0]
-        return [Target("direct", direct, pids), Target("gateway", gateway, pids)]
+        return [Target("direct", direct, _pids(self)), Target("handover", _gateway(self), _pids(self))]
 
 
-class HandingOver(Cluster):
-    """The same with `gateway.handover`: the broker answers on the sockets that the gateway accepted."""
+class Relaying(Cluster):
+    """The same with `gateway.handover=false`."""
 
     def targets(self) -> list[Target]:
         """The gateway; the CPU of every role counts."""
-        pids = [int(file.read_text()) for file in sorted((self.data_dir / "run").glob("*-*.pid"))]
-        return [Target("handover", self.addresses("gateway")["client"].partition(",")[0], pids)]
+        return [Target("gateway", _gateway(self), _pids(self))]
 
 
-RELAYING = {"gateway.handover": "false"}
+def _pids(cluster: Cluster) -> list[int]:
+    return [int(file.read_text()) for file in sorted((cluster.data_dir / "run").glob("*-*.pid"))]
+
+
+def _gateway(cluster: Cluster) -> str:
+    return cluster.addresses("gateway")["client"].partition(",")[0]
 
 
 def kafka(folder: Path) -> Kafka:
@@ -100,12 +102,13 @@ def kafka(folder: Path) -> Kafka:
 
 def tailrace(folder: Path) -> Tailrace:
     """A Tailrace that is not started yet."""
-    return Tailrace(data_dir=folder / "tailrace", settings={**SETTINGS, **RELAYING, "gateway.advertise": "brokers"})
+    settings = {**SETTINGS, "gateway.advertise": "brokers", "gateway.handover": "true"}
+    return Tailrace(data_dir=folder / "tailrace", settings=settings)
 
 
-def handing_over(folder: Path) -> HandingOver:
-    """A Tailrace with hand-over that is not started yet."""
-    return HandingOver(data_dir=folder / "handover", settings={**SETTINGS, "gateway.handover": "true"})
+def relaying(folder: Path) -> Relaying:
+    """A Tailrace without hand-over that is not started yet."""
+    return Relaying(data_dir=folder / "relaying", settings={**SETTINGS, "gateway.handover": "false"})
 
 
 def three_kafkas(folder: Path, **settings: str) -> KafkaNodes:

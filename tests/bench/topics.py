@@ -7,6 +7,7 @@ from bench.client import LoadFailed, load
 
 # Small segments, the old ones dropped: 4 partitions need some 900 MB at most, and their pages are used again.
 RECYCLED = {"segment.bytes": "67108864", "retention.bytes": "150000000", "file.delete.delay.ms": "100"}
+RECYCLED_BYTES = 300_000_000  # a partition: above what it keeps, its segment being written and those to be deleted
 ATTEMPTS = 200  # a fresh topic's leaders may be unknown for some milliseconds
 
 
@@ -41,8 +42,9 @@ def settle(address: str, topic: str, *, pin: bool = True) -> None:
 
 
 def fill(address: str, cell: Cell) -> int:
-    """Fills a fetch cell's topic with batches of its size and answers how many bytes one batch has."""
-    batches = min(FETCH_BATCHES, -(-FETCH_BYTES // cell.size)) * PARTITIONS
+    """Fills a cell's topic with batches of its size and answers how many bytes one batch has."""
+    size_bytes = FETCH_BYTES if cell.mode == "fetch" else RECYCLED_BYTES
+    batches = min(FETCH_BATCHES, -(-size_bytes // cell.size)) * PARTITIONS
     options = {**batch_options(cell.size), "connections": CONNECTIONS, "in-flight": 5, "pin": True}
     done = load(address, topic_of(cell), {**options, "requests": batches, "warm-up": 0, "seconds": 60})
     return int(done["bytes"]) // int(done["requests"])
