@@ -35,7 +35,7 @@ from tailrace.log.config import LogConfig, LogSettings
 from tailrace.log.filesystem import File, Filesystem, RealFilesystem, join, read_file, write_file_atomically
 from tailrace.log.guard import Guard
 from tailrace.log.log import Log
-from tailrace.log.segment import LOG_SUFFIX
+from tailrace.log.unopened import Listing, has_work, look
 
 _DELETE_SUFFIX = "-delete"
 _FUTURE_SUFFIX = "-future"
@@ -74,6 +74,7 @@ class LogDir:
         self._new_id = new_id
         self._logs: dict[TopicPartition, Log] = {}
         self._unopened: set[TopicPartition] = set()
+        self._listings: dict[TopicPartition, Listing] = {}  # of those, as far as somebody asked
         self._configs: dict[str, LogSettings] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
@@ -247,6 +248,7 @@ class LogDir:
         log.lower_recovery_point = partial(self._lower_recovery_point, key)
         log.lower_cleaned_offset = partial(self._lower_cleaned_offset, key)
         self._unopened.discard(key)
+        self._listings.pop(key, None)
         self._logs[key] = log
 
     def _lower_recovery_point(self, key: TopicPartition, offset: int | None) -> None:
@@ -315,6 +317,7 @@ class LogDir:
         if log is not None:
             log.abandon()
         self._unopened.discard(key)
+        self._listings.pop(key, None)
         for offsets in (self._recovery_points, self._log_start_offsets, self._cleaned_offsets, self.high_watermarks):
             offsets.pop(key, None)
         stem = f"{key[0][:200]}-{key[1]}.{self._new_id().hex}"  # a file name has at most 255 bytes
@@ -418,16 +421,48 @@ class LogDir:
         """Nothing out of date is left of the partition in another dir."""
         self._filesystem.remove(f"{self.path}/{topic}-{partition}/{_MOVED}")
 
+    # -- logs that nobody uses -----------------------------------------------------------------------------------
+
     def size_bytes(self, topic: str, partition: int) -> int:
-        """Of the partition's .log files, without opening the log; 0 if there is none."""
+        """Of the partition's .log files, without opening the log; 0 if there is none. Raises OSError."""
         log = self._logs.get((topic, partition))
         if log is not None:
             return log.size_bytes
-        if (topic, partition) not in self._unopened:
-            return 0
-        directory = self._directory((topic, partition))
-        names = (name for name in self._filesystem.list(directory) if name.endswith(LOG_SUFFIX))
-        return sum(self._filesystem.open(join(directory, name)).stat().size_bytes for name in names)
+        listing = self._listing((topic, partition))
+        return 0 if listing is None else listing.size_bytes
+
+    def _listing(self, key: TopicPartition) -> Listing | None:
+        if key not in self._unopened:
+            return None
+        listing = self._listings.get(key)
+        if listing is None:
+            listing = self._listings[key] = look(self._filesystem, self._directory(key))
+        return listing
+
+    def begin_look(self, keys: Iterable[TopicPartition]) -> Callable[[], None]:
+        """Call it, in another thread if you like: what is known of these logs without opening them is then at hand."""
+        fresh = [key for key in keys if key in self._unopened and key not in self._listings]
+
+        def look_at_them() -> None:
+            for key in fresh:
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    self._listings[key] = look(self._filesystem, self._directory(key))
+
+        return look_at_them
+
+    def has_work(self, topic: str, partition: int, settings: LogSettings, now_ms: int) -> bool:
+        """Whether retention or compaction may have something to do in a log that is not open.
+
+        After an unclean shutdown always: its files may not be what they seem. Raises OSError.
+        """
+        key = (topic, partition)
+        listing = self._listing(key)
+        if listing is None:
+            return False
+        if not self.clean or key not in self._recovery_points:
+            return True
+        start_offset, cleaned_offset = self._log_start_offsets.get(key, 0), self._cleaned_offsets.get(key, 0)
+        return has_work(listing, settings, now_ms, start_offset, cleaned_offset)
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
 

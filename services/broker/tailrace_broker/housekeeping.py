@@ -14,6 +14,7 @@ from tailrace_broker.partition import Partition
 _CHECKPOINT_MS = 5000
 _FLUSH_MS = 1000
 _SPACE_MS = 1000
+_LOOKED_AT_A_STEP = 500
 
 
 class Housekeeping:
@@ -88,11 +89,16 @@ class Housekeeping:
         self._broker.pressure.measure()
 
     async def retain(self) -> None:
-        """retention.ms and retention.bytes. A log nobody used since the start is opened for it if it holds data."""
+        """retention.ms and retention.bytes. A log nobody used since the start is opened only if there may be work."""
         broker = self._broker
-        for partition in list(broker.topics.partitions()):
-            if partition.opened is None and broker.storage.holds_data(partition.topic, partition.index):
+        now_ms = broker.now_ms()
+        for log_dir in broker.storage.dirs:
+            await asyncio.to_thread(log_dir.begin_look(log_dir.unopened()))
+        for number, partition in enumerate(list(broker.topics.partitions())):
+            if partition.opened is None and broker.storage.has_work(partition.topic, partition.index, now_ms):
                 _ = partition.log
+                await self._clock.sleep(0)
+            elif number % _LOOKED_AT_A_STEP == 0:
                 await self._clock.sleep(0)
         self._take_changed()
         self._note_high_watermarks(self._unnoted)  # those of the last checkpoint are seconds old

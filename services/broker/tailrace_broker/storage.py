@@ -245,6 +245,13 @@ class Storage:
         log_dir = self._places.get((topic, index))
         return log_dir is not None and log_dir.failure is None and log_dir.holds(topic, index)
 
+    def has_work(self, topic: str, index: int, now_ms: int) -> bool:
+        """Whether retention or compaction may have something to do in a log that is not open."""
+        log_dir = self._places.get((topic, index))
+        if log_dir is None or log_dir.failure is not None or not log_dir.holds(topic, index):
+            return False
+        return log_dir.has_work(topic, index, self.topic_config(topic), now_ms)
+
     def checkpointed(self, topic: str, index: int) -> int:
         """The high watermark that the partition's dir was last told, 0 if none."""
         log_dir = self._places.get((topic, index))

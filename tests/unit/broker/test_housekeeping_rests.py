@@ -10,7 +10,9 @@ import structlog
 
 from support.broker import batch, image, running
 from tailrace.log.logs import LogDir
+from tailrace.log.memory import MemoryFilesystem
 from tailrace.runtime.clock import SystemClock
+from tailrace.wire.messages import DescribeLogDirsRequest
 from tailrace_broker.flusher import Flusher
 from tailrace_broker.housekeeping import Housekeeping
 
@@ -129,3 +131,33 @@ async def test_retention_goes_as_far_as_the_high_watermark_is_now_and_the_checkp
         assert node.broker.topics.by_name[b"t"].partitions[0].log.log_start_offset == 1
         await keeper.checkpoint()
         assert "\nt 0 1\n" in content(node, "replication-offset-checkpoint")
+
+
+async def test_logs_that_nobody_uses_are_kept_and_measured_without_being_opened(tmp_path: Path) -> None:
+    disk = MemoryFilesystem()
+
+    def log_dirs() -> list[LogDir]:
+        return [LogDir.open(disk, "/logs", node_id=0, cluster_id="c", now_ms=0)]
+
+    def sizes(answer: Any) -> list[int]:
+        return [part.partition_size for topic in answer.results[0].topics for part in topic.partitions]
+
+    describe, never = DescribeLogDirsRequest(topics=None), image(**{"retention.ms": "-1", "retention.bytes": "10"})
+    async with running(tmp_path, never, log_dirs=log_dirs()) as node:
+        await node.produce(0, batch(b"kept"))
+        await node.produce(1, batch(b"much"))
+        node.broker.topics.by_name[b"t"].partitions[1].log.roll()
+        await node.produce(1, batch(b"behind"))
+        before = sizes(await node.client.ask(describe, timeout_ms=5000))
+    async with running(tmp_path, never, log_dirs=log_dirs()) as node:
+        assert sizes(await node.client.ask(describe, timeout_ms=5000)) == before
+        (log_dir,), keeper = node.broker.storage.dirs, housekeeping(node)
+        assert log_dir.open_logs() == {}
+        await keeper.retain()
+        assert list(log_dir.open_logs()) == [("t", 1)]  # the only one that has too much
+        opens = disk.opens
+        for _ in range(3):
+            await keeper.retain()
+            await node.client.ask(describe, timeout_ms=5000)
+        assert disk.opens == opens
+        assert list(log_dir.open_logs()) == [("t", 1)]

@@ -7,7 +7,10 @@ what the copy still lacks as its lag where it goes.
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
@@ -33,6 +36,7 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
     lags = {(p.topic, p.index): p.lag for p in broker.topics.partitions()}
     results = []
     for log_dir, places in broker.storage.placed():
+        await _look(log_dir, places if wanted is None else wanted)
         asked = [(place, lags.get(place, 0)) for place in places if wanted is None or place in wanted]
         try:
             log_dir.guard.check()
@@ -48,6 +52,13 @@ async def handle(request: DescribeLogDirsRequest, context: Context, broker: Brok
             log_dir.guard.note(failed)
             results.append(_offline(log_dir))
     return DescribeLogDirsResponse(error_code=0, results=results)
+
+
+async def _look(log_dir: LogDir, places: Iterable[tuple[str, int]]) -> None:
+    """Sizes of logs that nobody uses are looked up, once, in a thread: there may be thousands."""
+    with suppress(OSError):  # as what it is answered is told below
+        log_dir.guard.check()
+        await asyncio.to_thread(log_dir.begin_look(places))
 
 
 def _describe(log_dir: LogDir, places: list[tuple[tuple[str, int], int]], coming: list[Move]) -> Any:
