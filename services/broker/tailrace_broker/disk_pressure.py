@@ -58,12 +58,10 @@ class DiskPressure:
             self.measure()
 
     def on(self, partition: Partition) -> tuple[LogDir, Pressure] | None:
-        """What holds where the partition lives; None without pressure, and for one that has no log yet."""
+        """What holds where the partition lives, or its first batch would go; None without pressure."""
         log_dir = self._storage.place_of(partition.topic, partition.index)
         pressure = None if log_dir is None else self.dirs.get(log_dir)
         if log_dir is None or pressure is None or pressure.level == Level.NONE:
-            return None
-        if not log_dir.holds(partition.topic, partition.index):
             return None
         return log_dir, pressure
 
