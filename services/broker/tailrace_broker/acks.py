@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from tailrace.net.server import Promised
+    from tailrace.net.answering import Promised
     from tailrace_broker.handlers.produce import Answer, Cell, ProducePath
     from tailrace_broker.partition import Partition
 

@@ -14,8 +14,9 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net import descriptor
+from tailrace.net.connection import Connection
 from tailrace.net.context import Connected, Identity
-from tailrace.net.server import Connection, Server
+from tailrace.net.server import Server
 from tailrace.quota.entity import ClientQuotas, Kind
 from tailrace_broker.client_listener import GatewayRelay
 

@@ -365,7 +365,7 @@ async def test_without_its_gateway_a_client_that_a_quota_limits_has_to_come_agai
 
 async def test_limits_in_time_hold_for_connections_handed_over(tmp_path: Path) -> None:
     async with paired(tmp_path) as pair:
-        pair.adopted._server._patience = Patience(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
+        pair.adopted._server.sweep.patience = Patience(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
         torn, dribbling, idle = [await pair.handed() for _ in range(3)]
         torn.send(produce(1, b"x")[:5])
         dribbling.send(produce(1, b"x" * 1000)[:200])

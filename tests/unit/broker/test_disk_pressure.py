@@ -12,7 +12,7 @@ import pytest
 from support.broker import CLIENT, OFFSETS_ID, batch, image, running
 from tailrace.errors import ErrorCode
 from tailrace.net.client import Client
-from tailrace.net.server import Connection
+from tailrace.net.connection import Connection
 from tailrace.wire.messages import ListOffsetsRequest, ProduceRequest
 from tailrace.wire.produce import encode_internal_produce
 

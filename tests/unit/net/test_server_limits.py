@@ -12,10 +12,11 @@ import pytest
 import structlog
 
 from tailrace.net.address import Address
+from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.patience import Patience
-from tailrace.net.server import Connection, Server, serve
+from tailrace.net.server import Server, serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import FetchRequest, HeartbeatRequest, HeartbeatResponse

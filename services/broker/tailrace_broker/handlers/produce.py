@@ -18,8 +18,8 @@ from tailrace.config import LONG_MAX
 from tailrace.errors import ErrorCode
 from tailrace.log.appending import Appended
 from tailrace.log.pressure import Level
+from tailrace.net.answering import Promised
 from tailrace.net.dispatch import HotHandler
-from tailrace.net.server import Promised
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle

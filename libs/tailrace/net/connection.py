@@ -1,0 +1,354 @@
+"""A connection of the listener that every role shares: frames in, handlers called, answers out in request order.
+
+One request at a time per connection for ordinary handlers, as Apache Kafka does (it mutes the channel meanwhile); hot
+handlers may be pipelined: they answer at once, leave a future, which the next request waits for, or a Promised slot,
+which it does not. Bounds: one frame
+of at most max_frame_bytes buffered, 1 MiB of answers (or a single larger one) before they are written, and no reading
+while the client does not take them. Who is quiet for too long is closed (tailrace.net.patience).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from tailrace.net.answering import IN_FLIGHT_MAX, Answering
+from tailrace.net.context import Context, Identity
+from tailrace.net.dispatch import ORDINARY, answer_frame, api_versions
+from tailrace.net.patience import IDLE, Patience, Quiet
+from tailrace.net.receiving import SIZE
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header
+from tailrace.wire.messages import PreambleRequest, PreambleResponse
+
+if TYPE_CHECKING:
+    from tailrace.net.server import Server
+
+_KEY = Struct(">h")
+_HEAD_BYTES = 14  # size, api key, version, correlation id, length of the client id
+_ID_AT = 8  # where the client id's field begins in a frame
+_PRIVATE_FROM = 10_000  # api keys that no client may use, nor send through a relay
+_SHRINK_MS = 30_000
+# Answers that are collected before they are written; above it the client must take some first.
+_ANSWERED_MAX_BYTES = 1_048_576
+# Of a Unix socket: the kernel's default takes a fifth of a large answer, and every rest costs a wake-up on both sides.
+_UNIX_SEND_BYTES = 1_048_576
+
+
+class Connection(Answering):
+    """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
+
+    def __init__(self, server: Server, identity: Identity | None = None, unread: bytes = b"") -> None:
+        super().__init__(server.service.log)
+        self._server = server
+        self._service = server.service
+        self._unread = unread  # of a socket that another process has read from
+        self._hot = server.hot
+        self._counts = server.service.counts
+        self._task: asyncio.Task[None] | None = None
+        self._muted: asyncio.TimerHandle | None = None  # no request is handled before it has rung (KIP-219)
+        self._parsing = False
+        self._released = False  # somebody else reads from the transport
+        self._known = identity
+        self.identity = identity or Identity()
+        self.state: dict[str, Any] = {}
+        self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
+        self._quiet = Quiet()
+        self._swept_bytes = (0, 0)  # received and unsent, as the last sweep saw them
+
+    # -- the transport's side -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        sock = transport.get_extra_info("socket")
+        self.sends_files = sock is not None and transport.get_extra_info("sslcontext") is None
+        if sock is not None and sock.family == socket.AF_UNIX:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
+        if self._known is None:
+            self.identity = self._identity_of(transport)
+        self._server.opened(self)
+        if self._unread and not transport.is_closing():
+            unread, self._unread = self._unread, b""
+            self._take(unread)
+
+    def _identity_of(self, transport: Any) -> Identity:
+        peer = transport.get_extra_info("peername")
+        host, port = (peer[0], peer[1]) if isinstance(peer, tuple) and len(peer) >= 2 else ("", 0)
+        local = transport.get_extra_info("sockname")
+        advertised, base_port = (local[0], local[1]) if isinstance(local, tuple) and len(local) >= 2 else ("", 0)
+        return Identity(
+            client_host=host,
+            client_port=port,
+            listener=self._service.listener,
+            advertised_host=advertised,
+            base_port=base_port,
+        )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        if self._task is not None:
+            self._task.cancel()
+        if self._muted is not None:
+            self._muted.cancel()
+        for slot in self._slots:
+            if isinstance(slot, asyncio.Future):
+                slot.cancel()
+        self._slots.clear()
+        if self._outbox is not None:
+            self._outbox.close()
+        if self._service.on_close is not None:
+            self._service.on_close(self)
+
+    def eof_received(self) -> bool:
+        """The client sends no more: what it asked is answered first where the service wants that; else it is closed."""
+        if not self._service.answers_after_end or self._refused:
+            return False
+        self._ended = self._held = True
+        if self._task is not None and not self._filled and self._service.on_end is not None:
+            self._service.on_end(self)
+        self._parse()
+        return not self._transport.is_closing()
+
+    # -- the end of it --------------------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Handles what has come and the request that has begun, reads nothing beyond, then calls left()."""
+        if not self._leaving and not self._transport.is_closing():
+            self._leaving = True
+            self._transport.set_write_buffer_limits(high=0)  # all must have been sent
+            self._parse()
+
+    def left(self) -> None:
+        """After leave(): nothing is owed, unsent, or read and not handled."""
+        self.close()
+
+    def renamed(self, client_id: str) -> None:
+        """A request came under another client id than `named`."""
+
+    def _end_if_done(self) -> None:
+        """Ends a connection that is to leave, or whose client has ended, once everything was answered.
+
+        Called when all whole frames that may be handled have been.
+        """
+        if self._slots or self._parsing or not self._may_handle() or self._transport.is_closing():
+            return
+        if self._sending_files:
+            return
+        if self._ended and self._filled:
+            self._refuse("the connection ended in the middle of a frame")
+        elif self._ended:
+            self.close()
+        elif self._leaving and not self._filled:
+            self.left()
+
+    def judge(self, patience: Patience, passed_ms: float) -> str:
+        """Called by each sweep: says why the connection must go, IDLE or nothing."""
+        received, unsent = self._swept_bytes
+        came, quiet = self.received_bytes - received, self._quiet
+        now_unsent = self._unsent_bytes
+        self._swept_bytes = (self.received_bytes, now_unsent)
+        if not self._filled or self._ended or not self._may_handle():
+            quiet.whole()
+        elif why := quiet.torn(patience, passed_ms, came, head=self._filled < _HEAD_BYTES):
+            return why
+        owed = not self._ended and (bool(self._slots) or self._task is not None or self._muted is not None)
+        moved = bool(came) or now_unsent != unsent or (owed and not now_unsent)
+        if not moved and quiet.quiet_ms >= _SHRINK_MS:
+            self._shrink()
+        return quiet.idle(patience, passed_ms, moved=moved, unsent=bool(now_unsent), owed=owed)
+
+    def give_up(self, why: str) -> None:
+        """Closes a client that was waited for long enough, with one line unless it was merely idle."""
+        if why != IDLE:
+            self._refuse(why)
+        if not self._unsent_bytes:
+            self.close()
+        else:
+            self.abort()
+
+    @property
+    def passes_sockets(self) -> bool:
+        """Whether the other end is a process of this host that can hand an open socket over."""
+        return bool(self._transport.get_extra_info("socket").family == socket.AF_UNIX)
+
+    @property
+    def socket(self) -> Any:
+        """The socket as far as it may be passed on: its descriptor and family."""
+        return self._transport.get_extra_info("socket")
+
+    def release(self) -> Any:
+        """The transport, for somebody else to read from; answers that are due still leave by this connection."""
+        self._released = self._held = True
+        self._transport.pause_reading()
+        self._server.connections.discard(self)
+        return self._transport
+
+    # -- frames ---------------------------------------------------------------------------------------------------
+
+    def _may_handle(self) -> bool:
+        """Whether the next request may be handled: nothing before it waits, and the client takes its answers."""
+        if self._refused or self._task is not None or self._paused or self._waiting or self._muted is not None:
+            return False
+        return len(self._slots) < IN_FLIGHT_MAX
+
+    def mute(self, throttle_time_ms: int) -> None:
+        """Handles no further request for so long; what comes stays in the buffer, then in the socket."""
+        if self._muted is None and not self._transport.is_closing():
+            self._muted = asyncio.get_running_loop().call_later(throttle_time_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._parse()
+
+    def _parse(self) -> None:
+        if self._parsing:
+            return  # called back from a write in the loop below, which goes on by itself
+        view, pos, filled = self._view, 0, self._filled
+        need = 0
+        self._parsing = True
+        try:
+            while filled - pos >= 4 and self._may_handle():
+                (size,) = SIZE.unpack_from(view, pos)
+                if not 8 <= size <= self._service.max_frame_bytes:
+                    self._refuse(f"frame size {size} is not between 8 and {self._service.max_frame_bytes}")
+                    return
+                if filled - pos - 4 < size:
+                    need = size + 4
+                    break
+                self._frame(view[pos + 4 : pos + 4 + size])
+                pos += 4 + size
+                if self._answered_bytes > _ANSWERED_MAX_BYTES:
+                    self._service.end_of_read()
+                    self._flush()
+            if pos:
+                self._service.end_of_read()
+        except codec.Malformed as malformed:
+            self._service.end_of_read()
+            self._refuse(str(malformed))
+            return
+        finally:
+            self._parsing = False
+        self._compact(pos, need)
+        if self._leaving:
+            self._read_the_frame_begun()
+        elif self._held and self._filled < len(self._buffer) and self._may_read():
+            self._held = False
+            self._transport.resume_reading()
+        self._flush()
+        if self._leaving or self._ended:
+            self._end_if_done()
+
+    def _may_read(self) -> bool:
+        return not (self._paused or self._released or self._ended or self._refused or self._transport.is_closing())
+
+    def _read_the_frame_begun(self) -> None:
+        """While leaving: reads on only if a frame has begun, and get_buffer only to its end."""
+        wanted = self._filled > 0 and self._may_handle() and self._may_read()
+        if wanted == self._held and not self._transport.is_closing():
+            self._held = not wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _frame(self, frame: memoryview) -> None:
+        named = self.named
+        if named is not None and frame[_ID_AT : _ID_AT + len(named)] != named:
+            self._rename(frame)
+        api_key, version, correlation_id, pos = skip_request_header(frame)
+        hot = self._hot.get(api_key)
+        if hot is not None:
+            handler, first, last = hot
+            if first <= version <= last:
+                answer = handler(self, version, correlation_id, frame[pos:])
+                if answer is not ORDINARY:
+                    if self._counts is not None:
+                        self._counts[api_key] += 1
+                    if answer is not None:
+                        self._answer_hot(answer)
+                    return
+        header = parse_request_header(frame)
+        if not self._service.serves(header.api_key, header.api_version):
+            self._unserved(header, frame)
+        else:
+            request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
+            self._start(header, request)
+
+    def _rename(self, frame: memoryview) -> None:
+        (size,) = _KEY.unpack_from(frame, _ID_AT) if len(frame) >= _ID_AT + _KEY.size else (0,)
+        self.named = bytes(frame[_ID_AT : _ID_AT + _KEY.size + max(size, 0)])
+        self.renamed(self.named[_KEY.size :].decode("utf-8", "replace"))
+
+    def _relay(self, frame: bytes) -> None:
+        relay = self._service.relay
+        assert relay is not None
+        self._task = asyncio.get_running_loop().create_task(self._run_relay(relay(self, frame)))
+
+    async def _run_relay(self, asked: Awaitable[bytes]) -> None:
+        try:
+            answer = await asked
+        except (ConnectionError, TimeoutError) as gone:
+            self._task = None
+            if self._ended:  # the gateway does not answer who has left
+                self.close()
+            else:
+                self._refuse(str(gone) or "the gateway did not answer in time")
+            return
+        self._slots.append(answer)
+        self._task = None
+        self._parse()
+
+    def _start(self, header: RequestHeader, request: Any) -> None:
+        if self._counts is not None:
+            self._counts[header.api_key] += 1
+        context = Context(
+            header.api_key, header.api_version, header.correlation_id, header.client_id, self, self._service.internal
+        )
+        self._task = asyncio.get_running_loop().create_task(self._run(request, context))
+
+    async def _run(self, request: Any, context: Context) -> None:
+        frame = await answer_frame(self._service, request, context)
+        self._slots.append(frame)
+        self._task = None
+        self._parse()
+
+    def _unserved(self, header: RequestHeader, frame: memoryview) -> None:
+        if header.api_key == ApiKey.PREAMBLE and self._service.internal:
+            self._preamble(header, frame)
+        elif self._service.relay is not None and header.api_key < _PRIVATE_FROM:
+            self._relay(bytes(frame))
+        elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
+            self._slots.append(api_versions(self._service, header.api_version, header.correlation_id))
+        else:
+            raise codec.Malformed(f"api key {header.api_key} version {header.api_version} is not served here")
+
+    def _preamble(self, header: RequestHeader, frame: memoryview) -> None:
+        request: PreambleRequest = codec.decode_request(ApiKey.PREAMBLE, 0, frame[header.body_offset :])
+        self.identity = Identity(
+            request.principal,
+            request.client_host,
+            request.client_port,
+            request.listener,
+            request.advertised_host,
+            request.base_port,
+            request.session_expiry_ms,
+            request.node_id,
+        )
+        self._slots.append(codec.encode_response(PreambleResponse(error_code=0), 0, header.correlation_id))
+
+    def _refuse(self, why: str) -> None:
+        """Closes with one line that says who and why; answers already due go out first."""
+        identity = self.identity
+        self._service.log.warning("connection closed", why=why, client=f"{identity.client_host}:{identity.client_port}")
+        self._filled = 0
+        self._flush()
+        if self._sending_files:
+            self._refused = self._held = True
+            self._slots.clear()
+            self._transport.pause_reading()
+        else:
+            self.close()

@@ -1,0 +1,87 @@
+"""The receiving half of a connection: one buffer that grows with what comes and shrinks when nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+from struct import Struct
+from typing import Any
+
+SIZE = Struct(">i")
+_FIRST_BUFFER_BYTES = 4096
+_FULL_BUFFER_BYTES = 524_288
+# A frame that announces more gets memory as its bytes come.
+_TRUSTED_BYTES = 2 << 20
+
+
+class Receiving(asyncio.BufferedProtocol):
+    """Fills its buffer; a subclass takes frames from it (`_parse`). Buffers are replaced, never resized."""
+
+    def __init__(self) -> None:
+        self._transport: Any = None
+        self._buffer = bytearray(_FIRST_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._filled = 0
+        self._need = 0  # bytes of the frame that has begun, where its size is known
+        self._held = False  # nothing is read, because what was read has to be handled first
+        self._leaving = False  # nothing is read beyond the frame that has begun
+        self.received_bytes = 0
+
+    def _parse(self) -> None:
+        raise AssertionError("a subclass handles what has come")
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_make_room).
+        if self._leaving:
+            return self._view[self._filled : self._need or SIZE.size]
+        return self._view[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        self.received_bytes += nbytes
+        full = self._filled == len(self._buffer)
+        self._parse()
+        if full:
+            self._make_room()
+
+    def _take(self, unread: bytes) -> None:
+        """Begins with what another process has read from the socket."""
+        if len(unread) >= len(self._buffer):
+            self._grow(2 * len(unread))
+        self._view[: len(unread)] = unread
+        self._filled = len(unread)
+        self._parse()
+
+    def _shrink(self) -> None:
+        """Back to the first size, when nothing is kept."""
+        if not self._filled and len(self._buffer) > _FIRST_BUFFER_BYTES:
+            self._buffer = bytearray(_FIRST_BUFFER_BYTES)
+            self._view = memoryview(self._buffer)
+
+    def _make_room(self) -> None:
+        """After a read that filled the buffer: a larger one, or no more reading until requests were handled."""
+        if len(self._buffer) < _FULL_BUFFER_BYTES:
+            self._grow(min(len(self._buffer) * 4, _FULL_BUFFER_BYTES))
+        elif self._filled == len(self._buffer) and not self._transport.is_closing():
+            self._held = True
+            self._transport.pause_reading()
+
+    def _grow(self, capacity: int) -> None:
+        """A new buffer rather than a resized one: views into the old one may still be read."""
+        bigger = bytearray(capacity)
+        bigger[: self._filled] = self._view[: self._filled]
+        self._buffer, self._view = bigger, memoryview(bigger)
+
+    def _compact(self, pos: int, need: int) -> None:
+        rest, capacity = self._filled - pos, len(self._buffer)
+        self._need = need
+        if need > capacity:
+            most = max(_TRUSTED_BYTES, 4 * capacity if rest == capacity else capacity)
+            capacity = max(min(need, most), min(_FULL_BUFFER_BYTES, need * 4))
+        if capacity > len(self._buffer):
+            kept = self._view[pos : self._filled]
+            self._filled = 0
+            self._grow(capacity)
+            self._view[:rest] = kept
+        elif pos and rest:
+            self._view[:rest] = self._view[pos : self._filled]  # as memmove: they may overlap
+        self._filled = rest
