@@ -22,7 +22,17 @@ from tailrace.log import checkpoints
 from tailrace.testing import Cluster
 
 PARTITIONS, COUNT = 3, 400
+METADATA = "metadata"
 CONFIGS = {"segment.bytes": "1048576", "retention.ms": "-1", "max.message.bytes": "2000000"}
+
+
+def dirs_of(folder: Path) -> list[Path]:
+    """The log.dirs of the Kafka in a folder; it keeps its metadata in a third directory."""
+    return [folder / "data", folder / "more"]
+
+
+def all_dirs(kafka: kafka_peer.KafkaPeer) -> list[Path]:
+    return [*dirs_of(kafka.folder), kafka.folder / METADATA]
 
 
 def run(*arguments: object) -> Result:
@@ -38,12 +48,15 @@ def records(partition: int) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_peer.KafkaPeer]:
-    """A stopped Kafka with records of every codec, transactions, committed offsets and a deleted topic."""
+    """A stopped Kafka of two log dirs: records of every codec, transactions, committed offsets, a deleted topic."""
     if needed := java_missing():
         pytest.skip(needed)
     settings = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "2"}
     settings["group.initial.rebalance.delay.ms"] = "0"
-    peer = kafka_peer.KafkaPeer(tmp_path_factory.mktemp("moving") / "kafka", settings)
+    folder = tmp_path_factory.mktemp("moving") / "kafka"
+    settings["log.dirs"] = ",".join(map(str, dirs_of(folder)))
+    settings["metadata.log.dir"] = str(folder / METADATA)
+    peer = kafka_peer.KafkaPeer(folder, settings)
     peer.start()
     try:
         client = connect("kafka_python", peer.bootstrap)
@@ -70,7 +83,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_peer.Kafka
 def imported(kafka: kafka_peer.KafkaPeer) -> Iterator[Cluster]:
     """A Tailrace on the imported directory."""
     target = kafka.folder.parent / "tailrace"
-    done = run("import-kafka", kafka.folder / "data", "--data", target)
+    done = run("import-kafka", *all_dirs(kafka), "--data", target)
     assert done.exit_code == 0, done.output
     assert "5 topics, 10 partitions" in done.output
     assert "Transactions were open in hanging-0 at offset 1." in done.output
@@ -125,7 +138,7 @@ def test_kafkas_own_console_consumer_reads_it(imported: Cluster) -> None:
 def test_it_is_written_on_where_kafka_ended_and_kafkas_files_stay_as_they_are(
     kafka: kafka_peer.KafkaPeer, imported: Cluster
 ) -> None:
-    source = kafka.folder / "data" / "orders-2"
+    (source,) = (path / "orders-2" for path in dirs_of(kafka.folder) if (path / "orders-2").exists())
     before = {path.name: path.read_bytes() for path in source.iterdir()}
     client = connect("confluent", imported.bootstrap)
     try:
@@ -146,10 +159,10 @@ def test_a_kafka_that_runs_or_crashed_is_refused_without_a_trace(kafka: kafka_pe
     content = marker.read_bytes()
     marker.unlink()
     try:
-        refused = run("import-kafka", data, "--data", tmp_path / "new")
+        refused = run("import-kafka", *all_dirs(kafka), "--data", tmp_path / "new")
         assert refused.exit_code == 1 and "was not shut down cleanly" in refused.output
         assert list(tmp_path.iterdir()) == []
-        done = run("import-kafka", data, "--data", tmp_path / "new", "--unclean")
+        done = run("import-kafka", *all_dirs(kafka), "--data", tmp_path / "new", "--unclean")
         assert done.exit_code == 0, done.output
     finally:
         marker.write_bytes(content)
@@ -161,6 +174,13 @@ def test_a_kafka_that_runs_or_crashed_is_refused_without_a_trace(kafka: kafka_pe
             client.close()
 
 
+def test_a_log_dir_that_was_not_named_is_missed_without_a_trace(kafka: kafka_peer.KafkaPeer, tmp_path: Path) -> None:
+    first, _ = dirs_of(kafka.folder)
+    refused = run("import-kafka", first, kafka.folder / METADATA, "--data", tmp_path / "new")
+    assert refused.exit_code == 1 and "is in none of the directories: name every entry of log.dirs" in refused.output
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_lock_that_java_holds_is_seen(kafka: kafka_peer.KafkaPeer, tmp_path: Path) -> None:
     """Apache Kafka locks by fcntl(2); another process stands for it."""
     code = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
@@ -170,7 +190,7 @@ def test_a_lock_that_java_holds_is_seen(kafka: kafka_peer.KafkaPeer, tmp_path: P
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
-        refused = run("import-kafka", lock.parent, "--data", tmp_path / "new")
+        refused = run("import-kafka", *all_dirs(kafka), "--data", tmp_path / "new")
     finally:
         holder.send_signal(signal.SIGTERM)
         holder.communicate()

@@ -33,6 +33,12 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def parse_offsets(content: bytes) -> dict[TopicPartition, int]:
+    """Of an empty file none: so Kafka makes it at its first start, and leaves the cleaner's until something is cleaned.
+
+    Raises DamagedCheckpoint or ValueError.
+    """
+    if not content:
+        return {}
     return {(topic, int(partition)): int(offset) for topic, partition, offset in _parse(content, 3)}
 
 

@@ -93,9 +93,9 @@ class _LogDirectory:
         path = self.path / name
         try:
             content = path.read_bytes()
-            # Kafka makes the files empty at its first start, and writes them at its first checkpoint.
-            unwritten = not content and not self.clean
-            self.offsets[name] = {} if unwritten else checkpoints.parse_offsets(content)
+            if not content and self.clean and name != checkpoints.CLEANER_OFFSET:
+                raise checkpoints.DamagedCheckpoint("it is empty after a clean shutdown")
+            self.offsets[name] = checkpoints.parse_offsets(content)
         except FileNotFoundError:
             if self.clean and name == checkpoints.RECOVERY_POINT:
                 yield Finding(path, "is missing after a clean shutdown", _NEEDS_ALL)

@@ -166,6 +166,21 @@ def test_damaged_checkpoints_cost_time_but_no_data() -> None:
     assert log is not None and values_of(log) == [b"a"] and not logs.clean
 
 
+def test_an_empty_checkpoint_of_kafkas_cleaner_is_no_damage_and_without_recovery_points_all_is_checked() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
+    logs.close()
+    filesystem.content("/logs/cleaner-offset-checkpoint")[:] = b""
+    logs = open_dir(filesystem)
+    assert logs.clean
+    logs.close()
+    filesystem.content("/logs/recovery-point-offset-checkpoint")[:] = b""
+    logs = open_dir(filesystem)
+    log = logs.log("t", 0)
+    assert log is not None and (log.recovery_point, values_of(log)) == (0, [b"a"])
+
+
 def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay() -> None:
     filesystem = MemoryFilesystem()
     logs = open_dir(filesystem)

@@ -98,10 +98,14 @@ def test_epoch_checkpoints_are_kafkas_text() -> None:
     assert checkpoints.parse_epochs(b"0\n3\n2 0\n3 10\n5 20\n") == EPOCHS
 
 
-@pytest.mark.parametrize("content", [b"", b"0\n", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n"])
+@pytest.mark.parametrize("content", [b"0\n", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n"])
 def test_damaged_checkpoints_are_refused(content: bytes) -> None:
     with pytest.raises(checkpoints.DamagedCheckpoint):
         checkpoints.parse_offsets(content)
+
+
+def test_a_checkpoint_that_kafka_has_made_and_not_written_yet_names_nothing() -> None:
+    assert checkpoints.parse_offsets(b"") == {}
 
 
 def test_partition_metadata_names_the_topic_id_in_kafkas_base64() -> None:

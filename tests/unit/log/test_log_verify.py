@@ -115,6 +115,7 @@ def answers_of_sound(sound: Path) -> object:
         ("replication-offset-checkpoint", lambda data: data.replace(b"0 30", b"0 31"), "holds 0 to 30"),
         ("log-start-offset-checkpoint", lambda data: b"0\n1\nother 0 1\n", "which has no directory here"),
         ("cleaner-offset-checkpoint", lambda data: b"1\n0\n", "cannot be read as a checkpoint"),
+        ("recovery-point-offset-checkpoint", lambda data: b"", "it is empty after a clean shutdown"),
         ("meta.properties", lambda data: b"", "cannot be read as meta.properties"),
         (".kafka_cleanshutdown", lambda data: b"{}", "does not name a broker epoch"),
     ],
@@ -126,6 +127,11 @@ def test_what_does_not_agree_is_said_with_what_to_do(
         found = findings(sound)
     assert [line for line in found if said in line and name in line], found
     assert all(";" in line and "\n" not in line for line in found)
+
+
+def test_kafkas_checkpoint_of_a_cleaner_that_never_cleaned_is_empty_and_sound(sound: Path) -> None:
+    with changed(sound / checkpoints.CLEANER_OFFSET, lambda data: b""):
+        assert findings(sound) == []
 
 
 def test_a_compacted_log_may_lack_offsets_and_no_other(sound: Path) -> None:
