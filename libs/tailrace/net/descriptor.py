@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from struct import Struct
 from typing import Any
@@ -40,15 +41,18 @@ def give_back(transport: Any, sock: socket.socket) -> None:
         socket.send_fds(over, [_RETURNED], [sock.fileno()])
 
 
-def comes_back(over: socket.socket, most_bytes: int) -> tuple[bytes, socket.socket | None]:
-    """Reads once from a connection by which a socket went: (bytes, None), or (b"", the socket) at its return.
+def comes_back(over: socket.socket, into: memoryview) -> int | None:
+    """Reads once from a connection by which a socket went: how many bytes came (0: its end), None for its return.
 
-    Raises OSError as recv does. Nobody but a process that holds the socket can send one, whatever the bytes say.
+    The descriptor that comes is closed: the sender of the socket has kept its own. Raises OSError as recv does. Nobody
+    but a process that holds the socket can send one, whatever the bytes say; one that this process has no room for
+    shows in the flags.
     """
-    data, descriptors, _, _ = socket.recv_fds(over, most_bytes, 1, socket.MSG_CMSG_CLOEXEC)
-    if not descriptors:
-        return data, None
-    return b"", socket.socket(fileno=descriptors[0])
+    count, ancillary, flags, _ = over.recvmsg_into([into], socket.CMSG_SPACE(_FD_BYTES), socket.MSG_CMSG_CLOEXEC)
+    descriptors = _descriptors(ancillary)
+    for number in descriptors:
+        os.close(number)
+    return None if descriptors or flags & socket.MSG_CTRUNC else count
 
 
 async def receive(transport: Any, timeout_ms: float) -> tuple[socket.socket, bytes]:
@@ -88,17 +92,40 @@ async def _descriptor(over: socket.socket) -> tuple[socket.socket, bytes]:
             head, ancillary, _, _ = over.recvmsg(_SIZE.size, socket.CMSG_SPACE(_FD_BYTES), socket.MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
             readable = loop.create_future()
-            loop.add_reader(over.fileno(), readable.set_result, None)
+            loop.add_reader(over.fileno(), _wake, readable)
             try:
                 await readable
             finally:
                 loop.remove_reader(over.fileno())
             continue
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                descriptors = array.array("i", data[: len(data) - len(data) % _FD_BYTES])
-                return socket.socket(fileno=descriptors[0]), head
-        raise ConnectionAbortedError("no socket came")
+        return _only(_descriptors(ancillary)), head
+
+
+def _wake(readable: asyncio.Future[None]) -> None:
+    if not readable.done():  # cancelled in the same turn
+        readable.set_result(None)
+
+
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    """All of them: the room for one is padded, and a second one fits in."""
+    found = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found.frombytes(data[: len(data) - len(data) % _FD_BYTES])
+    return list(found)
+
+
+def _only(descriptors: list[int]) -> socket.socket:
+    """The one connected TCP socket that came; what else came is closed and raises ConnectionAbortedError."""
+    if len(descriptors) == 1 and stat.S_ISSOCK(os.fstat(descriptors[0]).st_mode):
+        sock = socket.socket(fileno=descriptors[0])
+        if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
+            return sock
+        sock.close()
+    else:
+        for number in descriptors:
+            os.close(number)
+    raise ConnectionAbortedError(f"{len(descriptors)} descriptors came where a client's socket should have")
 
 
 async def _exactly(over: socket.socket, count: int) -> bytes:

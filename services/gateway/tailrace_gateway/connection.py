@@ -14,7 +14,7 @@ from tailrace.net.address import Address
 from tailrace.net.context import Identity
 from tailrace.net.patience import Quiet
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.buffers import BUFFER_BYTES, Buffer
+from tailrace_gateway.buffers import Buffer
 from tailrace_gateway.link import ENDED, HELD, MUTED, PEER, Link
 from tailrace_gateway.relay import Frame, Requests
 from tailrace_gateway.slots import Slots
@@ -230,32 +230,19 @@ class ClientLink(Link):
 
     def _from_the_broker(self) -> None:
         """A request that the broker relays, or the client's socket back."""
-        buffer = self.pool.take()
-        kept = len(self.tail)
-        buffer.view[:kept] = self.tail
-        try:
-            data, sock = descriptor.comes_back(self.sock, BUFFER_BYTES - kept)
-        except (BlockingIOError, InterruptedError):
-            self.pool.give(buffer)
-            return
-        except OSError as error:
-            self.pool.give(buffer)
-            self.failed(error)
-            return
-        if data:
-            buffer.view[kept : kept + len(data)] = data
-            self.received_bytes += len(data)
-            self._feed(buffer, kept + len(data))
-            return
-        self.pool.give(buffer)
-        if sock is None:
-            self.ended()
-        else:
-            sock.close()  # ours has stayed open
+        self._read(self._receive_from_the_broker)
+
+    def _receive_from_the_broker(self, into: memoryview) -> int | None:
+        count = descriptor.comes_back(self.sock, into)
+        if count is None:
             self._taken_back()
+        return count
 
     def _taken_back(self) -> None:
         """The broker has left the client at a frame's end: its requests are relayed from the next one on."""
+        if self.busy or self.outbox or self.tail:
+            self.refuse("the broker returned a client to whom something is owed")
+            return
         lent, self.lent, self.came_back = self.lent, None, True
         assert lent is not None
         self.exchange_socket(lent).close()

@@ -71,7 +71,7 @@ class Handover:
         try:
             async with asyncio.timeout(self._gateway.limits.connect_ms / 1000):
                 answer = await exchange.ask(request)
-        except OSError:
+            body = codec.response_body(ApiKey.ADOPT_CONNECTION, 0, memoryview(answer)[4:])
+            return not codec.decode_response(ApiKey.ADOPT_CONNECTION, 0, body).error_code
+        except (OSError, codec.Malformed):
             return False
-        body = codec.response_body(ApiKey.ADOPT_CONNECTION, 0, memoryview(answer)[4:])
-        return not codec.decode_response(ApiKey.ADOPT_CONNECTION, 0, body).error_code

@@ -80,14 +80,15 @@ class Link:
         return self._readable
 
     def _readable(self) -> None:
+        self._read(self.sock.recv_into)
+
+    def _read(self, receive: Callable[[memoryview], int | None]) -> None:
+        """One read behind what is kept; receive returns how many bytes came, 0 for the end, None for neither."""
         buffer = self.pool.take()
         kept = len(self.tail)
+        buffer.view[:kept] = self.tail
         try:
-            if kept:
-                buffer.view[:kept] = self.tail
-                count = self.sock.recv_into(buffer.view[kept:])
-            else:
-                count = self.sock.recv_into(buffer.data)
+            count = receive(buffer.view[kept:] if kept else buffer.view)
         except (BlockingIOError, InterruptedError):
             self.pool.give(buffer)
             return
@@ -95,12 +96,13 @@ class Link:
             self.pool.give(buffer)
             self.failed(error)
             return
-        if not count:
-            self.pool.give(buffer)
-            self.ended()
+        if count:
+            self.received_bytes += count
+            self._feed(buffer, kept + count)
             return
-        self.received_bytes += count
-        self._feed(buffer, kept + count)
+        self.pool.give(buffer)
+        if count == 0:
+            self.ended()
 
     def rescan(self) -> None:
         """Looks again at what was read but not consumed."""
