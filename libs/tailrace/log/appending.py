@@ -195,27 +195,39 @@ def append(
     return run.results
 
 
-def append_replicated(log: Log, records: Bytes) -> int:
+def append_replicated(log: Log, records: Bytes, max_epoch: int) -> int:
     """As Log.append_replicated."""
     views: list[memoryview] = []
     headers: list[BatchHeader] = []
     free, roll_ms, max_offset = Run(log, -1).room()
-    next_offset = log.log_end_offset
-    for view in split(records):
-        header = validate(view)
-        if header.base_offset < next_offset:
-            raise corrupt(f"replicated offset {header.base_offset} is below the log end {next_offset}")
-        if len(view) > free or header.max_timestamp > roll_ms or header.last_offset > max_offset:
-            _write_replicated(log, views, headers)
-            views, headers = [], []
-            log.roll()
-            free, roll_ms, max_offset = Run(log, -1).room()
-        views.append(view)
-        headers.append(header)
-        next_offset = header.next_offset
-        free -= len(view)
+    next_offset, epoch = log.log_end_offset, -1
+    try:
+        for view in split(records):
+            header = validate(view)
+            refuse_strange(header, next_offset, epoch, max_epoch)
+            if len(view) > free or header.max_timestamp > roll_ms or header.last_offset > max_offset:
+                _write_replicated(log, views, headers)
+                views, headers = [], []
+                log.roll()
+                free, roll_ms, max_offset = Run(log, -1).room()
+            views.append(view)
+            headers.append(header)
+            next_offset, epoch = header.next_offset, header.partition_leader_epoch
+            free -= len(view)
+    except ApiError:
+        # What came before the damage is sound, but for the last: where two do not follow, either may be wrong.
+        _write_replicated(log, views[:-1], headers[:-1])
+        raise
     _write_replicated(log, views, headers)
     return log.log_end_offset
+
+
+def refuse_strange(header: BatchHeader, next_offset: int, epoch: int, max_epoch: int) -> None:
+    """CORRUPT_MESSAGE for what lies outside the CRC of a replicated batch and cannot be: base offset, leader epoch."""
+    if not next_offset <= header.base_offset <= header.last_offset:
+        raise corrupt(f"replicated offset {header.base_offset} is below the log end {next_offset}")
+    if not epoch <= header.partition_leader_epoch <= max_epoch:
+        raise corrupt(f"replicated offset {header.base_offset} has leader epoch {header.partition_leader_epoch}")
 
 
 def _write_replicated(log: Log, views: list[memoryview], headers: list[BatchHeader]) -> None:

@@ -237,11 +237,16 @@ class Pass:
 
 def _batches(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, whole batch), each checked; CORRUPT_MESSAGE also where the file is shorter than it was."""
+    expected = segment.base_offset
     try:
         for at, data in segment.scan(position):
             if not data:
                 raise corrupt("its last batch is cut")
-            yield at, validate(data), data
+            header = validate(data)
+            if header.base_offset < expected:
+                raise corrupt(f"offset {header.base_offset} follows {expected - 1}")  # outside the CRC
+            expected = header.next_offset
+            yield at, header, data
     except (ApiError, StructError) as damaged:
         raise corrupt(f"{segment.path(LOG_SUFFIX)}: {damaged}") from damaged
 

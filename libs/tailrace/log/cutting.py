@@ -35,6 +35,7 @@ def truncate_to(log: Log, offset: int) -> None:
     log.filesystem.sync_directory(log.directory)
     del log.segments[keep:], log.bases[keep:]
     active = log.active = log.segments[-1]
+    active.end_offset = None
     position = active.position_of(offset)
     end_offset = offset
     if position < active.size_bytes:

@@ -42,15 +42,23 @@ class OffsetIndex:
         """Adds the batch at position; offsets and positions only grow."""
         self._entries.append((last_offset - self.base_offset) << 32 | position)
 
-    def floor(self, offset: int) -> int:
-        """The position of the last indexed batch that ends at or before offset; 0 if there is none."""
-        index = bisect_right(self._entries, (offset - self.base_offset) << 32 | _POSITION_MASK)
-        return self._entries[index - 1] & _POSITION_MASK if index else 0
+    def entry(self, offset: int) -> tuple[int, int]:
+        """(last offset, position) of the last indexed batch that ends at or before offset; (-1, 0) if there is none."""
+        return self._entry(bisect_right(self._entries, (offset - self.base_offset) << 32 | _POSITION_MASK))
+
+    def entry_at(self, position: int) -> tuple[int, int]:
+        """(last offset, position) of the last indexed batch that is not above position; (-1, 0) if there is none."""
+        return self._entry(bisect_right(self._entries, position, key=_position))
+
+    def _entry(self, count: int) -> tuple[int, int]:
+        if not count:
+            return -1, 0
+        entry = self._entries[count - 1]
+        return self.base_offset + (entry >> 32), entry & _POSITION_MASK
 
     def floor_position(self, position: int) -> int:
         """The greatest indexed batch position that is not above position; 0 if there is none."""
-        index = bisect_right(self._entries, position, key=_position)
-        return self._entries[index - 1] & _POSITION_MASK if index else 0
+        return self.entry_at(position)[1]
 
     def last(self) -> tuple[int, int]:
         """(last offset, position) of the last entry; the index must not be empty."""
@@ -116,10 +124,10 @@ class TimeIndex:
             self._timestamps.append(timestamp)
             self._offsets.append(offset)
 
-    def floor(self, timestamp: int) -> int:
-        """The offset of the last entry whose timestamp is not above timestamp; the base offset if there is none."""
+    def entry(self, timestamp: int) -> tuple[int, int]:
+        """The last (timestamp, offset) whose timestamp is not above timestamp, (-1, base offset) if there is none."""
         index = bisect_right(self._timestamps, timestamp)
-        return self._offsets[index - 1] if index else self.base_offset
+        return (self._timestamps[index - 1], self._offsets[index - 1]) if index else (-1, self.base_offset)
 
     def last(self) -> tuple[int, int]:
         """(timestamp, offset) of the last entry, (-1, base offset) if there is none."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -18,6 +20,7 @@ from tailrace.log.cleanable import Dirt, assess
 from tailrace.log.compaction import Compaction
 from tailrace.log.compaction import Limits as CleanerLimits
 from tailrace.log.config import LogSettings
+from tailrace.log.damage import damaged, settle
 from tailrace.log.deletion import Doomed
 from tailrace.log.filesystem import File, Filesystem
 from tailrace.log.flush import Flush, Unsynced
@@ -33,6 +36,7 @@ from tailrace.records.batch import Bytes, WritableBytes
 __all__ = ["Appended", "Log"]
 
 _MAX_PLACES: Final = 64
+_ANY_EPOCH: Final = 2**31 - 1
 _NEVER_MS: Final = 2**63 - 1  # flush.ms, by default
 _CLEANER_LIMITS: Final = CleanerLimits()
 _PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
@@ -57,6 +61,7 @@ class Log:
         self.lower_cleaned_offset: Callable[[int], None] = lambda offset: None  # likewise
         self.cleaned_offset = 0  # compaction has seen everything below (cleaner-offset-checkpoint)
         self.cut_bytes = 0  # what recovery took off the tail when the log was opened
+        self.on_damage: Callable[[Segment], None] = lambda segment: None  # hears once of each damaged segment or index
         self.storage_error: OSError | None = None  # of the last failed write
         self.filesystem = filesystem
         self.segments = segments
@@ -131,6 +136,7 @@ class Log:
         for segment in self.segments:
             segment.index_interval_bytes = config.index_interval_bytes
             segment.index_bytes = config.segment_index_bytes
+            segment.on_damage = self._damaged
 
     @property
     def size_bytes(self) -> int:
@@ -168,9 +174,13 @@ class Log:
         self.storage_error = error
         return Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))
 
-    def append_replicated(self, records: Bytes, now_ms: int) -> int:
-        """Appends what a leader's log holds, offsets and epochs kept; the new log end offset. May raise OSError."""
-        return appending.append_replicated(self, records)
+    def append_replicated(self, records: Bytes, now_ms: int, max_epoch: int = _ANY_EPOCH) -> int:
+        """Appends what a leader's log holds, offsets and epochs kept; the new log end offset. May raise OSError.
+
+        CORRUPT_MESSAGE, with nothing appended from there on, for a batch that is damaged, does not follow, or is of a
+        leader epoch above max_epoch, that of the leader it came from.
+        """
+        return appending.append_replicated(self, records, max_epoch)
 
     def note_epoch(self, epoch: int, start_offset: int) -> None:
         """Takes up that the leader epoch's first record is at start_offset."""
@@ -193,16 +203,43 @@ class Log:
         if offset >= limit:
             return Slice(self.active.file, 0, 0)
         place = self.places.get(offset)
-        if place is None or place[1] >= place[0].size_bytes:
+        known = place is not None and place[1] < place[0].size_bytes
+        if place is None or not known:
             place = self._locate(offset)
         segment, start = place
         end, next_offset = self._end_in(segment, limit)
         if end - start > max_bytes:
             end, next_offset = segment.end_within(start, start + max_bytes)
             if end == start and min_one:
-                header = next(segment.headers(start))[1]
-                end, next_offset = start + header.size_bytes, header.next_offset
+                end, next_offset = self._one(segment, start, end, next_offset)
+        if segment.holes:
+            return self._read_beside_holes(offset, limit, max_bytes, min_one)
         self._remember(next_offset, segment, end)
+        piece = Slice(segment.file, start, max(0, end - start), next_offset)
+        if start < segment.sound_from or end > segment.sound_to:
+            piece.unsettled = partial(settle, segment, start, piece.length, offset if known else -1)
+        return piece
+
+    def _one(self, segment: Segment, start: int, end: int, next_offset: int) -> tuple[int, int]:
+        """(end position, offset there) of the batch at start."""
+        for at, header in segment.headers(start):
+            return at + header.size_bytes, header.next_offset
+        return end, next_offset
+
+    def _read_beside_holes(self, offset: int, limit: int, max_bytes: int, min_one: bool) -> Slice:
+        """As read, where a segment is known to be damaged."""
+        self.places.clear()
+        segment, start = self._locate(offset)
+        hole = segment.hole_behind(start)
+        if hole is not None and hole.position <= start:
+            raise damaged(segment, hole)
+        end, next_offset = self._end_in(segment, limit)
+        if hole is not None and hole.position < end:
+            end, next_offset = hole.position, hole.first_offset
+        if end - start > max_bytes:
+            end, next_offset = segment.end_within(start, start + max_bytes)
+            if end == start and min_one:
+                end, next_offset = self._one(segment, start, end, next_offset)
         return Slice(segment.file, start, max(0, end - start), next_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int]:
@@ -324,9 +361,18 @@ class Log:
     def new_segment(self, base_offset: int) -> Segment:
         segment = Segment(self.filesystem, self.directory, base_offset, self._config.index_interval_bytes)
         segment.index_bytes = self._config.segment_index_bytes
+        segment.on_damage = self._damaged
         return segment
 
+    def _damaged(self, segment: Segment) -> None:
+        self.places.clear()
+        with suppress(OSError):  # the indexes are right in memory; the guard hears of it
+            segment.save_indexes()
+        self.on_damage(segment)
+
     def take_up(self, segment: Segment) -> None:
+        if self.segments:
+            self.active.end_offset = segment.base_offset
         self.segments.append(segment)
         self.bases.append(segment.base_offset)
         self.active = segment

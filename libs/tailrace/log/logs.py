@@ -35,6 +35,7 @@ from tailrace.log.config import LogConfig, LogSettings
 from tailrace.log.filesystem import File, Filesystem, RealFilesystem, join, read_file, write_file_atomically
 from tailrace.log.guard import Guard
 from tailrace.log.log import Log
+from tailrace.log.segment import Segment
 from tailrace.log.unopened import Listing, has_work, look
 
 _DELETE_SUFFIX = "-delete"
@@ -69,6 +70,9 @@ class LogDir:
         self.on_recovered: Callable[[TopicPartition, Log], None] = lambda key, log: None
         # Hears of each directory that is put aside because its topic id is another's: (partition, new path).
         self.on_stray: Callable[[TopicPartition, str], None] = lambda key, path: None
+        # Hears of each segment in which a batch or an index turned out to be wrong, and how many there were.
+        self.on_damage: Callable[[TopicPartition, Segment], None] = lambda key, segment: None
+        self.damaged_segments = 0
         self._filesystem = filesystem
         self._lock = lock
         self._new_id = new_id
@@ -247,9 +251,17 @@ class LogDir:
     def _take_in(self, key: TopicPartition, log: Log) -> None:
         log.lower_recovery_point = partial(self._lower_recovery_point, key)
         log.lower_cleaned_offset = partial(self._lower_cleaned_offset, key)
+        log.on_damage = partial(self._damaged, key)
+        for segment in log.segments:
+            if segment.holes:
+                self._damaged(key, segment)
         self._unopened.discard(key)
         self._listings.pop(key, None)
         self._logs[key] = log
+
+    def _damaged(self, key: TopicPartition, segment: Segment) -> None:
+        self.damaged_segments += 1
+        self.on_damage(key, segment)
 
     def _lower_recovery_point(self, key: TopicPartition, offset: int | None) -> None:
         """Lowers (None: forgets) one recovery point on the disk, and keeps older checkpoints on their way from it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tailrace.errors import ApiError
+from tailrace.log.damage import damaged
 from tailrace.log.reading import TimestampOffset
 from tailrace.log.segment import Segment
-from tailrace.records.batch import BatchHeader
+from tailrace.records.batch import BatchHeader, validate
 from tailrace.records.record import Record, iterate
 
 
@@ -20,11 +21,15 @@ def first_at_or_after(
             return None
         if segment.max_timestamp < timestamp_ms:
             continue
-        from_offset = max(segment.time_index.floor(timestamp_ms), start_offset)
-        for position, header in segment.headers(segment.position_of(from_offset)):
+        from_offset = max(segment.offset_before(timestamp_ms), start_offset)
+        start = segment.position_of(from_offset)
+        for position, header in segment.headers(start):
             if header.base_offset >= end_offset:
                 return None
+            if segment.holes and (hole := segment.hole_behind(start)) and hole.position < position:
+                raise damaged(segment, hole)  # it may have been there
             if header.max_timestamp < timestamp_ms:
+                validate(segment.read_batch(position, header))
                 continue
             for record in _records(segment, position, header):
                 if record.timestamp >= timestamp_ms and start_offset <= record.offset < end_offset:
@@ -34,8 +39,10 @@ def first_at_or_after(
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
     """The records of a batch; of one that its producer filled with nonsense, just its first offset and newest time."""
+    batch = segment.read_batch(position, header)
+    validate(batch)  # CORRUPT_MESSAGE: what is damaged may name any time and offset
     try:
-        return list(iterate(segment.read_batch(position, header)))
+        return list(iterate(batch))
     except ApiError:
         return [Record(offset=header.base_offset, timestamp=header.max_timestamp)]
 

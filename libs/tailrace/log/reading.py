@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tailrace.log.filesystem import File
@@ -11,28 +12,45 @@ from tailrace.records.batch import Bytes
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
-    __slots__ = ("file", "length", "next_offset", "position")
+    __slots__ = ("file", "length", "next_offset", "position", "unsettled")
 
     def __init__(self, file: File, position: int, length: int, next_offset: int = -1) -> None:
         self.file = file
         self.position = position
         self.length = length
         self.next_offset = next_offset  # of what follows its batches in the log
+        # Looks at the headers, where nobody did yet: how many bytes are sound. None once that is known.
+        self.unsettled: Callable[[], int] | None = None
 
     def __len__(self) -> int:
         return self.length
 
     def read(self) -> bytes:
-        """The bytes by pread; give file.fileno(), position and length to sendfile instead where that is cheaper."""
+        """The bytes by pread, CORRUPT_MESSAGE if they are no sound batches.
+
+        Give file.fileno(), position and length to sendfile instead where that is cheaper, once it is settled.
+        """
+        self.settle()
         return self.file.pread(self.length, self.position) if self.length else b""
 
     def read_cached(self) -> Bytes | None:
         """As read, or None where the disk would have to be waited for."""
+        if self.unsettled is not None and not self.cached():
+            return None
         return self.file.pread_cached(self.length, self.position) if self.length else b""
 
     def cached(self) -> bool:
         """Whether all of it is in the page cache, as far as a look at some of its pages tells."""
-        return self.file.cached(self.length, self.position)
+        if not self.file.cached(self.length, self.position):
+            return False
+        self.settle()
+        return True
+
+    def settle(self) -> None:
+        """Shortens it to the sound batches at its beginning; CORRUPT_MESSAGE if there are none. May read the disk."""
+        if self.unsettled is not None:
+            self.length = self.unsettled()
+            self.unsettled = None
 
     def warm(self) -> None:
         """Brings it into the page cache, and asks for what a reader of the log will want next."""

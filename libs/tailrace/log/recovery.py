@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, parse_epochs
+from tailrace.log.damage import Hole, may_follow, walk
 from tailrace.log.filesystem import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.recovery_transactions import restore
 from tailrace.log.segment import (
+    EVERYWHERE,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
@@ -62,14 +65,37 @@ def recover(
     if not segments:
         segments.append(Segment(filesystem, directory, log_start_offset, index_interval_bytes))
         segments[0].create()
+    for segment, following in pairwise(segments):
+        segment.end_offset = following.base_offset
+    for segment in segments:
+        segment.sound_from = segment.sound_to = segment.size_bytes  # what lies there nobody has looked at
+    segments[-1].sound_to = EVERYWHERE
     if clean:
-        log_end_offset, cut, checked = segments[-1].resume(), 0, len(segments)
+        log_end_offset, cut, checked = resume(segments[-1], recovery_point), 0, len(segments)
     else:
         checked = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
         log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense)
     restore(filesystem, directory, names, segments, checked)
     epochs.truncate_from_end(log_end_offset)
     return Recovered(segments, epochs, log_end_offset, cut)
+
+
+def resume(segment: Segment, recovery_point: int) -> int:
+    """The log end offset after a clean shutdown, which left the recovery point there."""
+    next_offset = segment.resume()
+    if next_offset != recovery_point > segment.base_offset:
+        segment.examine(suspected=False, anchor=recovery_point)
+        next_offset = segment.resume()
+    if segment.holes and segment.holes[-1].end == segment.size_bytes:
+        next_offset = _believable(segment, recovery_point, next_offset)
+        segment.holes = (*segment.holes[:-1], segment.holes[-1]._replace(next_offset=next_offset))
+    return next_offset
+
+
+def _believable(segment: Segment, recovery_point: int, next_offset: int) -> int:
+    """Where a segment ends whose last batch is damaged: at the recovery point, if it can hold that offset."""
+    highest = segment.base_offset + MAX_RELATIVE_OFFSET
+    return recovery_point if next_offset < recovery_point <= highest else next_offset
 
 
 def _is_segment(name: str) -> bool:
@@ -136,7 +162,7 @@ def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpoch
     cut = 0
     for index in range(first, len(segments)):
         segment = segments[index]
-        log_end_offset, sound = check_segment(segment, recovery_point, epochs)
+        log_end_offset, sound = check_segment(segment, recovery_point, epochs, dense)
         last = index + 1 == len(segments)
         gap = not last and dense and segments[index + 1].base_offset != log_end_offset
         if sound < segment.size_bytes or gap:
@@ -148,6 +174,7 @@ def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpoch
                 cut += later.size_bytes
                 remove_segment(later)
             del segments[index + 1 :]
+            segment.end_offset = None
             segment.filesystem.sync_directory(segment.directory)
             break
         if not last:
@@ -156,32 +183,73 @@ def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpoch
     return log_end_offset, cut
 
 
-def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> tuple[int, int]:
-    """(next offset, position behind the last good batch) of a segment, whose indexes are rebuilt on the way."""
-    segment.forget_indexes()
-    next_offset, sound, epoch = segment.base_offset, 0, -1
-    for position, header in segment.headers(0):
-        if header.next_offset > recovery_point or header.base_offset < next_offset:
+def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs, dense: bool) -> tuple[int, int]:
+    """(next offset, position behind the last good batch) of a segment, whose indexes are rebuilt on the way.
+
+    What lies below the recovery point was on the disk: of that nothing is cut. Where it is damaged it stays, as a hole.
+    """
+    checked = _Checked(segment, epochs)
+    overlap = False
+    for position, header in segment.raw_headers(0):
+        overlap = header.base_offset < checked.next_offset
+        if overlap or header.next_offset > recovery_point:
             break
-        epochs.assign(header.partition_leader_epoch, header.base_offset)
-        segment.note(header, position)
-        _note_control(segment, header)
-        next_offset, sound, epoch = header.next_offset, position + header.size_bytes, header.partition_leader_epoch
-    for position, data in segment.scan(sound):
+        checked.take(position, header)
+    if overlap or (checked.next_offset < recovery_point and checked.sound < segment.size_bytes):
+        checked = _around_holes(segment, recovery_point, epochs)
+    for position, data in segment.scan(checked.sound):
         try:
             header = validate(data)
         except ApiError:
             break
         # The base offset lies outside the CRC: one that its segment could not hold was damaged.
-        if not next_offset <= header.base_offset <= header.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
+        highest = segment.base_offset + MAX_RELATIVE_OFFSET
+        if not checked.next_offset <= header.base_offset <= header.last_offset <= highest:
             break
-        if header.partition_leader_epoch < epoch:
+        expected = checked.next_offset
+        if header.base_offset > expected and not may_follow(segment, position, header, expected, dense):
+            break
+        if header.partition_leader_epoch < checked.epoch:
             break  # nor does the CRC cover the leader epoch, which never goes back
-        epochs.assign(header.partition_leader_epoch, header.base_offset)
-        segment.note(header, position)
-        _note_control(segment, header)
-        next_offset, sound, epoch = header.next_offset, position + len(data), header.partition_leader_epoch
-    return next_offset, sound
+        checked.take(position, header)
+    segment.sound_from = 0
+    return checked.next_offset, checked.sound
+
+
+class _Checked:
+    """How far a segment's check has come."""
+
+    def __init__(self, segment: Segment, epochs: LeaderEpochs) -> None:
+        segment.forget_indexes()
+        self.next_offset, self.sound, self.epoch = segment.base_offset, 0, -1
+        self._segment, self._epochs = segment, epochs
+
+    def take(self, position: int, header: BatchHeader) -> None:
+        """The batch is the log's."""
+        self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        self._segment.note(header, position)
+        _note_control(self._segment, header)
+        self.next_offset, self.sound = header.next_offset, position + header.size_bytes
+        self.epoch = header.partition_leader_epoch
+
+
+def _around_holes(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> _Checked:
+    """As far as the recovery point, where something below it is damaged."""
+    checked, holes = _Checked(segment, epochs), []
+    for found in walk(segment, 0, segment.base_offset, segment.end_offset, recovery_point):
+        if isinstance(found, Hole):
+            if found.first_offset >= recovery_point:
+                break
+            checked.next_offset, checked.sound = found.next_offset, found.end
+            if found.end == segment.size_bytes and segment.end_offset is None:
+                checked.next_offset = _believable(segment, recovery_point, found.next_offset)
+            holes.append(found._replace(next_offset=checked.next_offset))
+        elif found[1].next_offset > recovery_point:
+            break
+        else:
+            checked.take(*found)
+    segment.examined, segment.holes = bool(holes), tuple(holes)
+    return checked
 
 
 def _note_control(segment: Segment, header: BatchHeader) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from struct import Struct
 from typing import Final
 
+from tailrace.log.damage import Hole, fits, intact, walk
 from tailrace.log.filesystem import File, Filesystem, join
 from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from tailrace.log.transaction_index import TransactionIndex
-from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Bytes, corrupt, read_header
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, Bytes, corrupt, read_header
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -19,9 +21,16 @@ TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index entry can say
 
-_PLACE: Final = Struct(">qi11xi")  # base offset, batch length, last offset delta
+_PLACE: Final = Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
 _WALK_BYTES: Final = 8 * 1024
 _SCAN_BYTES: Final = 1024 * 1024
+
+
+EVERYWHERE: Final = 2**63 - 1
+
+
+def _nobody(segment: Segment) -> None:
+    """Nobody asked to hear of damage."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -40,17 +49,23 @@ class Segment:
         "base_offset",
         "bytes_since_index_entry",
         "directory",
+        "end_offset",
+        "examined",
         "failed_sync",
         "filesystem",
         "first_timestamp",
         "full",
+        "holes",
         "index_bytes",
         "index_interval_bytes",
         "latest_offset",
         "latest_timestamp",
         "name_suffix",
+        "on_damage",
         "ragged",
         "size_bytes",
+        "sound_from",
+        "sound_to",
     )
 
     def __init__(self, filesystem: Filesystem, directory: str, base_offset: int, index_interval_bytes: int) -> None:
@@ -68,6 +83,12 @@ class Segment:
         self.first_timestamp = -1  # of the first batch: segment.ms counts from it
         self.latest_timestamp = -1  # the largest so far, and the last offset of the batch that brought it
         self.latest_offset = base_offset
+        # Between these positions batches are known to follow one another: written, or walked, by this process.
+        self.sound_from, self.sound_to = 0, EVERYWHERE
+        self.end_offset: int | None = None  # where the next segment begins, None for the last
+        self.examined = False  # something was wrong, and its holes are all that is
+        self.holes: tuple[Hole, ...] = ()
+        self.on_damage: Callable[[Segment], None] = _nobody
         self._file: File | None = None
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
         self.aborted: TransactionIndex | None = None  # most segments have none
@@ -113,6 +134,7 @@ class Segment:
         twin = Segment(self.filesystem, self.directory, self.base_offset, self.index_interval_bytes)
         twin._file = self.file
         twin.size_bytes = self.size_bytes
+        twin.end_offset, twin.examined, twin.holes = self.end_offset, self.examined, self.holes
         return twin
 
     def create(self) -> None:
@@ -122,6 +144,7 @@ class Segment:
         self._hold(file)
         self.size_bytes = 0
         self.aborted = None
+        self.examined, self.holes = False, ()
         self.forget_indexes()
 
     def forget_indexes(self) -> None:
@@ -143,9 +166,27 @@ class Segment:
             for position, header in self.headers(0):
                 self.note(header, position)
             self.seal()
-        else:
-            self.latest_timestamp, self.latest_offset = time_index.last()
+            return self._indexes
+        self.latest_timestamp, self.latest_offset = time_index.last()
+        if not self._brought(*time_index.last()):
+            self.examine()
+        assert self._indexes is not None
         return self._indexes
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset before which no batch is as late as timestamp."""
+        latest, offset = self.time_index.entry(timestamp)
+        if self.examined or self._brought(latest, offset):
+            return offset
+        self.examine()
+        return self.time_index.entry(timestamp)[1]
+
+    def _brought(self, timestamp: int, offset: int) -> bool:
+        """Whether a time index entry is true: the batch that holds the offset is the one of that timestamp."""
+        if timestamp < 0:
+            return True
+        header = next(self.raw_headers(self.position_of(offset)), (0, None))[1]
+        return header is not None and header[8] == timestamp and header.base_offset <= offset <= header.last_offset
 
     def append(self, buffers: Sequence[Bytes], headers: Sequence[BatchHeader]) -> None:
         """Writes the batches with one call; OSError leaves the segment as it was."""
@@ -186,6 +227,10 @@ class Segment:
         """Notes the largest timestamp in the time index: nothing will be appended any more. May raise OSError."""
         if self.ragged or self.failed_sync is not None:
             self._trim()  # from now on the file's size says where the segment ends
+        self.note_latest()
+
+    def note_latest(self) -> None:
+        """Puts the largest timestamp into the time index."""
         if self.latest_timestamp >= 0:
             self.time_index.maybe_append(self.latest_timestamp, self.latest_offset)
 
@@ -212,8 +257,8 @@ class Segment:
             self.load_indexes()
         return self.latest_timestamp
 
-    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of every batch from the one at position on, without reading the records."""
+    def raw_headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """As headers, believing each batch's length and offset: to the first that cannot be one."""
         size, chunk, start = self.size_bytes, b"", position
         while position + HEADER_SIZE <= size:
             if position - start + HEADER_SIZE > len(chunk):
@@ -222,44 +267,168 @@ class Segment:
                 if len(chunk) < HEADER_SIZE:
                     return
             header = read_header(chunk, position - start)
-            if header[1] < HEADER_SIZE - LOG_OVERHEAD:
+            if not fits(header, position, size):
                 return
             yield position, header
             position += header[1] + LOG_OVERHEAD
 
+    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of every sound batch from the one at position on, without reading the records.
+
+        Looks one batch ahead: where that does not follow, the segment is examined before either is believed.
+        """
+        size = self.size_bytes
+        while position < size:
+            if self.holes and (hole := self.hole_at(position)):
+                position = hole.end
+                continue
+            last: BatchHeader | None = None
+            for at, header in self.raw_headers(position):
+                if last is not None:
+                    if header[0] < last.next_offset:
+                        break
+                    yield position, last
+                    position = at
+                last = header
+                if self.holes and self.hole_at(at):
+                    break
+            else:
+                if last is not None and self.ends_with(last, position, size):
+                    yield position, last
+                    return
+            if not self.examined:
+                self.examine()
+            elif last is None:
+                return
+            elif not (self.holes and self.hole_at(position)):
+                yield position, last
+                position += last.size_bytes
+
+    def ends_with(self, last: BatchHeader, position: int, size_bytes: int) -> bool:
+        """Whether the batch at position can be the last of a segment of that size."""
+        return position + last.size_bytes == size_bytes and (
+            self.end_offset is None or last.next_offset <= self.end_offset
+        )
+
+    def hole_at(self, position: int) -> Hole | None:
+        """The hole that the position lies in."""
+        return next((hole for hole in self.holes if hole.position <= position < hole.end), None)
+
+    def hole_behind(self, position: int) -> Hole | None:
+        """The first hole that ends behind position."""
+        return next((hole for hole in self.holes if hole.end > position), None)
+
+    def examine(self, *, suspected: bool = True, anchor: int | None = None) -> None:
+        """Finds all that is wrong by walking the whole segment, and makes its indexes anew from what is sound.
+
+        anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds.
+        """
+        known = self._indexes is not None
+        self.forget_indexes()
+        holes: list[Hole] = []
+        for found in walk(self, 0, self.base_offset, self.end_offset, anchor):
+            if isinstance(found, Hole):
+                holes.append(found)
+            else:
+                self.note(found[1], found[0])
+        self.examined, self.holes = True, tuple(holes)
+        if not known:
+            self._indexes = None
+        elif self.end_offset is not None:
+            self.note_latest()
+        if suspected or holes:
+            self.on_damage(self)
+
     def position_of(self, offset: int) -> int:
-        """Where the first batch begins that holds offset or a later one; size_bytes if there is none."""
-        position, size, chunk = self.offset_index.floor(offset), self.size_bytes, b""
-        start = position
+        """Where the first batch begins that holds offset or a later one; size_bytes if there is none.
+
+        The beginning of a hole where what held the offset is damaged.
+        """
+        last_offset, position = self.offset_index.entry(offset)
+        size, chunk, start, next_offset = self.size_bytes, b"", position, self.base_offset
+        if last_offset >= 0:
+            next_offset = -1
+        if last_offset >= 0 and not self.examined:
+            chunk = self.file.pread(min(_WALK_BYTES, size - position), position)
+            if not self._begins(chunk, position, last_offset):
+                return self.position_of(offset)
         while position + HEADER_SIZE <= size:
-            if position - start + HEADER_SIZE > len(chunk):
+            if self.holes and (hole := self.hole_at(position)):
+                if offset < hole.next_offset:
+                    return hole.position
+                position, next_offset = hole.end, hole.next_offset
+                continue
+            if not start <= position <= start + len(chunk) - HEADER_SIZE:
                 start = position
                 chunk = self.file.pread(min(_WALK_BYTES, size - position), position)
-            base_offset, length, delta = _PLACE.unpack_from(chunk, position - start)
+            base_offset, length, magic, delta = _PLACE.unpack_from(chunk, position - start)
+            end = position + length + LOG_OVERHEAD
+            if base_offset < next_offset or magic != MAGIC or delta < 0 or not position + HEADER_SIZE <= end <= size:
+                return self._examined_position_of(offset, position)
             if base_offset + delta >= offset:
+                if base_offset > offset and not self.examined and next_offset >= 0 and not self._follows(position):
+                    return self._examined_position_of(offset, position)
                 return position
-            if length < HEADER_SIZE - LOG_OVERHEAD:
-                raise corrupt(f"no record batch at {position} of {self.path(LOG_SUFFIX)}")
-            position += length + LOG_OVERHEAD
+            next_offset = base_offset + delta + 1
+            position = end
+        if self.end_offset is not None and next_offset <= offset < self.end_offset and not self.examined and size:
+            return self._examined_position_of(offset, size)
         return size
+
+    def _examined_position_of(self, offset: int, position: int) -> int:
+        if self.examined:
+            raise corrupt(f"no record batch at {position} of {self.path(LOG_SUFFIX)}")
+        self.examine()
+        return self.position_of(offset)
+
+    def _begins(self, chunk: bytes, position: int, last_offset: int) -> bool:
+        """Whether an index entry is true: a batch that ends with last_offset begins there. If not, all is examined.
+
+        Kafka's followers index several batches that they appended at once by the first's place and the last's end.
+        """
+        header = read_header(chunk) if len(chunk) >= HEADER_SIZE else None
+        if header is not None and header[0] + header[6] == last_offset and fits(header, position, self.size_bytes):
+            return True
+        several = header is not None and self.base_offset <= header.last_offset < last_offset
+        self.examine(suspected=not several or intact(self, position) is None)
+        return False
+
+    def _follows(self, position: int) -> bool:
+        """Whether the batch at position ends before the next begins."""
+        found = list(islice(self.raw_headers(position), 2))
+        if len(found) == 2:
+            return found[0][1].next_offset <= found[1][1].base_offset
+        return len(found) == 1 and self.ends_with(found[0][1], position, self.size_bytes)
 
     def end_within(self, position: int, limit: int) -> tuple[int, int]:
         """(end, next offset) of the longest run of whole batches from position that ends at or below limit.
 
         The end is position itself, with offset -1, if the first batch is too long.
         """
-        at = max(position, self.offset_index.floor_position(limit))
-        size, start, chunk, next_offset = self.size_bytes, at, b"", -1
+        last_offset, at = self.offset_index.entry_at(limit)
+        hole = self.hole_behind(position) if self.holes else None
+        if hole is not None:
+            limit, at = min(limit, hole.position), position
+        size, chunk, start, next_offset = self.size_bytes, b"", at, -1
+        if at <= position:
+            start = at = position
+        elif not self.examined:
+            chunk = self.file.pread(min(_WALK_BYTES, size - at), at)
+            if not self._begins(chunk, at, last_offset):
+                return self.end_within(position, limit)
         while at + HEADER_SIZE <= size:
             if at - start + HEADER_SIZE > len(chunk):
                 start = at
                 chunk = self.file.pread(min(_WALK_BYTES, size - at), at)
-            base_offset, length, delta = _PLACE.unpack_from(chunk, at - start)
+            base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at - start)
             end = at + length + LOG_OVERHEAD
-            if end > limit or length < HEADER_SIZE - LOG_OVERHEAD:
-                if at > position:
-                    next_offset = base_offset
-                break
+            if base_offset < next_offset or magic != MAGIC or delta < 0 or not at + HEADER_SIZE <= end <= size:
+                if self.examined:
+                    break
+                self.examine()
+                return self.end_within(position, limit)
+            if end > limit:
+                return at, base_offset if at > position else -1
             at, next_offset = end, base_offset + delta + 1
         return at, next_offset
 
@@ -272,6 +441,8 @@ class Segment:
         offset_index = self.offset_index
         self.cut(position)
         self.size_bytes = position
+        self.holes = tuple(hole for hole in self.holes if hole.end <= position)
+        self.end_offset = None
         self.full = False
         offset_index.truncate(position)
         next_offset = self.resume()
@@ -295,7 +466,11 @@ class Segment:
     def resume(self) -> int:
         """Makes the segment ready for appends, from true index entries and the batches after them; its next offset."""
         offset_index, time_index = self._indexes or self.load_indexes()
-        start = offset_index.last()[1] if len(offset_index) else 0
+        start = 0
+        if len(offset_index):
+            last_offset, start = offset_index.last()
+            if not self.examined and not self._begins(self.file.pread(HEADER_SIZE, start), start, last_offset):
+                return self.resume()
         # The indexed batch itself is noted again by the walk below.
         offset_index.truncate(start)
         first = next(self.headers(0), None)
@@ -308,6 +483,8 @@ class Segment:
         for position, header in self.headers(start):
             self.note(header, position)
             next_offset = header.next_offset
+        if self.holes and self.holes[-1].end == self.size_bytes:
+            next_offset = max(next_offset, self.holes[-1].next_offset)
         return next_offset
 
     def scan(self, position: int) -> Iterator[tuple[int, memoryview]]:

@@ -39,11 +39,12 @@ def load_producers(
 
     So are those from before the first segment: what lies between is not known any more, as in Kafka.
     """
-    state, start = ProducerState(), 0
+    state, start, ahead = ProducerState(), 0, False
     for offset in reversed(snapshot_offsets(filesystem, directory)):
         path = join(directory, file_name(offset, SNAPSHOT_SUFFIX))
         if not segments[0].base_offset <= offset <= log_end_offset:
             filesystem.remove(path)
+            ahead = ahead or offset > log_end_offset
             continue
         try:
             state, start = decode_snapshot(read_file(filesystem, path)), offset
@@ -51,6 +52,8 @@ def load_producers(
             break
         except ApiError:
             filesystem.remove(path)
+    if ahead:
+        filesystem.sync_directory(directory)  # or a crash brings it back behind new records of its offsets
     if start < log_end_offset:
         replay(state, segments, start)
     return state

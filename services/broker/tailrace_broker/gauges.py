@@ -116,6 +116,10 @@ def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir
     )
     metrics.counters.update(
         {
+            "damaged_segments": (
+                "Segments in which a batch or an index was found damaged",
+                lambda: sum(log_dir.damaged_segments for log_dir in dirs),
+            ),
             "disk_pressure_refused_batches": ("Batches refused for want of space", lambda: pressure.refused_batches),
             "disk_pressure_throttled_requests": (
                 "Produce requests slowed or refused for want of space",

@@ -386,7 +386,7 @@ class Partition:
                 self.high_watermark = answer.log_start_offset
         elif answer.error_code == ErrorCode.NONE:
             if len(answer.records):
-                log.append_replicated(answer.records, now_ms)
+                log.append_replicated(answer.records, now_ms, self.leader_epoch)
                 self.syncing = log.log_end_offset - log.recovery_point >= log.config.flush_messages
             # Never back: what was committed once stays so, though a new leader may not know it yet.
             self.high_watermark = max(before, min(answer.high_watermark, log.log_end_offset))

@@ -6,14 +6,16 @@ from typing import Any
 
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
+from tailrace.log.segment import LOG_SUFFIX, Segment
 
 _WORTH_A_LINE = 16 << 20
+_HOLES_TOLD = 10
 
 
 def tell_recovery(dirs: list[LogDir], log: Any) -> None:
     """After an unclean stop: how many logs must be checked, and each that was, as that is done at its first use.
 
-    Also each log that turns out to be another topic's.
+    Also each log that turns out to be another topic's, and what is damaged.
     """
 
     def tell(log_dir: LogDir) -> None:
@@ -34,7 +36,22 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
             why = "it has the id of another topic of that name: kept, and not read"
             log.warning("a log was put aside", topic=key[0], partition=key[1], path=path, why=why)
 
-        log_dir.on_recovered, log_dir.on_stray = on_recovered, on_stray
+        def on_damage(key: tuple[str, int], segment: Segment) -> None:
+            path = segment.path(LOG_SUFFIX)
+            if not segment.holes:
+                log.warning("an index was wrong and is made anew", topic=key[0], partition=key[1], path=path)
+            for hole in segment.holes[:_HOLES_TOLD]:
+                log.error(
+                    "records are damaged: they are answered CORRUPT_MESSAGE, those behind them are served",
+                    topic=key[0],
+                    partition=key[1],
+                    path=path,
+                    position=hole.position,
+                    first_offset=hole.first_offset,
+                    next_offset=hole.next_offset,
+                )
+
+        log_dir.on_recovered, log_dir.on_stray, log_dir.on_damage = on_recovered, on_stray, on_damage
         if log_dir.remaining_logs_to_recover:
             log.warning(
                 "the last stop was not clean: logs are checked when first used",

@@ -244,6 +244,9 @@ class FetchWait:
                 continue
             try:
                 records = loaded(piece, self.sends_files) if piece.length else _NOTHING
+            except ApiError as refused:
+                ready.append((key, _unreadable(row, refused.code)))
+                continue
             except OSError:
                 ready.append((key, _unreadable(row)))
                 continue
@@ -258,10 +261,15 @@ class FetchWait:
     def _read(self, row: PartitionData) -> PartitionData:
         """The row with its records as they will be sent, whatever that takes."""
         piece = row.records
-        if piece is None or (self.sends_files and piece.length >= _SENDFILE_BYTES):
+        if not isinstance(piece, Slice):
             return row
         try:
+            if self.sends_files and piece.length >= _SENDFILE_BYTES:
+                piece.settle()
+                return row
             return row._replace(records=piece.read() if piece.length else _NOTHING)
+        except ApiError as refused:
+            return _unreadable(row, refused.code)
         except OSError:
             return _unreadable(row)
 
@@ -299,5 +307,5 @@ def _marks(partition: Partition) -> tuple[int, int, int]:
     return partition.high_watermark, log.last_stable_offset(partition.high_watermark), log.log_start_offset
 
 
-def _unreadable(row: PartitionData) -> PartitionData:
-    return PartitionData(row.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, None, True)
+def _unreadable(row: PartitionData, code: int = ErrorCode.KAFKA_STORAGE_ERROR) -> PartitionData:
+    return PartitionData(row.partition, code, -1, -1, -1, None, None, True)
