@@ -44,6 +44,17 @@ def test_every_node_gets_its_logs_and_the_metadata(tailrace: Path, tmp_path: Pat
         assert run("verify-log", own).exit_code == 0
 
 
+def test_log_dirs_outside_the_data_directory_are_named(tailrace: Path, tmp_path: Path) -> None:
+    elsewhere = [(tailrace / f"broker-{node}").rename(tmp_path / f"disk-{node}") for node in (0, 1)]
+    missed = run("export-kafka", tailrace, tmp_path / "out", "--log-dir", elsewhere[0])
+    assert missed.exit_code == 1 and "Broker 1 holds replicas too: name its log directories." in missed.output
+    done = run("export-kafka", tailrace, tmp_path / "out", "--log-dir", elsewhere[0], "--log-dir", elsewhere[1])
+    assert done.exit_code == 0, done.output
+    for node in (0, 1):
+        assert replay(tmp_path / "out" / f"node-{node}").image.topics["orders"].topic_id == TOPIC_ID
+        assert run("verify-log", tmp_path / "out" / f"node-{node}").exit_code == 0
+
+
 def test_the_snapshot_has_kafkas_records_alone_between_its_control_records(tailrace: Path, tmp_path: Path) -> None:
     assert run("export-kafka", tailrace, tmp_path / "out").exit_code == 0
     (path,) = (tmp_path / "out" / "node-0" / DIRECTORY).iterdir()

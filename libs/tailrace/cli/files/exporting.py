@@ -27,19 +27,30 @@ def export_kafka(
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="made here, with one directory a node")],
     how: Annotated[How, typer.Option("--how", help="link: closed segments become hard links")] = How.LINK,
     unclean: Annotated[bool, typer.Option("--unclean", help="export what a recovery finds after a crash")] = False,
+    log_dirs: Annotated[
+        list[Path] | None,
+        typer.Option("--log-dir", metavar="PATH", help="an entry of a broker's log.dirs outside DIR; may be repeated"),
+    ] = None,
 ) -> None:
     """Write log directories that Apache Kafka 4 starts on: topics with ids and configs, records, groups, offsets."""
-    target = target.expanduser().absolute()
-    with importing.told("exported", target), kafka_dirs.held(files.log_directories(data)):
-        for sentence in run(data.expanduser().absolute(), target, how, unclean=unclean):
+    target, data = target.expanduser().absolute(), data.expanduser().absolute()
+    directories = _directories(data, [path.expanduser().absolute() for path in log_dirs or ()])
+    with importing.told("exported", target), kafka_dirs.held(directories):
+        for sentence in run(data, directories, target, how, unclean=unclean):
             typer.echo(sentence)
 
 
-def run(data: Path, target: Path, how: How, *, unclean: bool) -> Iterator[str]:
+def _directories(data: Path, log_dirs: list[Path]) -> list[Path]:
+    """The brokers' log directories in a data directory, and those that were named."""
+    inside = [path for path in files.log_directories(data) if not log_dirs or path != data]
+    return [*inside, *(path for path in log_dirs if path not in inside)]
+
+
+def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean: bool) -> Iterator[str]:
     """Exports into target, which appears when all is there; yields sentences about it. Refused, OSError."""
     if target.exists():
         raise Refused(f"{target} exists already: name a directory that does not.")
-    found = [kafka_dirs.read(path, unclean=unclean) for path in files.log_directories(data)]
+    found = [kafka_dirs.read(path, unclean=unclean) for path in directories]
     image = _image(data)
     brokers = [broker._replace(new_id=broker.old_id) for broker in importing.brokers_of(found, image)]
     ids = {broker.old_id: broker.old_id for broker in brokers}
