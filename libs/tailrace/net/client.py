@@ -162,6 +162,12 @@ class Client:
         transport.set_protocol(wire)
         transport.resume_reading()
 
+    async def settled(self, timeout_ms: float) -> None:
+        """Returns when nothing that was asked waits for its answer any more; raises TimeoutError."""
+        async with asyncio.timeout(timeout_ms / 1000):
+            while self._wire is not None and self._wire.waiting:
+                await asyncio.wait([self._wire.waiting[-1][1]])
+
     def finish(self) -> None:
         """Says that nothing more will be asked than what waits for its answer, if the peer still wants to give that."""
         if self._wire is not None and self._wire.waiting and not self._wire.lost.done():

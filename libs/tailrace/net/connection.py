@@ -122,6 +122,13 @@ class Connection(Answering):
             self._transport.set_write_buffer_limits(high=0)  # all must have been sent
             self._parse()
 
+    def stay(self) -> None:
+        """After leave(): goes on as before."""
+        if self._leaving and not self._transport.is_closing():
+            self._leaving = False
+            self._transport.set_write_buffer_limits()
+            self._parse()
+
     def left(self) -> None:
         """After leave(): nothing is owed, unsent, or read and not handled."""
         self.close()
@@ -169,6 +176,11 @@ class Connection(Answering):
             self.close()
         else:
             self.abort()
+
+    @property
+    def closing(self) -> bool:
+        """Whether the connection has ended or is about to."""
+        return bool(self._transport.is_closing())
 
     @property
     def passes_sockets(self) -> bool:

@@ -55,6 +55,12 @@ def comes_back(over: socket.socket, into: memoryview) -> int | None:
     return None if descriptors or flags & socket.MSG_CTRUNC else count
 
 
+def comes_to_stay(over: socket.socket, into: memoryview) -> int | socket.socket:
+    """Reads once: how many bytes came (0: the end), or a client's socket. Raises OSError as recv does."""
+    count, ancillary, flags, _ = over.recvmsg_into([into], socket.CMSG_SPACE(_FD_BYTES), socket.MSG_CMSG_CLOEXEC)
+    return _only(_descriptors(ancillary)) if ancillary or flags & socket.MSG_CTRUNC else count
+
+
 async def receive(transport: Any, timeout_ms: float) -> tuple[socket.socket, bytes]:
     """Takes a socket, and the bytes read from it, off a transport that does not read meanwhile.
 

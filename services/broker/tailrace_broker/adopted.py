@@ -38,16 +38,20 @@ class AdoptedConnection(Connection):
         super().connection_made(transport)
         self._owner.judge(self)  # quotas may have changed while the socket was on its way
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.gone(self)
+        super().connection_lost(exc)
+
     def renamed(self, client_id: str) -> None:
         self.client_id = client_id
         self._owner.judge(self)
 
     def left(self) -> None:
-        """Back to the gateway, which goes on with the client's next request; without a gateway it is closed."""
+        """Back to the gateway, which goes on with the client's next request; without its own to another one."""
         if self._owner.give_back(self):
             self.abort()  # of this process' descriptor only
         else:
-            self.close()
+            self._owner.seek(self)
 
 
 class Adopted:
@@ -58,6 +62,8 @@ class Adopted:
         self._relay = relay
         self._log = log
         self._quotas = ClientQuotas(image.quotas)
+        self._seeking: dict[AdoptedConnection, asyncio.Task[None]] = {}
+        self._orphans: set[AdoptedConnection] = set()  # limited, and without a gateway that could charge them
         self._coming: set[asyncio.Task[None]] = set()
         self.count = 0
         self.returned_count = 0
@@ -98,6 +104,10 @@ class Adopted:
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Gives the clients back that a quota limits from now on."""
+        if old.services is not new.services:
+            orphans, self._orphans = self._orphans, set()
+            for orphan in orphans:
+                self.judge(orphan)
         if old.quotas is new.quotas:
             return
         self._quotas = ClientQuotas(new.quotas)
@@ -114,7 +124,7 @@ class Adopted:
 
     def judge(self, connection: AdoptedConnection) -> None:
         """Lets a client go that a quota limits."""
-        if self._limited(connection.client_id):
+        if not connection.closing and self._limited(connection.client_id):
             connection.leave()
 
     def give_back(self, connection: AdoptedConnection) -> bool:
@@ -123,11 +133,32 @@ class Adopted:
         self.returned_count += given
         return given
 
+    def seek(self, connection: AdoptedConnection) -> None:
+        """Its own gateway has gone: another takes a limited client, and while there is none it is served here."""
+        if connection not in self._seeking:
+            task = asyncio.get_running_loop().create_task(self._seek(connection))
+            self._seeking[connection] = task
+            task.add_done_callback(lambda _: self._seeking.pop(connection, None))
+
+    def gone(self, connection: AdoptedConnection) -> None:
+        """The connection is no more."""
+        self._orphans.discard(connection)
+
+    async def _seek(self, connection: AdoptedConnection) -> None:
+        reached = await self._relay.reach(connection)
+        if connection.closing:
+            return
+        if reached and self.give_back(connection):
+            connection.abort()
+        else:
+            self._orphans.add(connection)
+            connection.stay()
+
     def _limited(self, client_id: str) -> bool:
         return any(self._quotas.rate(client_id, kind) is not None for kind in Kind)
 
     async def close(self) -> None:
         """Ends them all."""
-        for task in list(self._coming):
+        for task in [*self._coming, *self._seeking.values()]:
             task.cancel()
         await self._server.close()

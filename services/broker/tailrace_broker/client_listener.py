@@ -20,6 +20,7 @@ from tailrace.net.metadata_follower import MetadataFollower
 
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
 _RELAY_TIMEOUT_MS = 1_860_000
+_REACH_MS = 1000.0  # a client waits meanwhile
 _HANDED_OVER = Address("the gateway that handed the client over", -1)
 
 
@@ -39,12 +40,12 @@ class GatewayRelay:
             client = self._clients[connection] = await self._connected(connection)
         return await client.ask_frame(frame, timeout_ms=_RELAY_TIMEOUT_MS)
 
-    async def _connected(self, connection: Any) -> Client:
+    async def _connected(self, connection: Any, timeout_ms: float = 5000) -> Client:
         """A new connection to the first gateway that lives."""
         for address in self._gateways(self._follower.image):
             client = Client(address, "relay", connection.identity)
             with contextlib.suppress(Disconnected, TimeoutError):
-                await client.connect()
+                await client.connect(timeout_ms)
                 return client
         raise Disconnected("no gateway can be reached")
 
@@ -58,10 +59,27 @@ class GatewayRelay:
         if (client := self._clients.get(connection)) is not None:
             client.finish()
 
+    async def reach(self, connection: Any) -> bool:
+        """Makes sure that the client has a quiet way to a gateway of this host, its own or one that lives."""
+        try:
+            client = self._clients.get(connection)
+            if client is None or not client.connected:
+                client = await self._connected(connection, _REACH_MS)
+                self._clients[connection] = client
+            await client.settled(_REACH_MS)
+        except (Disconnected, TimeoutError):
+            return False
+        finally:
+            if connection.closing:
+                self.forget(connection)
+        return client.connected
+
     def give_back(self, connection: Any) -> bool:
-        """Returns the client's socket to the gateway that handed it over, if that is still there."""
+        """Sends the client's socket to the gateway that handed it over, or was reached instead; whether it is gone."""
         client = self._clients.get(connection)
-        if client is None or client.address is not _HANDED_OVER or client.quiet_transport is None:
+        if client is None or client.quiet_transport is None:
+            return False
+        if client.address is not _HANDED_OVER and not client.address.is_unix:
             return False
         try:
             descriptor.give_back(client.quiet_transport, connection.socket)

@@ -226,7 +226,9 @@ class ClientLink(Link):
             self.write(rest)
 
     def _reader(self) -> Callable[[], None]:
-        return self._from_the_broker if self.handed_over else self._readable
+        if self.handed_over:
+            return self._from_the_broker
+        return self._from_a_relay if self.sock.family == socket.AF_UNIX else self._readable
 
     def _from_the_broker(self) -> None:
         """A request that the broker relays, or the client's socket back."""
@@ -237,6 +239,23 @@ class ClientLink(Link):
         if count is None:
             self._taken_back()
         return count
+
+    def _from_a_relay(self) -> None:
+        """What a broker relays for one of its clients, or that client's socket."""
+        self._read(self._receive_from_a_relay)
+
+    def _receive_from_a_relay(self, into: memoryview) -> int | None:
+        came = descriptor.comes_to_stay(self.sock, into)
+        if isinstance(came, int):
+            return came
+        if self.identity.listener == "INTERNAL" or self.busy or self.outbox or self.tail:
+            came.close()
+            self.refuse("a socket came of which nothing is known, or too early")
+        else:  # of a client that a quota limits, and whose gateway has gone
+            self.came_back = True
+            came.setblocking(False)
+            self.exchange_socket(came).close()
+        return None
 
     def _taken_back(self) -> None:
         """The broker has left the client at a frame's end: its requests are relayed from the next one on."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -353,14 +354,58 @@ async def test_requests_are_counted_where_they_are_answered(tmp_path: Path) -> N
         assert {key: n for key, n in enumerate(pair.world.gateway.requests) if n} == {ApiKey.METADATA: 1}
 
 
-async def test_without_its_gateway_a_client_that_a_quota_limits_has_to_come_again(tmp_path: Path) -> None:
-    async with paired(tmp_path) as pair:
-        client = await pair.handed()
-        for link in pair.handed_over:
-            link.finish()
-        await turns_until(lambda: not pair.world.gateway.connections)
+async def orphaned(pair: Pair) -> Client:
+    """A client whose gateway has gone since it was handed over."""
+    client = await pair.handed()
+    for link in pair.handed_over:
+        link.finish()
+    await turns_until(lambda: not pair.world.gateway.connections)
+    return client
+
+
+async def test_without_its_gateway_a_client_that_a_quota_limits_goes_to_another(tmp_path: Path) -> None:
+    """Here, the same one again. What has come is answered first, on the same connection."""
+    meter = Metered()
+    meter.produce_limited = False
+    async with paired(tmp_path, meter_of=lambda client_id: meter) as pair:
+        client = await orphaned(pair)
+        meter.produce_limited = True
+        client.send(produce(1, b"read") + produce(2, b"read already")[:50])
+        assert (await client.answer())[0] == 1
         pair.broker.follower.move(quotas=TEST_LIMITED)
-        assert await client.closed()
+        client.send(produce(2, b"read already")[50:])
+        assert (await client.answer())[0] == 2
+        await turns_until(lambda: pair.adopted.returned_count == 1 and not len(pair.adopted))
+        answer = await client.ask(produce_request(b"by the other gateway"), 12)
+        assert (answer.throttle_time_ms, answer.responses[0].partition_responses[0].base_offset) == (1, 3)
+        assert (len(pair.world.gateway.connections), pair.handed_over) == (1, [])
+
+
+async def test_without_any_gateway_a_limited_client_is_served_until_there_is_one(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        services = pair.broker.follower.image.services
+        client = await orphaned(pair)
+        pair.broker.follower.move(services={})
+        pair.broker.follower.move(quotas=TEST_LIMITED)
+        await turns_until(lambda: len(pair.adopted._orphans) == 1)
+        for n in (1, 2):
+            client.send(produce(n, b"goes on"))
+            assert (await client.answer())[0] == n
+        assert pair.adopted.returned_count == 0
+        pair.broker.follower.move(services=services)
+        await turns_until(lambda: pair.adopted.returned_count == 1)
+        client.send(produce(3, b"at the new gateway"))
+        assert base_offset(*await client.answer()) == 3
+
+
+async def test_a_socket_of_which_nothing_is_known_is_not_taken(tmp_path: Path) -> None:
+    async with paired(tmp_path) as pair:
+        with socket.socket(socket.AF_UNIX) as over, socket.socket() as sent:
+            over.setblocking(False)
+            assert pair.world.internal is not None
+            over.connect(pair.world.internal.path)
+            socket.send_fds(over, [b"\0"], [sent.fileno()])
+            assert await asyncio.get_running_loop().sock_recv(over, 1) == b""
 
 
 async def test_limits_in_time_hold_for_connections_handed_over(tmp_path: Path) -> None:
