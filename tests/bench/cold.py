@@ -2,13 +2,18 @@
 
 One broker on a disk (`--folder`), a topic of several gigabytes whose pages are dropped from the page cache, and a
 client that produces a record every two milliseconds and waits for its acknowledgement and for its arrival at a
-long-polling consumer. Its p99 alone, beside a reader of data in the cache, and beside a reader of cold data.
+long-polling consumer. Its p99 alone, beside a reader of data in the cache at a given rate, beside a reader of cold data
+at the same rate, and beside one that takes all it gets; by turns, the medians count.
+
+The reader stands for a consumer on another machine, so it takes as little of this one as it can: it decodes nothing but
+offsets, and gives way to all others (nice 19).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import socket
 import statistics
 import struct
 import subprocess
@@ -18,6 +23,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kafka.admin import KafkaAdminClient
 
@@ -34,7 +40,10 @@ COLD, TAIL = "cold", "tail"
 MIB = 1 << 20
 BEAT_SECONDS = 0.002
 PLACE = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
-ROW = "| {0} | {1:,.0f} | {2:,.0f} | {3:,.0f} | {4:,.0f} | {5:,.0f} |"
+ROW = "| {0} | {1:,.0f} | {2:,.0f} | {3:,.0f} | {4:.2f} | {5:,.0f} | {6:,.0f} | {7:.2f} |"
+ANSWER_HEAD = 70  # bytes before the records in an answer for one partition of COLD, version 11
+PIECE_BYTES = 65_536
+NICEST = 19
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,24 @@ class Beats:
 
     acknowledged: list[float]
     arrived: list[float]
+
+
+class Reader(NamedTuple):
+    """Who reads the cold topic from its beginning up to an offset, at so many MB/s (0: all it gets)."""
+
+    end: int
+    rate: float
+    cold: bool
+
+
+class Figures(NamedTuple):
+    """What the reader got in MB/s, and the beats' latencies in microseconds: acknowledgement, then arrival."""
+
+    read: float
+    ack_p50: float
+    ack_p99: float
+    p50: float
+    p99: float
 
 
 def p99(values: list[float]) -> float:
@@ -98,20 +125,28 @@ def beat(address: str, seconds: float) -> Beats:
     return beats
 
 
-def read(address: str, first: int, last: int, seconds: float) -> None:
-    """Reads the cold topic between two offsets, over and over for so long; prints MB/s."""
-    offset, count, began = first, 0, time.perf_counter()
+def read(address: str, first: int, last: int, seconds: float, rate: float) -> None:
+    """Reads the cold topic between two offsets, over and over for so long; prints MB/s. Rate 0 is as fast as it can."""
+    os.nice(NICEST)
+    offset, count, began, never = first, 0, time.perf_counter(), threading.Event()
+    answer = memoryview(bytearray(2 * MIB))
     with connect(address) as client:
-        while time.perf_counter() < began + seconds:
-            records = client.ask(fetch(COLD, offset, MIB, 0), 11).responses[0].partitions[0].records
-            count += len(records)
-            offset = next_offset(records)
+        while (passed := time.perf_counter() - began) < seconds:
+            if rate and (early := count / 1e6 / rate - passed) > 0:
+                never.wait(early)
+            client.send(fetch(COLD, offset, MIB, 0), 11)
+            size = struct.unpack(">i", client.socket.recv(4, socket.MSG_WAITALL))[0]
+            got = 0
+            while got < size:
+                got += client.socket.recv_into(answer[got : min(size, got + PIECE_BYTES)])
+            count += size
+            offset = next_offset(answer[ANSWER_HEAD:size])
             if offset >= last:
                 offset = first
     print(count / 1e6 / (time.perf_counter() - began))
 
 
-def next_offset(records: bytes) -> int:
+def next_offset(records: memoryview) -> int:
     """Behind the last whole batch; 0 without any."""
     at, after = 0, 0
     while at + PLACE.size <= len(records):
@@ -131,13 +166,13 @@ def drop_caches(folder: Path) -> None:
         os.close(descriptor)
 
 
-def beside(address: str, first: int, last: int, seconds: float) -> tuple[Beats, float]:
-    """The beats beside a reader of these offsets, and how much it read in MB/s."""
-    own = [sys.executable, "-m", "bench.cold", "--read", address, str(first), str(last), str(seconds)]
-    with subprocess.Popen(own, stdout=subprocess.PIPE, text=True) as reader:
+def beside(address: str, reader: Reader, seconds: float) -> Figures:
+    """The beats beside a reader."""
+    own = [sys.executable, "-m", "bench.cold", "--read", address, *map(str, (0, reader.end, seconds, reader.rate))]
+    with subprocess.Popen(own, stdout=subprocess.PIPE, text=True) as process:
         beats = beat(address, seconds)
-        said, _ = reader.communicate(timeout=120)
-    return beats, float(said)
+        said, _ = process.communicate(timeout=120)
+    return figures(float(said), beats)
 
 
 def measure(options: argparse.Namespace) -> str:
@@ -158,23 +193,45 @@ def measure(options: argparse.Namespace) -> str:
             fill = {"record-size": 1024, "batch-size": 64 * 1024, "connections": 1, "in-flight": 5, "pin": True}
             done = load(address, COLD, {**fill, "requests": count, "warm-up": 0, "seconds": 600}, timeout_s=600)
             say(f"{done['requests']} batches")
-            return rows(address, folder, options.seconds)
+            return rows(address, folder, options.seconds, options.rounds, options.rate)
 
 
-def rows(address: str, folder: Path, seconds: float) -> str:
+def rows(address: str, folder: Path, seconds: float, rounds: int, rate: float) -> str:
     """The table."""
     end = _end(address)
-    lines = [
-        "| beside | read MB/s | ack p50 µs | ack p99 µs | arrival p50 µs | arrival p99 µs |",
-        "|---" + "|--:" * 5 + "|",
-    ]
-    alone = beat(address, seconds)
-    lines.append(_row("nobody", alone, 0))
-    hot_end = min(end, 64 * 1600)
-    _, _ = beside(address, 0, hot_end, 1)
-    lines.append(_row("a reader of cached data", *beside(address, 0, hot_end, seconds)))
-    drop_caches(folder)
-    lines.append(_row("a reader of cold data", *beside(address, 0, end, seconds)))
+    readers = {
+        "a reader of cached data": Reader(min(end, 64 * 1600), rate, cold=False),
+        "a reader of cold data at that rate": Reader(end, rate, cold=True),
+        "a reader of cold data, as fast as it can": Reader(end, 0, cold=True),
+    }
+    measured: dict[str, list[Figures]] = {}
+    beat(address, 1)
+    for _ in range(rounds):
+        measured.setdefault("nobody", []).append(figures(0, beat(address, seconds)))
+        for name, reader in readers.items():
+            if reader.cold:
+                drop_caches(folder)
+            else:
+                beside(address, reader, 1)
+            measured.setdefault(name, []).append(beside(address, reader, seconds))
+    medians = {name: Figures(*map(statistics.median, zip(*values, strict=True))) for name, values in measured.items()}
+    return table(medians)
+
+
+def figures(read_mb: float, beats: Beats) -> Figures:
+    both = (beats.acknowledged, beats.arrived)
+    return Figures(read_mb, *(f(values) for values in both for f in (statistics.median, p99)))
+
+
+def table(measured: dict[str, Figures]) -> str:
+    """Each p99 also as a multiple of the one without a reader; the aim is 1.5."""
+    alone = measured["nobody"]
+    lines = ["| beside | read MB/s | ack p50 µs | ack p99 µs | x alone | arrival p50 µs | arrival p99 µs | x alone |"]
+    lines.append("|---" + "|--:" * 7 + "|")
+    for name, one in measured.items():
+        acks = (one.ack_p50, one.ack_p99, one.ack_p99 / alone.ack_p99)
+        lines.append(ROW.format(name, one.read, *acks, one.p50, one.p99, one.p99 / alone.p99))
+        say(lines[-1])
     return "\n".join(lines)
 
 
@@ -183,21 +240,16 @@ def _end(address: str) -> int:
         return int(client.ask(fetch(COLD, 0, 1, 0), 11).responses[0].partitions[0].high_watermark)
 
 
-def _row(name: str, beats: Beats, rate: float) -> str:
-    both = (beats.acknowledged, beats.arrived)
-    line = ROW.format(name, rate, *(f(values) for values in both for f in (statistics.median, p99)))
-    say(line)
-    return line
-
-
 def main(arguments: list[str]) -> None:
     """Measures and writes the report's section."""
     if arguments[:1] == ["--read"]:
-        read(arguments[1], int(arguments[2]), int(arguments[3]), float(arguments[4]))
+        read(arguments[1], int(arguments[2]), int(arguments[3]), float(arguments[4]), float(arguments[5]))
         return
     parser = argparse.ArgumentParser(prog="python -m bench.cold", description="Never fails.")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="size of the cold topic")
-    parser.add_argument("--seconds", type=float, default=10.0, help="length of each of the three measurements")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of the four measurements")
+    parser.add_argument("--rate", type=float, default=400.0, help="MB/s of the readers that do not take all they get")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="a folder on a disk")
     parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
     options = parser.parse_args(arguments)

@@ -12,13 +12,14 @@ from tailrace.records.batch import Bytes
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
-    __slots__ = ("file", "length", "next_offset", "position", "unsettled")
+    __slots__ = ("file", "length", "next_offset", "position", "turn_bytes", "unsettled")
 
     def __init__(self, file: File, position: int, length: int, next_offset: int = -1) -> None:
         self.file = file
         self.position = position
         self.length = length
         self.next_offset = next_offset  # of what follows its batches in the log
+        self.turn_bytes = 0  # how much of it may be sent before others have their turn; 0 for the usual
         # Looks at the headers, where nobody did yet: how many bytes are sound. None once that is known.
         self.unsettled: Callable[[], int] | None = None
 
@@ -53,8 +54,16 @@ class Slice:
             self.unsettled = None
 
     def warm(self) -> None:
-        """Brings it into the page cache, and asks for what a reader of the log will want next."""
+        """Returns when it is in the page cache; the kernel reads ahead for who goes on behind it."""
         self.file.warm(self.length, self.position)
+
+
+class NotCached(Exception):
+    """The disk would have to be waited for, which the reader did not want; it may try again once `piece` is warm."""
+
+    def __init__(self, piece: Slice) -> None:
+        super().__init__(f"{piece.length} bytes at {piece.position} are not in the page cache")
+        self.piece = piece
 
 
 class TimestampOffset(NamedTuple):

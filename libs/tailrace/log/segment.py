@@ -11,6 +11,7 @@ from typing import Final
 from tailrace.log.damage import Hole, fits, intact, walk
 from tailrace.log.filesystem import File, Filesystem, join
 from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
+from tailrace.log.reading import NotCached, Slice
 from tailrace.log.transaction_index import TransactionIndex
 from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, Bytes, corrupt, read_header
 
@@ -22,6 +23,7 @@ SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDE
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index entry can say
 
 _PLACE: Final = Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
+_NOTHING: Bytes = b""
 _WALK_BYTES: Final = 8 * 1024
 _SCAN_BYTES: Final = 1024 * 1024
 
@@ -66,6 +68,7 @@ class Segment:
         "size_bytes",
         "sound_from",
         "sound_to",
+        "waits",
     )
 
     def __init__(self, filesystem: Filesystem, directory: str, base_offset: int, index_interval_bytes: int) -> None:
@@ -89,6 +92,7 @@ class Segment:
         self.examined = False  # something was wrong, and its holes are all that is
         self.holes: tuple[Hole, ...] = ()
         self.on_damage: Callable[[Segment], None] = _nobody
+        self.waits = True  # for the disk; without it NotCached is raised where heads of batches must come from there
         self._file: File | None = None
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
         self.aborted: TransactionIndex | None = None  # most segments have none
@@ -156,6 +160,15 @@ class Segment:
 
     def load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """The indexes of a closed segment from their files; rebuilt from the batches if they are missing or damaged."""
+        if not self.waits:
+            self._look_for_indexes()
+        try:
+            return self._load_indexes()
+        except NotCached:
+            self._indexes = None  # nothing has vouched for them yet
+            raise
+
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         self.forget_indexes()
         assert self._indexes is not None
         offset_index, time_index = self._indexes
@@ -259,11 +272,11 @@ class Segment:
 
     def raw_headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """As headers, believing each batch's length and offset: to the first that cannot be one."""
-        size, chunk, start = self.size_bytes, b"", position
+        size, chunk, start = self.size_bytes, _NOTHING, position
         while position + HEADER_SIZE <= size:
             if position - start + HEADER_SIZE > len(chunk):
                 start = position
-                chunk = self.file.pread(min(_WALK_BYTES, size - position), position)
+                chunk = self._heads(position, position)
                 if len(chunk) < HEADER_SIZE:
                     return
             header = read_header(chunk, position - start)
@@ -321,8 +334,16 @@ class Segment:
     def examine(self, *, suspected: bool = True, anchor: int | None = None) -> None:
         """Finds all that is wrong by walking the whole segment, and makes its indexes anew from what is sound.
 
-        anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds.
+        anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds. Waits for
+        the disk in any case: half a walk is worth nothing.
         """
+        waits, self.waits = self.waits, True
+        try:
+            self._examine(suspected, anchor)
+        finally:
+            self.waits = waits
+
+    def _examine(self, suspected: bool, anchor: int | None) -> None:
         known = self._indexes is not None
         self.forget_indexes()
         holes: list[Hole] = []
@@ -339,17 +360,36 @@ class Segment:
         if suspected or holes:
             self.on_damage(self)
 
+    def _heads(self, at: int, first: int) -> Bytes:
+        """The bytes from `at` on that are looked through for heads of batches; NotCached asks for all from `first`."""
+        length = min(_WALK_BYTES, self.size_bytes - at)
+        if self.waits:
+            return self.file.pread(length, at)
+        chunk = self.file.pread_cached(length, at)
+        if chunk is None:
+            raise NotCached(Slice(self.file, first, at + length - first))
+        return chunk
+
+    def _look_for_indexes(self) -> None:
+        """NotCached if loading the indexes would have to wait for the disk."""
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            with suppress(FileNotFoundError):
+                file = self.filesystem.open(self.path(suffix))
+                size = file.stat().size_bytes
+                if size and not file.cached(size, 0):
+                    raise NotCached(Slice(file, 0, size))
+
     def position_of(self, offset: int) -> int:
         """Where the first batch begins that holds offset or a later one; size_bytes if there is none.
 
         The beginning of a hole where what held the offset is damaged.
         """
         last_offset, position = self.offset_index.entry(offset)
-        size, chunk, start, next_offset = self.size_bytes, b"", position, self.base_offset
+        size, chunk, start, next_offset = self.size_bytes, _NOTHING, position, self.base_offset
         if last_offset >= 0:
             next_offset = -1
         if last_offset >= 0 and not self.examined:
-            chunk = self.file.pread(min(_WALK_BYTES, size - position), position)
+            chunk = self._heads(position, position)
             if not self._begins(chunk, position, last_offset):
                 return self.position_of(offset)
         while position + HEADER_SIZE <= size:
@@ -360,7 +400,7 @@ class Segment:
                 continue
             if not start <= position <= start + len(chunk) - HEADER_SIZE:
                 start = position
-                chunk = self.file.pread(min(_WALK_BYTES, size - position), position)
+                chunk = self._heads(position, position)
             base_offset, length, magic, delta = _PLACE.unpack_from(chunk, position - start)
             end = position + length + LOG_OVERHEAD
             if base_offset < next_offset or magic != MAGIC or delta < 0 or not position + HEADER_SIZE <= end <= size:
@@ -381,7 +421,7 @@ class Segment:
         self.examine()
         return self.position_of(offset)
 
-    def _begins(self, chunk: bytes, position: int, last_offset: int) -> bool:
+    def _begins(self, chunk: Bytes, position: int, last_offset: int) -> bool:
         """Whether an index entry is true: a batch that ends with last_offset begins there. If not, all is examined.
 
         Kafka's followers index several batches that they appended at once by the first's place and the last's end.
@@ -405,21 +445,22 @@ class Segment:
 
         The end is position itself, with offset -1, if the first batch is too long.
         """
+        first = position
         last_offset, at = self.offset_index.entry_at(limit)
         hole = self.hole_behind(position) if self.holes else None
         if hole is not None:
             limit, at = min(limit, hole.position), position
-        size, chunk, start, next_offset = self.size_bytes, b"", at, -1
+        size, chunk, start, next_offset = self.size_bytes, _NOTHING, at, -1
         if at <= position:
             start = at = position
         elif not self.examined:
-            chunk = self.file.pread(min(_WALK_BYTES, size - at), at)
+            chunk = self._heads(at, first)
             if not self._begins(chunk, at, last_offset):
                 return self.end_within(position, limit)
         while at + HEADER_SIZE <= size:
             if at - start + HEADER_SIZE > len(chunk):
                 start = at
-                chunk = self.file.pread(min(_WALK_BYTES, size - at), at)
+                chunk = self._heads(at, first)
             base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at - start)
             end = at + length + LOG_OVERHEAD
             if base_offset < next_offset or magic != MAGIC or delta < 0 or not at + HEADER_SIZE <= end <= size:

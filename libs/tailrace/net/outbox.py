@@ -62,13 +62,15 @@ class Outbox:
         return not pieces
 
     def _send_first(self, pieces: deque[Any]) -> int:
-        """Sends of the oldest piece what the socket takes; returns how many bytes that were."""
+        """Sends of the oldest piece what the socket takes; returns how much of this turn that was."""
         piece = pieces[0]
         if type(piece) is Slice:
-            sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, min(piece.length, _TURN_BYTES))
+            most = piece.turn_bytes or _TURN_BYTES
+            sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, min(piece.length, most))
             if not sent:
                 raise OSError("the segment ends before the records that were announced")
             rest: Any = Slice(piece.file, piece.position + sent, piece.length - sent)
+            rest.turn_bytes = piece.turn_bytes
         else:
             sent = self._sock.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
             rest = memoryview(piece)[sent:]
@@ -76,7 +78,7 @@ class Outbox:
             pieces[0] = rest
         else:
             pieces.popleft()
-        return sent
+        return sent if type(piece) is not Slice or not piece.turn_bytes else _TURN_BYTES
 
     def _writable(self) -> None:
         if self._push():

@@ -22,7 +22,9 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
         "Connections given back to their gateway, for a quota",
         lambda: 0 if broker.adopted is None else broker.adopted.returned_count,
     )
-    metrics.counters["cold_reads"] = ("Fetches that had to wait for the disk", lambda: broker.cold_reads.count)
+    cold = broker.cold_reads
+    metrics.counters["cold_reads"] = ("Times a fetch had to wait for the disk", lambda: cold.count)
+    metrics.counters["cold_read_bytes"] = ("Bytes that threads brought into the page cache", lambda: cold.bytes)
     metrics.gauges.update(
         {
             "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
@@ -32,6 +34,7 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
             ),
             "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
             "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
+            "cold_read_queue_size": ("Fetches that wait for a thread to read for them", lambda: len(cold.turns)),
             "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
             "connection_count": ("Open connections", lambda: len(server.connections)),
             "adopted_connection_count": (

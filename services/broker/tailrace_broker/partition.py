@@ -276,16 +276,16 @@ class Partition:
         leading = self.leading
         return leading is None or self.high_watermark >= leading.epoch_start_offset
 
-    def read(self, offset: int, max_bytes: int, *, min_one: bool, committed: bool = False) -> Slice:
+    def read(self, offset: int, max_bytes: int, *, min_one: bool, committed: bool = False, wait: bool = True) -> Slice:
         """Whole batches below the high watermark (committed: the last stable offset); OFFSET_OUT_OF_RANGE elsewhere.
 
-        Between there and the log end there is nothing to read yet, which is no error.
+        Between there and the log end there is nothing to read yet, which is no error. Without `wait` as read_cached.
         """
         log = self.log
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         end = self.visible_end(committed) if committed else self.high_watermark
-        return log.read(offset, max_bytes, end, min_one)
+        return (log.read if wait else log.read_cached)(offset, max_bytes, end, min_one)
 
     def visible_end(self, committed: bool) -> int:
         """What ends the log for a consumer: the last stable offset at read_committed, else the high watermark."""
@@ -332,9 +332,9 @@ class Partition:
             return False
         return throttled(names, self.index, self.node.node_id)
 
-    def read_for_follower(self, offset: int, max_bytes: int, *, min_one: bool) -> Slice:
-        """Whole batches up to the log end."""
-        return self.log.read(offset, max_bytes, None, min_one)
+    def read_for_follower(self, offset: int, max_bytes: int, *, min_one: bool, wait: bool = True) -> Slice:
+        """Whole batches up to the log end; Without `wait` as Log.read_cached."""
+        return (self.log.read if wait else self.log.read_cached)(offset, max_bytes, None, min_one)
 
     def propose_isr(self, *, shrink: bool = True) -> IsrChange | None:
         """The AlterPartition that is due, see LeaderState.propose; shrink=False looks for who may join only."""

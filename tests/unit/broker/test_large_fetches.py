@@ -214,7 +214,7 @@ async def test_a_cold_read_waits_in_a_thread_while_others_are_served(
         assert not cold.done()
         disk.go.set()
         assert values[offset][:200] in (await cold).records
-        assert broker.broker.cold_reads.count == 1
+        assert 1 <= broker.broker.cold_reads.count <= 2  # the heads of what follows, then the records
 
 
 async def produced(broker: Running, value: bytes) -> Any:

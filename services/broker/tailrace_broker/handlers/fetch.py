@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.reading import Slice
+from tailrace.log.reading import NotCached, Slice
 from tailrace.net.context import Identity
 from tailrace.wire.fetch import (
     Fetch,
@@ -28,7 +28,7 @@ from tailrace.wire.fetch import (
     encode_fetch_answer,
     node_endpoints,
 )
-from tailrace_broker.cold_reads import ColdReads
+from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job, loaded, paced, reads_cold
 from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
 from tailrace_broker.handlers.follower_fetch import FollowerFetch
 from tailrace_broker.replication.follower import diverges
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tailrace_broker.partition import Partition
 
 _NOTHING = b""
-_SENDFILE_BYTES = 65_536  # below it a copy is cheaper than the calls (dataplane.md)
 _NONE_ABORTED: Sequence[tuple[int, int]] = ()
 _READ_COMMITTED = 1
 _ANY_REPLICA_FROM = 11
@@ -52,7 +51,7 @@ class FetchPath:
         self.broker = broker
         self.sessions = sessions
         self.cold = cold
-        self.followers = FollowerFetch(broker)
+        self.followers = FollowerFetch(broker, cold)
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """The answer's buffers at once, or a future of them when it must wait."""
@@ -61,7 +60,7 @@ class FetchPath:
         if request.replica_id >= 0:
             return self.followers.handle(connection, version, correlation_id, request)
         if request.session_id == 0 and request.session_epoch == FINAL_EPOCH and len(request.topics) == 1:
-            answer = self._at_once(version, correlation_id, request, connection.sends_files)
+            answer = self._at_once(version, correlation_id, request, connection)
             if answer is not None:
                 return answer
         try:
@@ -69,16 +68,10 @@ class FetchPath:
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
         wait = FetchWait(self, version, correlation_id, connection.identity, request, session, full)
-        wait.sends_files = connection.sends_files
-        rows, ready = wait.collect()
-        if ready or request.max_wait_ms <= 0:
-            return wait.reply(rows)
-        wait.future = asyncio.get_running_loop().create_future()
-        wait.future.add_done_callback(wait.forget)
-        broker.purgatory.park(wait, wait.partitions, request.max_wait_ms)
-        return wait.future
+        wait.sends_files, wait.state = connection.sends_files, connection.state
+        return wait.begin()
 
-    def _at_once(self, version: int, correlation_id: int, request: Fetch, sends_files: bool) -> list[Any] | None:
+    def _at_once(self, version: int, correlation_id: int, request: Fetch, connection: Any) -> list[Any] | None:
         """One partition, no session, enough data: nothing that could wait is built. None for all else."""
         key, wants = request.topics[0]
         if len(wants) != 1:
@@ -95,42 +88,42 @@ class FetchPath:
             log, mark = partition.log, partition.high_watermark
             if log.producers.transactions.first_unstable_offset < mark or (committed and log.has_aborted):
                 return None  # the long way knows of transactions
-            piece = partition.read(offset, limit, min_one=True)
+            piece = partition.read(offset, limit, min_one=True, wait=False)
             if piece.length < max(1, request.min_bytes):
                 return None
-            records = loaded(piece, sends_files)
-        except (ApiError, OSError):
-            return None  # the long way says why
+            records = paced(connection.state, loaded(piece, connection.sends_files))
+        except (ApiError, OSError, NotCached):
+            return None  # the long way says why, or waits for the disk
         if records is None:
-            return None  # and waits for the disk
+            return None
         self.broker.metrics.bytes_out += len(records)
         row = PartitionData(index, 0, mark, mark, log.log_start_offset, records, None, committed)
         return encode_fetch_answer(version, correlation_id, 0, 0, [(key, [row])])
 
 
-def loaded(piece: Slice, sends_files: bool) -> Any:
-    """The records as they will be sent; None where the disk would have to be waited for."""
-    if sends_files and piece.length >= _SENDFILE_BYTES:
-        return piece if piece.cached() else None
-    return piece.read_cached()
-
-
 class FetchWait:
-    """One fetch, parked until it has min_bytes, an error, or waited long enough."""
+    """One fetch, parked until it has min_bytes, an error, or waited long enough; or until the disk has answered."""
 
     __slots__ = (
+        "_cold",
         "_correlation_id",
+        "_expired",
+        "_failed",
         "_full",
         "_identity",
+        "_job",
+        "_parked",
         "_path",
         "_request",
         "_session",
+        "_tries",
         "_version",
         "_wants",
         "done",
         "future",
         "partitions",
         "sends_files",
+        "state",
     )
 
     def __init__(
@@ -154,23 +147,51 @@ class FetchWait:
         self.partitions: list[Any] = []
         self.future: asyncio.Future[list[Any]] | None = None
         self.sends_files = False
+        self.state: dict[str, Any] = {}  # the connection's
         self.done = False
+        self._cold: list[Slice] = []  # what must come from the disk before the rows can be known
+        self._job: Job | None = None  # under way on the disk
+        self._tries = 0
+        self._failed = False  # the disk did
+        self._parked = False
+        self._expired = False
+
+    def begin(self) -> Any:
+        """The answer's buffers, or a future of them."""
+        rows, ready = self.collect()
+        ready = ready or self._request.max_wait_ms <= 0
+        answer = self._reply(rows) if ready else None
+        if answer is not None:
+            return answer
+        self.future = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(self.forget)
+        if not ready:
+            self._park()
+        return self.future
+
+    def _park(self) -> None:
+        self._parked = True
+        self._path.broker.purgatory.park(self, self.partitions, self._request.max_wait_ms)
 
     def collect(self) -> tuple[list[tuple[bytes, PartitionData]], bool]:
         """What could be answered now, with slices in place of records, and whether that is enough."""
         request = self._request
         budget, total, rows, failed = min(request.max_bytes, self._path.broker.config.fetch_max_bytes), 0, [], False
         self.partitions = []
+        self._cold = []
         for key, want in self._wants:
-            row = self._one(key, want, max(0, budget), total == 0)
+            found = len(self._cold)
+            row = self._one(key, want, max(0, budget), total == 0 and not found)
             if row.error_code or row.preferred >= 0 or row.diverging is not None:
                 failed = True
             elif row.records is not None:
                 size = row.records.length
                 budget -= size
                 total += size
+            elif len(self._cold) > found:
+                budget -= self._cold[-1].length
             rows.append((key, row))
-        return rows, failed or total >= request.min_bytes or not self._wants
+        return rows, failed or total >= request.min_bytes or not self._wants or bool(self._cold)
 
     def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
         broker = self._path.broker
@@ -192,13 +213,18 @@ class FetchWait:
             limit = min(want.max_bytes, budget)
             piece, aborted = None, _NONE_ABORTED
             if budget or first:
-                piece = partition.read(want.fetch_offset, limit, min_one=first, committed=committed)
+                wait = self._tries >= MOST_TRIES
+                piece = partition.read(want.fetch_offset, limit, min_one=first, committed=committed, wait=wait)
                 if committed and log.has_aborted:
                     aborted = log.aborted_transactions(want.fetch_offset, piece)
         except ApiError as refused:
             return PartitionData(want.partition, refused.code, -1, -1, -1, None, None, True)
         except OSError:
-            return PartitionData(want.partition, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, None, True)
+            return _unreadable(want.partition)
+        except NotCached as cold:
+            if self._failed:
+                return _unreadable(want.partition)
+            self._cold.append(cold.piece)
         self.partitions.append(partition)
         mark = partition.high_watermark
         if not partition.settled:  # who reads from here has seen a mark that high from the leader before
@@ -207,71 +233,72 @@ class FetchWait:
         return PartitionData(want.partition, 0, mark, stable, start, piece, None, committed, transactions=aborted)
 
     def try_complete(self) -> None:
+        if self._job is not None:
+            return  # tried again when the disk has answered
         rows, ready = self.collect()
         if ready:
             self._finish(rows)
 
     def expire(self) -> None:
-        self._finish(self.collect()[0])
+        self._expired = True
+        if self._job is None:
+            self._finish(self.collect()[0])
 
     def _finish(self, rows: list[tuple[bytes, PartitionData]]) -> None:
-        self.done = True
         if self.future is None or self.future.done():
+            self.done = True
             return
-        answer = self.reply(rows)
-        if isinstance(answer, asyncio.Future):
-            answer.add_done_callback(self._pass_on)
-        else:
+        answer = self._reply(rows)
+        if answer is not None:
+            self.done = True
             self.future.set_result(answer)
 
-    def _pass_on(self, answer: asyncio.Future[list[Any]]) -> None:
-        if self.future is not None and not self.future.done():
-            self.future.set_result(answer.result())
+    def _warmed(self, error: OSError | None) -> None:
+        """The disk has answered: all is looked at again, as it is now."""
+        self._job = None
+        self._failed = error is not None
+        rows, ready = self.collect()
+        if ready or self._expired or self._request.max_wait_ms <= 0:
+            self._finish(rows)
+        elif not self._parked:
+            self._park()
 
     def forget(self, _: object) -> None:
         """After the answer, or when the client went away: no partition holds on to this wait."""
         self.done = True
+        if self._job is not None:
+            self._job.cancelled = True
         for partition in self.partitions:
             partition.waiters.discard(self)
 
-    def reply(self, rows: list[tuple[bytes, PartitionData]]) -> Any:
-        """The answer's buffers, or a future of them if the disk must be waited for."""
-        ready, cold = [], []
+    def _reply(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any] | None:
+        """The answer's buffers; None if it comes later because the disk must be waited for."""
+        ready, cold, wait = [], self._cold, self._tries >= MOST_TRIES
         for key, row in rows:
             piece = row.records
             if piece is None:
                 ready.append((key, row))
                 continue
             try:
-                records = loaded(piece, self.sends_files) if piece.length else _NOTHING
+                records = loaded(piece, self.sends_files, wait=wait) if piece.length else _NOTHING
             except ApiError as refused:
-                ready.append((key, _unreadable(row, refused.code)))
+                ready.append((key, _unreadable(row.partition, refused.code)))
                 continue
             except OSError:
-                ready.append((key, _unreadable(row)))
+                ready.append((key, _unreadable(row.partition)))
                 continue
-            if records is None:
-                cold.append(piece)
+            if records is not None:
+                ready.append((key, row._replace(records=paced(self.state, records))))
+            elif self._failed:
+                ready.append((key, _unreadable(row.partition)))
             else:
-                ready.append((key, row._replace(records=records)))
+                cold.append(piece)
         if not cold:
             return self.encode(ready)
-        return self._path.cold.then(cold, lambda: self.encode([(key, self._read(row)) for key, row in rows]))
-
-    def _read(self, row: PartitionData) -> PartitionData:
-        """The row with its records as they will be sent, whatever that takes."""
-        piece = row.records
-        if not isinstance(piece, Slice):
-            return row
-        try:
-            if self.sends_files and piece.length >= _SENDFILE_BYTES:
-                piece.settle()
-                return row
-            return row._replace(records=piece.read() if piece.length else _NOTHING)
-        except ApiError as refused:
-            return _unreadable(row, refused.code)
-        except OSError:
-            return _unreadable(row)
+        self._tries += 1
+        reads_cold(self.state)
+        self._job = self._path.cold.start(cold, self._warmed)
+        return None
 
     def encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
         """The answer's buffers; an incremental one leaves out what has no news."""
@@ -307,5 +334,5 @@ def _marks(partition: Partition) -> tuple[int, int, int]:
     return partition.high_watermark, log.last_stable_offset(partition.high_watermark), log.log_start_offset
 
 
-def _unreadable(row: PartitionData, code: int = ErrorCode.KAFKA_STORAGE_ERROR) -> PartitionData:
-    return PartitionData(row.partition, code, -1, -1, -1, None, None, True)
+def _unreadable(index: int, code: int = ErrorCode.KAFKA_STORAGE_ERROR) -> PartitionData:
+    return PartitionData(index, code, -1, -1, -1, None, None, True)

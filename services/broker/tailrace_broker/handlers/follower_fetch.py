@@ -2,6 +2,8 @@
 
 Records go up to the log end, the fetch offset says what the follower has, and diverging_epoch (KIP-595) where its log
 must be cut. The answer waits for data, not for a new high watermark; that comes with the next data or the timeout.
+
+What a follower that catches up wants from the disk, threads bring into the page cache first (cold_reads.py).
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.reading import NotCached, Slice
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
+from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job, loaded, paced, reads_cold
 from tailrace_broker.fetch_sessions import FetchSessions, Session, asked
 from tailrace_broker.partition import Position
 
@@ -25,8 +29,9 @@ _NOTHING = b""
 class FollowerFetch:
     """The leader's side for one broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, cold: ColdReads) -> None:
         self.broker = broker
+        self.cold = cold
         self.sessions = FetchSessions(_SESSIONS)
 
     def handle(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
@@ -39,36 +44,46 @@ class FollowerFetch:
             session, full = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
-        wait = FollowerWait(broker, version, correlation_id, request, session, full)
+        wait = FollowerWait(self, version, correlation_id, request, session, full)
+        wait.sends_files, wait.state = connection.sends_files, connection.state
         wait.hear()
-        if wait.ready() or request.max_wait_ms <= 0:
-            return wait.encode()
-        wait.future = asyncio.get_running_loop().create_future()
-        wait.future.add_done_callback(wait.forget)
-        broker.purgatory.park(wait, [partition.tail for _, _, partition in wait.reads], request.max_wait_ms)
-        return wait.future
+        return wait.begin()
 
 
 class FollowerWait:
-    """One fetch of a follower: heard once, then parked until one of its partitions has data."""
+    """One fetch of a follower: heard once, then parked until one of its partitions has data, then read."""
 
     __slots__ = (
         "_broker",
+        "_cold",
         "_correlation_id",
+        "_failed",
         "_full",
+        "_job",
+        "_path",
         "_request",
         "_rows",
         "_session",
+        "_tries",
         "_version",
         "done",
         "future",
         "reads",
+        "sends_files",
+        "state",
     )
 
     def __init__(
-        self, broker: Broker, version: int, correlation_id: int, request: Fetch, session: Session | None, full: bool
+        self,
+        path: FollowerFetch,
+        version: int,
+        correlation_id: int,
+        request: Fetch,
+        session: Session | None,
+        full: bool,
     ) -> None:
-        self._broker = broker
+        self._path = path
+        self._broker = path.broker
         self._version = version
         self._correlation_id = correlation_id
         self._request = request
@@ -77,7 +92,27 @@ class FollowerWait:
         self._rows: list[tuple[bytes, PartitionData]] = []  # errors and divergences: answered at once
         self.reads: list[tuple[bytes, FetchPartition, Partition]] = []
         self.future: asyncio.Future[list[Any]] | None = None
+        self.sends_files = False
+        self.state: dict[str, Any] = {}  # the connection's
         self.done = False
+        self._cold: list[Slice] = []  # what must come from the disk first
+        self._job: Job | None = None  # under way on the disk
+        self._tries = 0
+        self._failed = False  # the disk did
+
+    def begin(self) -> Any:
+        """The answer's buffers, or a future of them."""
+        request = self._request
+        ready = self.ready() or request.max_wait_ms <= 0
+        answer = self._reply() if ready else None
+        if answer is not None:
+            return answer
+        self.future = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(self.forget)
+        if not ready:
+            waits_for = [partition.tail for _, _, partition in self.reads]
+            self._broker.purgatory.park(self, waits_for, request.max_wait_ms)
+        return self.future
 
     def hear(self) -> None:
         """Takes note of every position; high watermarks and ISRs may move."""
@@ -145,30 +180,63 @@ class FollowerWait:
         self.reads = kept
 
     def _finish(self) -> None:
-        self.done = True
-        if self.future is not None and not self.future.done():
-            self.future.set_result(self.encode())
+        self.done = True  # it is read now, however long the disk takes
+        if self.future is None or self.future.done():
+            return
+        answer = self._reply()
+        if answer is not None:
+            self.future.set_result(answer)
+
+    def _warmed(self, error: OSError | None) -> None:
+        """The disk has answered: all is looked at again, as it is now."""
+        self._job = None
+        self._failed = error is not None
+        self._drop_moved()
+        self._finish()
 
     def forget(self, _: object) -> None:
         """After the answer, or when the follower went away: no partition holds on to this wait."""
         self.done = True
+        if self._job is not None:
+            self._job.cancelled = True
         for _, _, partition in self.reads:
             partition.tail.waiters.discard(self)
 
-    def encode(self) -> list[Any]:
+    def _reply(self) -> list[Any] | None:
+        """The answer's buffers; None if it comes later because the disk must be waited for."""
+        rows, budget, first = [], self._request.max_bytes, True
+        throttle, charged = self._broker.leader_throttle, 0
+        self._cold = []
+        for key, want, partition in self.reads:
+            row = self._read(want, partition, budget, first=first)
+            if row.records:
+                budget -= len(row.records)
+                if partition.throttled_for(self._request.replica_id):
+                    throttle.charge(len(row.records))
+                    charged += len(row.records)
+            rows.append((key, row))
+            first = first and not row.records and not self._cold
+        if not self._cold:
+            return self._encode(rows)
+        throttle.charge(-charged)  # none of it leaves yet
+        self._tries += 1
+        reads_cold(self.state)
+        self._job = self._path.cold.start(self._cold, self._warmed)
+        return None
+
+    def _encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
         """The answer's buffers; an incremental one leaves out what has no news."""
-        session, budget = self._session, self._request.max_bytes
+        session = self._session
         topics: dict[bytes, list[PartitionData]] = {}
         served: list[tuple[bytes, int]] = []
         for key, row in self._rows:
             if session is not None:
                 session.news(key, row)
             topics.setdefault(key, []).append(row)
-        for key, want, partition in self.reads:
-            row = self._read(want, partition, budget, first=not served)
+        for key, row in rows:
             if row.records:
-                budget -= len(row.records)
-                served.append((key, want.partition))
+                self._broker.metrics.replication_bytes_out += len(row.records)
+                served.append((key, row.partition))
             if session is None or session.news(key, row) or self._full:
                 topics.setdefault(key, []).append(row)
         session_id = 0
@@ -178,21 +246,34 @@ class FollowerWait:
         return encode_fetch_answer(self._version, self._correlation_id, session_id, 0, list(topics.items()))
 
     def _read(self, want: FetchPartition, partition: Partition, budget: int, *, first: bool) -> PartitionData:
+        """The partition's row; without records, and a note in _cold, where the disk would have to be waited for."""
         log, records = partition.log, _NOTHING
         try:
             behind = log.log_end_offset > want.fetch_offset and not self._held_back(partition)
             if behind and (budget > 0 or first):
                 limit = min(want.max_bytes, max(0, budget))
-                records = partition.read_for_follower(want.fetch_offset, limit, min_one=first).read()
+                records = self._records(partition, want.fetch_offset, limit, first)
         except ApiError as refused:
             return _refused(want.partition, refused.code, partition)
         except OSError:
             return _refused(want.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        self._broker.metrics.replication_bytes_out += len(records)
-        if records and partition.throttled_for(self._request.replica_id):
-            self._broker.leader_throttle.charge(len(records))
+        except NotCached as cold:
+            if self._failed:
+                return _refused(want.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            self._cold.append(cold.piece)
         mark = partition.high_watermark
         return PartitionData(want.partition, 0, mark, mark, log.log_start_offset, records)
+
+    def _records(self, partition: Partition, offset: int, limit: int, first: bool) -> Any:
+        """As they will be sent; raises NotCached."""
+        wait = self._tries >= MOST_TRIES
+        piece = partition.read_for_follower(offset, limit, min_one=first, wait=wait)
+        if not piece.length:
+            return _NOTHING
+        records = paced(self.state, loaded(piece, self.sends_files, wait=wait))
+        if records is None:
+            raise NotCached(piece)
+        return records
 
 
 def _refused(index: int, code: int, partition: Partition | None = None) -> PartitionData:
