@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 class Unsynced:
     """What beside the segments' bytes must reach the disk before the recovery point may move."""
 
-    __slots__ = ("directories", "epochs", "gone", "version")
+    __slots__ = ("directories", "epochs", "gone", "is_renamed", "version")
 
     def __init__(self, *directories: str) -> None:
         self.directories = set(directories)
         self.epochs = True
         self.version = 0
+        self.is_renamed = False  # the log's directory has a name that may not be on the disk
         self.gone = False  # the log was deleted; read by flushes in other threads
 
     def __bool__(self) -> bool:
@@ -35,6 +36,7 @@ class Unsynced:
         self.version += 1
         self.directories.discard(old)
         self.directories |= {new, new.rpartition("/")[0]}
+        self.is_renamed = True
 
     def epochs_changed(self) -> None:
         # The file is written by a flush only: until then recovery finds the epochs in the batches that it checks, and
@@ -46,7 +48,7 @@ class Unsynced:
         """A flush that began at version is over; it covers everything if nothing was added since."""
         if version == self.version:
             self.directories.clear()
-            self.epochs = False
+            self.epochs = self.is_renamed = False
 
 
 class Flush(NamedTuple):
@@ -81,7 +83,7 @@ class Flush(NamedTuple):
 def begin(log: Log, now_ms: int, *, everything: bool = False) -> Flush | None:
     """As Log.begin_flush."""
     unflushed = log.log_end_offset - log.recovery_point
-    if not unflushed and not (everything and log.unsynced):
+    if not unflushed and not (everything and log.unsynced.is_renamed):
         log.flushed_ms = now_ms
         return None
     due = unflushed >= log.config.flush_messages or now_ms - log.flushed_ms >= log.config.flush_ms
