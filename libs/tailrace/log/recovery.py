@@ -238,7 +238,7 @@ def _around_holes(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -
     checked, holes = _Checked(segment, epochs), []
     for found in walk(segment, 0, segment.base_offset, segment.end_offset, recovery_point):
         if isinstance(found, Hole):
-            if found.first_offset >= recovery_point:
+            if found.first_offset >= recovery_point or _is_torn_tail(segment, found, recovery_point):
                 break
             checked.next_offset, checked.sound = found.next_offset, found.end
             if found.end == segment.size_bytes and segment.end_offset is None:
@@ -250,6 +250,24 @@ def _around_holes(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -
             checked.take(*found)
     segment.examined, segment.holes = bool(holes), tuple(holes)
     return checked
+
+
+def _is_torn_tail(segment: Segment, hole: Hole, recovery_point: int) -> bool:
+    """Whether this is what a power cut left of batches that were to come behind the recovery point.
+
+    A log that was cut where compaction had left a gap ends behind its last batch, and so may its recovery point. What
+    was damaged by a bit still says that it lies below that point, or has a right CRC.
+    """
+    if segment.end_offset is not None or hole.end != segment.size_bytes:
+        return False
+    base_offset = int.from_bytes(segment.file.pread(8, hole.position), "big", signed=True)
+    if hole.first_offset <= base_offset < recovery_point:
+        return False
+    try:
+        validate(next(segment.scan(hole.position))[1])
+    except ApiError:
+        return True
+    return False
 
 
 def _note_control(segment: Segment, header: BatchHeader) -> None:

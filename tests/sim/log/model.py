@@ -90,11 +90,11 @@ class Model:
 
     def settle(self, found: list[bytes], end: int, *, power: bool) -> None:
         """Takes up what a recovery found; only what was not promised may be missing, and only what was begun be new."""
-        if not self.exact and self.batches:
+        if not self.exact:
             # Behind its last batch a log may end later, where a cut left it; only the batch is on the disk.
-            self.end = min(self.end, self.batches[-1].header.next_offset)
+            self.end = min(self.end, self.batches[-1].header.next_offset if self.batches else self.start)
             self.promised = min(self.promised, self.end)
-        if end < self.promised:
+        if end < self._promised_batches():
             raise Violation(f"the log ends at {end}: a flush had covered everything below {self.promised}")
         if end < self.end and not power:
             raise Violation(f"the log ends at {end}: no power was lost, and it ended at {self.end}")
@@ -124,7 +124,7 @@ class Model:
             header = read_header(data)
             if header.base_offset in known:
                 continue
-            if data not in self.maybe.get(header.base_offset, ()):
+            if not self._was_given(header.base_offset, data):
                 raise Violation(f"the batch at {header.base_offset} was never given to the log")
             if header.base_offset >= self.end:
                 self.take(data)
@@ -132,7 +132,23 @@ class Model:
                 self.batches.append(Batch.of(data))
         self.batches.sort(key=lambda batch: batch.header.base_offset)
         self.end = end
+        self.promised = min(self.promised, end)
         self.ends.clear()
+
+    def _promised_batches(self) -> int:
+        """What a flush had covered; of a gap that the log ended in then nothing is on the disk."""
+        if self.exact:
+            return self.promised
+        ends = (batch.header.next_offset for batch in self.batches)
+        return max((end for end in ends if end <= self.promised), default=min(self.start, self.promised))
+
+    def _was_given(self, base_offset: int, data: bytes) -> bool:
+        """Whether a crash may have left the batch there; before an unfinished reset compaction may have been at it."""
+        given = self.maybe.get(base_offset, ())
+        if data in given:
+            return True
+        records = set(Batch.of(data).records)
+        return self.vague and not self.exact and any(records <= set(Batch.of(one).records) for one in given)
 
     def _kept(self, batch: Batch, found: bytes | None, end: int) -> bool:
         if found is None:

@@ -28,6 +28,19 @@ def test_every_promise_is_kept(first: int) -> None:
     assert recoveries > 8
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        853,  # what compaction left comes back behind a reset that a failing disk cut short
+        1886,  # a log without a batch that a cut ended in a gap
+        3851,  # a flush of a log that ends in a gap, then a torn tail: no damage below the recovery point
+    ],
+)
+def test_what_failed_once_is_kept(seed: int) -> None:
+    outcome = simulate(seed)
+    assert outcome.failure is None, outcome.story
+
+
 def test_one_seed_is_one_history() -> None:
     first, second = simulate(7, whole_story=True), simulate(7, whole_story=True)
     assert first == second
