@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tailrace.log.segment import Segment
 
 _SEARCHED_BYTES: Final = 1024 * 1024
+_MOST_LOOKED_AT: Final = 256  # a quarter of a millisecond
 _MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 
@@ -68,31 +69,37 @@ def walk(
         position, expected = end, next_offset
 
 
-def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> bool:
-    """Whether batches of offset lowest or later fill [start, end), and what is behind them follows."""
-    behind, expected = start, lowest
+def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> int | None:
+    """How far batches of offset lowest or later fill [start, end), and what is behind them follows.
+
+    None where they do not. No more than _MOST_LOOKED_AT of them are looked at: the event loop has others to serve.
+    """
+    behind, expected, left = start, lowest, _MOST_LOOKED_AT
     for at, header in segment.raw_headers(start):
         if header.base_offset < expected:
-            return False
-        if at >= end:
-            return at == end
-        behind, expected = at + header.size_bytes, header.next_offset
-    return behind == end == segment.size_bytes and (segment.end_offset is None or expected <= segment.end_offset)
+            return None
+        if at >= end or not left:
+            return at if at <= end else None
+        behind, expected, left = at + header.size_bytes, header.next_offset, left - 1
+    whole = behind == end == segment.size_bytes and (segment.end_offset is None or expected <= segment.end_offset)
+    return end if whole else None
 
 
 def settle(segment: Segment, start: int, length: int, lowest: int) -> int:
-    """How many of these bytes are sound batches; CORRUPT_MESSAGE if already the first is not.
+    """How many of these bytes are known to be sound batches now; CORRUPT_MESSAGE if already the first is not.
 
     What was found sound is not looked at again.
     """
     end = start + length
     if not segment.holes:
-        if segment.examined or follow_one_another(segment, start, end, lowest):
-            if start <= segment.sound_to and end >= segment.sound_from:
-                segment.sound_from, segment.sound_to = min(start, segment.sound_from), max(end, segment.sound_to)
+        reached = end if segment.examined else follow_one_another(segment, start, end, lowest)
+        if reached is not None:
+            if start <= segment.sound_to and reached >= segment.sound_from:
+                segment.sound_from = min(start, segment.sound_from)
+                segment.sound_to = max(reached, segment.sound_to)
             else:
-                segment.sound_from, segment.sound_to = start, end
-            return length
+                segment.sound_from, segment.sound_to = start, reached
+            return reached - start
         segment.examine()
     hole = segment.hole_behind(start)
     if hole is not None and hole.position <= start:

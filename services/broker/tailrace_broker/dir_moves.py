@@ -183,6 +183,8 @@ class DirMoves:
             if not piece.length:
                 return
             try:
+                await asyncio.to_thread(piece.warm)
+                piece.settle()  # here, as others read from the segment meanwhile
                 await asyncio.to_thread(_append, future, piece, self._broker.now_ms())
             except ApiError:
                 if source.cuts == cuts:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.damage import _MOST_LOOKED_AT
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.log.reading import TimestampOffset
@@ -173,3 +174,19 @@ def test_a_follower_appends_no_batch_that_is_damaged_or_does_not_follow(at: int,
         assert follower.log_end_offset == 0
     else:
         assert at >= 12  # an earlier leader's epoch would be as good as this one's
+
+
+def test_no_more_batches_are_looked_at_in_one_go_than_the_loop_can_spare() -> None:
+    filesystem, batches = MemoryFilesystem(), 3 * _MOST_LOOKED_AT
+    log = open_log(filesystem, with_settings(segment_bytes=10**6))
+    for _ in range(batches):
+        append(log, b"small")
+    log.close()
+    log = open_log(filesystem, with_settings(segment_bytes=10**6), recovery_point=batches, clean=True)
+    counts, offset = list[int](), 0
+    while offset < batches:
+        found = split(log.read(offset, 10**6).read())
+        counts.append(len(found))
+        offset = validate(found[-1]).next_offset
+    assert counts == [_MOST_LOOKED_AT] * 3
+    assert len(split(log.read(0, 10**6).read())) == batches
