@@ -8,21 +8,25 @@ the answers in smaller slices too: it is behind anyway, and those beside it are 
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from tailrace.log.reading import Slice
 
 _THREADS: Final = 4
+_NICENESS: Final = 19
 _TURN_BYTES: Final = 1_048_576
 _SENDFILE_BYTES: Final = 65_536  # below it a copy is cheaper than the calls (dataplane.md)
 # How often one fetch goes to the threads: each time the page cache may have lost what the last one brought.
 MOST_TRIES: Final = 4
-# A mebibyte is 300 us of the event loop, which costs tailing clients more than smaller slices cost who reads on.
-_SLICE_BYTES: Final = 262_144
+# A mebibyte is 300 us of the event loop, which costs tailing clients more than small slices cost who reads on.
+_SLICE_BYTES: Final = 65_536
 # So many answers after its last wait for the disk a client is still taken to read what the kernel has just read ahead.
 _COLD_ANSWERS: Final = 64
 _COLD: Final = "cold answers"
@@ -103,11 +107,17 @@ class Turns:
         return True
 
 
+def _give_way() -> None:
+    """Threads that read for who is behind get the processor when nobody else wants it."""
+    with suppress(OSError):  # a kernel that knows no priorities of threads
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
 class ColdReads:
     """The threads of one broker."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, "cold-read")
+        self._threads = ThreadPoolExecutor(_THREADS, "cold-read", initializer=_give_way)
         self.turns = Turns(_THREADS)
         self.count = 0  # fetches that had to wait for the disk
         self.bytes = 0  # what was brought for them
