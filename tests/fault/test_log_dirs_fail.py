@@ -40,6 +40,20 @@ def partitions(nodes: TailraceNodes, topic: Replicated) -> dict[Path, list[int]]
     return found
 
 
+def wait_for_all_in_sync(topic: Replicated, load: Load) -> None:
+    """The broker whose disk had failed has caught up with all four partitions, and the load goes on."""
+    for partition in range(4):
+        topic.wait_for_isr(0, 1, 2, partition=partition)
+    load.wait_for(200)
+
+
+def assert_kept(nodes: TailraceNodes, topic: Replicated, at: dict[Path, list[int]], load: Load) -> None:
+    """Nothing that was acknowledged is gone, and the replicas lie where they lay."""
+    assert load.promised.failed == []
+    assert partitions(nodes, topic) == at
+    check(load.promised, read_all(nodes.bootstrap, topic.name))
+
+
 class Rig(NamedTuple):
     nodes: TailraceNodes
     disk: FailingDisk
@@ -98,12 +112,8 @@ def test_a_failed_disk_costs_its_leaders_and_no_acknowledged_record(rig: Rig, wh
         }
         assert partitions(nodes, topic) == {sound: at[sound]}
         rig.restart()
-        for partition in range(4):
-            topic.wait_for_isr(0, 1, 2, partition=partition)
-        load.wait_for(200)
-    assert load.promised.failed == []
-    assert partitions(nodes, topic) == at
-    check(load.promised, read_all(nodes.bootstrap, topic.name))
+        wait_for_all_in_sync(topic, load)
+    assert_kept(nodes, topic, at, load)
     topic.delete()
 
 
@@ -168,12 +178,8 @@ def test_a_disk_that_the_kernel_turns_read_only_costs_its_leaders_and_no_acknowl
                 nodes.shut_down(0)
                 disk.repair()
                 nodes.start_node(0)
-                for partition in range(4):
-                    topic.wait_for_isr(0, 1, 2, partition=partition)
-                load.wait_for(200)
-            assert load.promised.failed == []
-            assert partitions(nodes, topic) == at
-            check(load.promised, read_all(nodes.bootstrap, topic.name))
+                wait_for_all_in_sync(topic, load)
+            assert_kept(nodes, topic, at, load)
 
 
 def test_a_disk_that_is_really_full_loses_nothing_and_is_taken_up_when_there_is_room(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import asyncio
 import os
+import resource
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -87,7 +88,6 @@ def test_a_return_is_told_from_bytes_and_leaves_no_descriptor(pair: Any, client:
 
 
 def test_a_return_is_seen_though_no_descriptor_can_be_opened(pair: Any, client: socket.socket) -> None:
-    resource = pytest.importorskip("resource")
     ours, theirs = pair
     send(theirs, b"\0", client.fileno())
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
