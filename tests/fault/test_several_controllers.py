@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import RequestTimedOutError, TopicAlreadyExistsError
+from kafka.errors import InvalidReplicationFactorError, RequestTimedOutError, TopicAlreadyExistsError
 
 from support import slow_sync
 from support.clock_skew import ClockSkew
@@ -56,13 +56,16 @@ def skewed(postgres: Postgres, tmp_path: Path) -> Iterator[tuple[Cluster, ClockS
 
 
 def create(cluster: Cluster, name: str, **configs: str) -> str:
-    """Asks again, as Kafka's own clients do, when the controller went away with the request: it may have acted."""
+    """Asks again, as Kafka's own clients do, when the controller went away with the request: it may have acted.
+
+    And as a person does while the only broker is fenced, as it is until a new controller has its registration.
+    """
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
 
     def ask() -> bool:
         try:
             admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
-        except RequestTimedOutError:
+        except (RequestTimedOutError, InvalidReplicationFactorError):
             return False
         except TopicAlreadyExistsError:
             return True
