@@ -36,6 +36,7 @@ from tailrace_broker.cleaner_worker import ProcessWorker
 PRODUCE, PRODUCE_VERSION = 0, 9
 BATCH_BYTES = 16 * 1024
 SEGMENT_BYTES = 16 * 1024 * 1024
+DISTURBING = 6  # times --megabytes, so that the pass outlasts the measurement beside it
 NEVER, AT_ONCE = "1.0", "0.0"  # min.cleanable.dirty.ratio
 CASES = (
     ("100 B", 100, Codec.NONE),
@@ -72,8 +73,8 @@ def batches(megabytes: int, size: int, codec: Codec, choice: random.Random) -> I
         done += count * size
 
 
-async def clean_alone(folder: Path, megabytes: int, size: int, codec: Codec) -> tuple[float, float, float]:
-    """(MB of log per second, seconds, share of the log that stayed) of the cleaner process alone."""
+async def clean_alone(folder: Path, megabytes: int, size: int, codec: Codec) -> tuple[float, float, float, float]:
+    """(MB of log per second, MB of records per second, seconds, share of the log that stayed), the cleaner alone."""
     settings = LogConfig(cleanup_policy="compact", segment_bytes=SEGMENT_BYTES, min_cleanable_dirty_ratio=0.0)
     log = Log.open(RealFilesystem(), str(folder / "log-0"), settings)
     for batch in batches(megabytes, size, codec, random.Random(1)):
@@ -91,16 +92,16 @@ async def clean_alone(folder: Path, megabytes: int, size: int, codec: Codec) -> 
     finally:
         await worker.close()
         shutil.rmtree(folder / "log-0")
-    return before / 1e6 / seconds, seconds, outcome.bytes_written / before
+    return before / 1e6 / seconds, megabytes / seconds, seconds, outcome.bytes_written / before
 
 
 def speeds(options: Namespace, folder: Path) -> list[str]:
     """The first table."""
-    lines = ["| records | MB of log/s | seconds | of the log stays |", "|---|--:|--:|--:|"]
+    lines = ["| records | MB of log/s | MB of records/s | seconds | of the log stays |", "|---|--:|--:|--:|--:|"]
     for name, size, codec in CASES:
         runs = [asyncio.run(clean_alone(folder, options.megabytes, size, codec)) for _ in range(options.rounds)]
-        speed, seconds, share = (statistics.median(run[column] for run in runs) for column in range(3))
-        lines.append(f"| {name} | {speed:.0f} | {seconds:.1f} | {share:.0%} |")
+        speed, content, seconds, share = (statistics.median(run[column] for run in runs) for column in range(4))
+        lines.append(f"| {name} | {speed:.0f} | {content:.0f} | {seconds:.1f} | {share:.0%} |")
         say(lines[-1])
     return lines
 
@@ -152,7 +153,7 @@ def disturbance(options: Namespace, folder: Path) -> list[str]:
                 "min.cleanable.dirty.ratio": NEVER,
             }
             admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
-            fill(cluster, topic, options.megabytes * 2)
+            fill(cluster, topic, options.megabytes * DISTURBING)
             runs["no pass"].append(producer(cluster, options))
             before = passes(cluster)
             configs["min.cleanable.dirty.ratio"] = AT_ONCE
