@@ -86,7 +86,7 @@ def test_a_key_that_claims_an_effect_is_read_by_some_code() -> None:
     own = root / "libs" / "tailrace" / "config"
     files = [*(root / "libs").rglob("*.py"), *(root / "services").rglob("*.py")]
     text = "\n".join(file.read_text() for file in files if not file.is_relative_to(own))
-    read = set(re.findall(r"\.([a-z_]+)", text))
+    read = set(re.findall(r"\.([a-z0-9_]+)", text))
     topics = [definition for definition in TOPIC_DEFINITIONS.values() if definition.attribute in read]
     inherited = {synonym.name for definition in topics for synonym in definition.synonyms}
     unread = [

@@ -14,6 +14,7 @@ from tailrace.log.segment import MAX_RELATIVE_OFFSET, Segment
 from tailrace.log.transaction_index import TransactionIndex
 from tailrace.log.transactions import read_marker
 from tailrace.records.batch import (
+    COMPRESSION_MASK,
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -31,7 +32,8 @@ from tailrace.records.batch import (
     validate_produced,
     validate_whole,
 )
-from tailrace.records.record import iterate
+from tailrace.records.compression import Codec
+from tailrace.records.record import iterate, recompress
 
 if TYPE_CHECKING:
     from tailrace.log.log import Log
@@ -39,6 +41,13 @@ if TYPE_CHECKING:
 _LEADER_EPOCH_POSITION: Final = 12
 _ANY_TIME: Final = 2**63
 _FOREVER: Final = 2**63 - 1
+_CODECS: Final = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
 _pack_base_offset = Struct(">q").pack_into
 _pack_leader_epoch = Struct(">i").pack_into
 
@@ -66,11 +75,14 @@ class Limits:
     """What the append path reads of the settings, as plain attributes."""
 
     __slots__ = (
+        "codec",
         "compact",
+        "compression_level",
         "every_record",
         "log_append_time",
         "max_batch_bytes",
         "max_message_bytes",
+        "rewrites",
         "segment_bytes",
         "segment_jitter_ms",
         "segment_ms",
@@ -87,7 +99,10 @@ class Limits:
         self.segment_jitter_ms = min(settings.segment_jitter_ms, self.segment_ms)
         self.max_message_bytes = settings.max_message_bytes
         self.max_batch_bytes = min(settings.segment_bytes, settings.max_message_bytes)
+        self.codec = _CODECS.get(settings.compression_type)  # None: as the producer compressed it
+        self.compression_level = _level(self.codec, settings)
         self.log_append_time = settings.message_timestamp_type == "LogAppendTime"
+        self.rewrites = self.codec is not None or self.log_append_time
         self.timestamp_after_max_ms = settings.message_timestamp_after_max_ms
         self.timestamp_before_max_ms = settings.message_timestamp_before_max_ms
         # Only the largest timestamp of a batch is in its header.
@@ -99,13 +114,23 @@ class Limits:
             return self.segment_ms
         return self.segment_ms - checksum(segment.path("").encode()) % self.segment_jitter_ms
 
+    def rewrite(
+        self, buffer: WritableBytes, header: BatchHeader, now_ms: int, from_client: bool
+    ) -> tuple[WritableBytes, BatchHeader, int]:
+        """The batch as this topic stores it, its header and its size: compression.type, LogAppendTime.
+
+        MESSAGE_TOO_LARGE and so on for what it has become, as in Kafka.
+        """
+        if self.codec is not None and from_client and header[5] & COMPRESSION_MASK != self.codec:
+            buffer = recompress(buffer, header, self.codec, self.compression_level)
+            self.refuse_size(len(buffer))
+        if self.log_append_time:
+            stamp_log_append_time(buffer, 0, now_ms)
+        return buffer, read_header(buffer), len(buffer)
+
     def refuse(self, buffer: WritableBytes, header: BatchHeader, now_ms: int) -> None:
         """The refusal of a client's batch that this topic does not take."""
-        size = header[1] + LOG_OVERHEAD
-        if size > self.max_message_bytes:
-            raise _refusal(ErrorCode.MESSAGE_TOO_LARGE, f"above max.message.bytes ({self.max_message_bytes})")
-        if size > self.segment_bytes:
-            raise _refusal(ErrorCode.RECORD_LIST_TOO_LARGE, f"above segment.bytes ({self.segment_bytes})")
+        self.refuse_size(header[1] + LOG_OVERHEAD)
         if not self.log_append_time:
             self._refuse_by_time(buffer, header, now_ms)
         if self.compact:
@@ -113,6 +138,13 @@ class Limits:
             if keyless:
                 message = "a compacted topic takes no records without a key"
                 raise BadRecords(ErrorCode.INVALID_RECORD, message, keyless)
+
+    def refuse_size(self, size_bytes: int) -> None:
+        """MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch of more bytes than this topic takes."""
+        if size_bytes > self.max_message_bytes:
+            raise _refusal(ErrorCode.MESSAGE_TOO_LARGE, f"above max.message.bytes ({self.max_message_bytes})")
+        if size_bytes > self.segment_bytes:
+            raise _refusal(ErrorCode.RECORD_LIST_TOO_LARGE, f"above segment.bytes ({self.segment_bytes})")
 
     def _refuse_by_time(self, buffer: WritableBytes, header: BatchHeader, now_ms: int) -> None:
         if header[5] & LOG_APPEND_TIME:
@@ -128,6 +160,16 @@ class Limits:
         if outside or header[8] > latest_ms:
             message = f"timestamps must be within [{max(0, earliest_ms)}, {latest_ms}]: message.timestamp.before.max.ms"
             raise BadRecords(ErrorCode.INVALID_TIMESTAMP, f"{message} and after.max.ms", outside)
+
+
+def _level(codec: Codec | None, settings: LogSettings) -> int | None:
+    """KIP-390: the level of the codec the topic asks for; None is the codec's own default."""
+    levels = {
+        Codec.GZIP: settings.compression_gzip_level if settings.compression_gzip_level >= 0 else None,
+        Codec.LZ4: settings.compression_lz4_level,
+        Codec.ZSTD: settings.compression_zstd_level,
+    }
+    return None if codec is None else levels.get(codec)
 
 
 def _refusal(code: ErrorCode, message: str) -> ApiError:
@@ -162,9 +204,9 @@ def append(
                 or limits.every_record
             ):
                 limits.refuse(buffer, header, now_ms)
-            if limits.log_append_time:
-                stamp_log_append_time(buffer, 0, now_ms)
-                header = read_header(buffer)
+            stored = buffer
+            if limits.rewrites:
+                stored, header, size = limits.rewrite(buffer, header, now_ms, from_client)
             if size > free or header[8] > roll_ms or offset + header[6] > max_offset:
                 run.write()
                 if run.failed is not None:
@@ -173,7 +215,7 @@ def append(
                 free, roll_ms, max_offset = run.room()
             if header[9] >= 0:
                 if not from_client:
-                    run.trust(header, buffer, now_ms)
+                    run.trust(header, stored, now_ms)
                 elif header[11] >= 0 and run.repeats(header, now_ms):
                     continue
         except ApiError as refused:
@@ -184,7 +226,7 @@ def append(
             run.failed = error
             run.results.append(log.storage_refusal(error))
             continue
-        run.buffers.append(buffer)
+        run.buffers.append(stored)
         run.headers.append(header)
         last_offset = offset + header[6]
         time_ms = now_ms if limits.log_append_time else -1

@@ -45,6 +45,12 @@ class LogSettings(Protocol):
     @property
     def compression_type(self) -> str: ...
     @property
+    def compression_gzip_level(self) -> int: ...
+    @property
+    def compression_lz4_level(self) -> int: ...
+    @property
+    def compression_zstd_level(self) -> int: ...
+    @property
     def cleanup_policy(self) -> Container[str]: ...
     @property
     def delete_retention_ms(self) -> int: ...
@@ -77,6 +83,9 @@ class LogConfig:
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 60 * 60 * 1000
     compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     cleanup_policy: Container[str] = "delete"
     delete_retention_ms: int = _DAY_MS
     min_compaction_lag_ms: int = 0

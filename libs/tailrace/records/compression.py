@@ -23,6 +23,7 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_SIZE: Final = 32 * 1024
 _INT: Final = Struct(">i")
 _FIRST_GUESS: Final = 64 * 1024
+_ZSTD_LEVEL: Final = 3
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 
 
@@ -36,19 +37,19 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-def compress(codec: Codec, data: bytes | bytearray | memoryview) -> bytes:
-    """The bytes as a client would have compressed them."""
+def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
+    """The bytes as a client would have compressed them; level is the codec's own (KIP-390), None its default."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, level=level))
     if codec is Codec.SNAPPY:
         return _compress_xerial(memoryview(data))
     if codec is Codec.LZ4:
-        compressor = cramjam.lz4.Compressor(block_linked=False, content_checksum=False)
+        compressor = cramjam.lz4.Compressor(level=level, block_linked=False, content_checksum=False)
         compressor.compress(bytes(data))
         return bytes(compressor.finish())
-    return bytes(cramjam.zstd.compress(data, level=3))
+    return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
 
 
 def decompress(codec: Codec, data: bytes | bytearray | memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from tailrace.records.batch import (
+    COMPRESSION_MASK,
     CONTROL,
     DELETE_HORIZON,
     HEADER_SIZE,
@@ -107,6 +108,14 @@ def rebuild(header: BatchHeader, records: list[Record]) -> bytearray:
     newest = header.max_timestamp if header.is_log_append_time else max(record.timestamp for record in records)
     fields = header._replace(max_timestamp=newest, record_count=len(records))
     return pack(fields, compress(header.codec, body))
+
+
+def recompress(batch: Bytes, header: BatchHeader, codec: Codec, level: int | None) -> bytearray:
+    """The same whole batch under another compression type; its records stay unread. CORRUPT_MESSAGE as decompress."""
+    plain = decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size_bytes])
+    return pack(
+        header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec), compress(codec, plain, level)
+    )
 
 
 def with_delete_horizon(header: BatchHeader, horizon_ms: int) -> BatchHeader:

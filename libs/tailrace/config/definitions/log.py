@@ -43,6 +43,7 @@ ROWS = (
         HIGH,
         CLUSTER_WIDE,
         "Compression of what is stored; `producer` keeps what the producer sent.",
+        honoured=True,
     ),
     broker(
         "compression.gzip.level",
@@ -52,6 +53,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Level for gzip where the broker compresses; -1 is the codec's default.",
+        honoured=True,
     ),
     broker(
         "compression.lz4.level",
@@ -61,6 +63,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Level for lz4 where the broker compresses.",
+        honoured=True,
     ),
     broker(
         "compression.zstd.level",
@@ -70,6 +73,7 @@ ROWS = (
         MEDIUM,
         CLUSTER_WIDE,
         "Level for zstd where the broker compresses.",
+        honoured=True,
     ),
     broker(
         "unclean.leader.election.enable",

@@ -188,6 +188,7 @@ ROWS = (
         OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         "Compression of what is stored; `producer` keeps what the producer sent.",
         (Synonym("compression.type"),),
+        honoured=True,
     ),
     topic(
         "compression.gzip.level",
@@ -196,6 +197,7 @@ ROWS = (
         Range(1, 9, also=-1),
         "Level for gzip where the broker compresses; -1 is the codec's default.",
         (Synonym("compression.gzip.level"),),
+        honoured=True,
     ),
     topic(
         "compression.lz4.level",
@@ -204,6 +206,7 @@ ROWS = (
         between(1, 17),
         "Level for lz4 where the broker compresses.",
         (Synonym("compression.lz4.level"),),
+        honoured=True,
     ),
     topic(
         "compression.zstd.level",
@@ -212,6 +215,7 @@ ROWS = (
         between(-131_072, 22),
         "Level for zstd where the broker compresses.",
         (Synonym("compression.zstd.level"),),
+        honoured=True,
     ),
     topic(
         "preallocate",

@@ -1,0 +1,55 @@
+"""compression.type on the wire: how a topic's batches lie in its log, whatever the producer compressed them with."""
+
+import pytest
+
+from support.batches import HEADER, Batch, record
+from support.raw import build
+from support.stage import Topic, create_topic
+from support.targets import Target
+from tailrace.records.compression import Codec, compress
+from tailrace.records.record import iterate_all
+
+CASES = (
+    ("producer", None),
+    ("uncompressed", Codec.NONE),
+    ("gzip", Codec.GZIP),
+    ("lz4", Codec.LZ4),
+    ("zstd", Codec.ZSTD),
+)
+VALUES = [b"value-%d" % number for number in range(50)]
+MESSAGE_TOO_LARGE = 10
+
+
+def squeezed(codec: Codec, values: list[bytes]) -> bytes:
+    payload = compress(codec, b"".join(record(number, value) for number, value in enumerate(values)))
+    count = len(values)
+    return Batch(payload=payload, attributes=codec, record_count=count, last_offset_delta=count - 1).encode()
+
+
+def stored(topic: Topic) -> bytes:
+    rows = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
+    asked = [{"topic": topic.name, "partitions": rows}]
+    fields = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "session_id": 0, "session_epoch": -1}
+    with topic.leader() as connection:
+        answer = connection.ask(build(1, replica_id=-1, topics=asked, forgotten_topics_data=[], **fields), 12)
+    return bytes(answer.responses[0].partitions[0].records)
+
+
+@pytest.mark.capability("compression.type: batches are stored as the topic says (KIP-390)")
+@pytest.mark.parametrize("sent", [Codec.NONE, Codec.GZIP, Codec.SNAPPY])
+@pytest.mark.parametrize(("asked", "codec"), CASES)
+def test_a_batch_is_stored_as_the_topic_says(target: Target, asked: str, codec: Codec | None, sent: Codec) -> None:
+    topic = create_topic(target, configs={"compression.type": asked})
+    answer = topic.produce(squeezed(sent, VALUES))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    data = stored(topic)
+    assert HEADER.unpack_from(data)[5] & 7 == (sent if codec is None else codec)
+    assert [row.value for row in iterate_all(data)] == VALUES
+
+
+@pytest.mark.capability("compression.type: batches are stored as the topic says (KIP-390)")
+def test_a_batch_that_becomes_too_large_is_refused(target: Target) -> None:
+    configs = {"compression.type": "uncompressed", "max.message.bytes": "1000"}
+    topic = create_topic(target, configs=configs)
+    assert topic.produce(squeezed(Codec.GZIP, [bytes(5000)])).error_code == MESSAGE_TOO_LARGE
+    assert topic.produce(squeezed(Codec.GZIP, [bytes(500)])).base_offset == 0

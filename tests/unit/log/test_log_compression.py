@@ -1,0 +1,91 @@
+"""compression.type of a topic: what a producer compressed otherwise is stored as the topic says, and is the same."""
+
+import pytest
+
+from support.logs import NOW, append, open_log, records_of, some_batch, with_settings
+from tailrace.errors import ErrorCode
+from tailrace.log.log import Log
+from tailrace.log.memory import MemoryFilesystem
+from tailrace.records.batch import HEADER_SIZE, pack, read_header, split
+from tailrace.records.compression import Codec
+from tailrace.records.record import Record, build
+
+NAMES = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+
+
+def stored(log: Log) -> bytes:
+    return bytes(log.read(0, 1_000_000).read())
+
+
+@pytest.mark.parametrize("asked", NAMES)
+@pytest.mark.parametrize("sent", list(Codec))
+def test_a_batch_is_stored_under_the_topics_compression(asked: str, sent: Codec) -> None:
+    log = open_log(MemoryFilesystem(), with_settings(compression_type=asked, segment_bytes=10_000))
+    rows = [Record(timestamp=NOW + n, key=b"k%d" % n, value=b"v" * n, headers=(("h", b"x"),)) for n in range(20)]
+    first = build(rows, compression=sent, producer_id=7, producer_epoch=1, base_sequence=0)
+    again = bytearray(first)
+    answers = log.append([first, again], 3, NOW)
+    assert [(answer.error_code, answer.base_offset, answer.last_offset) for answer in answers] == [(0, 0, 19)] * 2
+    assert [record._replace(offset=0) for record in records_of(log, max_bytes=10_000)] == rows
+    (batch,) = split(stored(log))
+    header = read_header(batch)
+    assert (header.codec, header.partition_leader_epoch, header.max_timestamp) == (NAMES[asked], 3, NOW + 19)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, 0)
+
+
+def test_producer_keeps_what_was_sent_to_the_byte() -> None:
+    log = open_log(MemoryFilesystem(), with_settings(segment_bytes=10_000))
+    batch = some_batch(b"v" * 500, codec=Codec.GZIP)
+    log.append([batch], 0, NOW)
+    assert stored(log) == batch
+
+
+def test_log_append_time_is_stamped_on_what_was_compressed_anew() -> None:
+    settings = with_settings(compression_type="zstd", message_timestamp_type="LogAppendTime")
+    log = open_log(MemoryFilesystem(), settings)
+    append(log, b"a", b"b", timestamp=5)
+    assert [(record.timestamp, record.value) for record in records_of(log)] == [(NOW, b"a"), (NOW, b"b")]
+
+
+def test_what_a_batch_becomes_must_fit_the_topic_as_well() -> None:
+    log = open_log(MemoryFilesystem(), with_settings(compression_type="uncompressed", max_message_bytes=500))
+    squeezed = some_batch(b"v" * 600, codec=Codec.GZIP)
+    assert len(squeezed) < 500
+    (answer,) = log.append([squeezed], 0, NOW)
+    assert (answer.error_code, log.log_end_offset, log.size_bytes) == (ErrorCode.MESSAGE_TOO_LARGE, 0, 0)
+
+
+def test_records_that_cannot_be_read_are_refused_and_their_neighbours_taken() -> None:
+    log = open_log(MemoryFilesystem(), with_settings(compression_type="lz4"))
+    nonsense = some_batch(b"v" * 100, codec=Codec.ZSTD)
+    nonsense = pack(read_header(nonsense), bytes(len(nonsense) - HEADER_SIZE))
+    answers = log.append([nonsense, some_batch(b"good")], 0, NOW)
+    assert [answer.error_code for answer in answers] == [ErrorCode.CORRUPT_MESSAGE, 0]
+    assert [record.value for record in records_of(log)] == [b"good"]
+
+
+def test_a_coordinators_batches_stay_as_they_are() -> None:
+    log = open_log(MemoryFilesystem(), with_settings(compression_type="zstd"))
+    batch = some_batch(b"x", control=True)
+    log.append([batch], 0, NOW, from_client=False)
+    assert read_header(stored(log)).codec == Codec.NONE
+
+
+@pytest.mark.parametrize(
+    ("codec", "setting", "low", "high"),
+    [
+        ("gzip", "compression_gzip_level", 1, 9),
+        ("lz4", "compression_lz4_level", 1, 12),
+        ("zstd", "compression_zstd_level", -100, 19),
+    ],
+)
+def test_a_level_is_the_codecs_own(codec: str, setting: str, low: int, high: int) -> None:
+    values = [b"some text of which %d parts repeat %d" % (n % 7, n * n) for n in range(400)]
+    sizes = []
+    for level in (low, high):
+        settings = with_settings(compression_type=codec, segment_bytes=10**6, **{setting: level})
+        log = open_log(MemoryFilesystem(), settings)
+        append(log, *values)
+        assert [record.value for record in records_of(log, max_bytes=10**6)] == values
+        sizes.append(log.size_bytes)
+    assert sizes[0] > sizes[1]
