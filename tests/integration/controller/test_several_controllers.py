@@ -129,7 +129,9 @@ async def test_a_commit_whose_answer_is_lost_is_in_the_log_once_and_never_repeat
         no_epoch_twice(quorum.postgres)
 
 
-async def test_a_slow_database_makes_decisions_slow_and_nothing_else(quorum: Quorum) -> None:
+async def test_a_slow_database_makes_decisions_slow_and_nothing_else(tmp_path: Path, postgres: Postgres) -> None:
+    # a lease that only the database's slowness could use up, not a machine that is short of breath
+    quorum = Quorum(tmp_path, postgres, **{"controller.quorum.election.timeout.ms": "5000"})
     async with quorum.running() as controllers, quorum.follower() as follower:
         await live_broker(quorum.members[0].node, follower)
         for member in quorum.members:
