@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 from tailrace.errors import ApiError
 from tailrace.log.cleanable import grouped
 from tailrace.log.cleaner_transactions import Markers, TransactionScan, retained_index
-from tailrace.log.filesystem import Filesystem, join, read_file
+from tailrace.log.filesystem import Filesystem, join
 from tailrace.log.recovery import CLEANED_SUFFIX
 from tailrace.log.retained import BYTES_PER_KEY, LastRecord, OffsetMap, Retention
-from tailrace.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
-from tailrace.log.transaction_index import TransactionIndex
-from tailrace.log.transactions import marker_type
+from tailrace.log.segment import LOG_SUFFIX, Segment
+from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex, read_index, sums_of, sums_path
+from tailrace.log.transactions import DamagedIndex, marker_type
 from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate
 from tailrace.records.entries import entries
 
@@ -210,8 +210,10 @@ class Pass:
         files = [output.file, *output.save_indexes()]
         index = retained_index(self._transaction_indexes(sources), retention.markers.kept_aborts)
         if index:
-            files.append(self._filesystem.open(output.path(TRANSACTION_INDEX_SUFFIX), create=True))
-            files[-1].pwritev([index], 0)
+            path = output.path(TRANSACTION_INDEX_SUFFIX)
+            for name, content in ((path, index), (sums_path(path), sums_of(index))):
+                files.append(self._filesystem.open(name, create=True))
+                files[-1].pwritev([content], 0)
         for file in files:
             file.sync()
         self._groups.append(
@@ -222,8 +224,8 @@ class Pass:
     def _transaction_indexes(self, sources: tuple[Segment, ...]) -> Iterator[bytes]:
         for source in sources:
             try:
-                yield read_file(self._filesystem, source.path(TRANSACTION_INDEX_SUFFIX))
-            except FileNotFoundError:
+                yield read_index(self._filesystem, source.path(TRANSACTION_INDEX_SUFFIX))[0]
+            except (FileNotFoundError, DamagedIndex):
                 continue
 
     def _write(self, output: Segment, pending: list[Bytes]) -> int:

@@ -13,12 +13,14 @@ from typing import Any, Final
 from tailrace.errors import ApiError
 from tailrace.log import checkpoints, files, producer_state, transactions
 from tailrace.log.decoders import Row, decoder_for
+from tailrace.log.twins import decode_twin
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, Bytes, read_header, validate
 from tailrace.records.record import Record, iterate
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _MARKER: Final = Struct(">hh")
+_SUM: Final = Struct(">I")
 
 
 class UnknownFile(ValueError):
@@ -206,6 +208,19 @@ def _offsets(_path: Path, data: Bytes) -> Iterator[Row]:
         yield {"row": "offset", "topic": topic, "partition": partition, "offset": offset}
 
 
+def _transaction_sums(_path: Path, data: Bytes) -> Iterator[Row]:
+    for entry, (crc,) in enumerate(_SUM.iter_unpack(memoryview(data)[: len(data) - len(data) % _SUM.size])):
+        yield {"row": "sum", "entry": entry, "crc32c": f"{crc:08x}"}
+    yield from _rest(_SUM, data)
+
+
+def _twin(path: Path, data: Bytes) -> Iterator[Row]:
+    content = decode_twin(bytes(data))
+    if content is None:
+        raise ValueError("the twin has a wrong CRC-32C")
+    yield from _offsets(path, content)
+
+
 def _partition_metadata(_path: Path, data: Bytes) -> Iterator[Row]:
     yield {"row": "partition", "topic_id": checkpoints.format_uuid(checkpoints.parse_partition_metadata(bytes(data)))}
 
@@ -226,6 +241,8 @@ _READERS: Final[dict[str, Callable[[Path, Bytes], Iterator[Row]]]] = {
     "producer snapshot": _snapshot,
     "leader epochs": _epochs,
     "offset checkpoint": _offsets,
+    "transaction sums": _transaction_sums,
+    "checkpoint twin": _twin,
     "partition metadata": _partition_metadata,
     "properties": _properties,
     "clean shutdown": _clean_shutdown,

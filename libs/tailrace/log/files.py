@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.log import checkpoints
-from tailrace.log.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-)
+from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.snapshots import SNAPSHOT_SUFFIX
+from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX
+from tailrace.log.twins import TWIN_SUFFIX
 from tailrace.records.batch import Bytes
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -27,6 +24,8 @@ BY_SUFFIX: Final = {
     INDEX_SUFFIX: "offset index",
     TIME_INDEX_SUFFIX: "time index",
     TRANSACTION_INDEX_SUFFIX: "transaction index",
+    TRANSACTION_SUMS_SUFFIX: "transaction sums",
+    TWIN_SUFFIX: "checkpoint twin",
     SNAPSHOT_SUFFIX: "producer snapshot",
     METADATA_SNAPSHOT_SUFFIX: "metadata snapshot",
 }

@@ -61,6 +61,7 @@ class Log:
         self.lower_cleaned_offset: Callable[[int], None] = lambda offset: None  # likewise
         self.cleaned_offset = 0  # compaction has seen everything below (cleaner-offset-checkpoint)
         self.cut_bytes = 0  # what recovery took off the tail when the log was opened
+        self.epochs_mended = False  # leader-epoch-checkpoint was damaged then
         self.on_damage: Callable[[Segment], None] = lambda segment: None  # hears once of each damaged segment or index
         self.storage_error: OSError | None = None  # of the last failed write
         self.filesystem = filesystem
@@ -117,7 +118,8 @@ class Log:
         log.epochs.truncate_from_start(log.log_start_offset)
         log.producers = load_producers(filesystem, directory, log.segments, log.log_end_offset)
         log.producers.expire(now_ms, producer_id_expiration_ms)
-        if clean and recovery_point == log.log_end_offset:
+        log.epochs_mended = recovered.epochs_mended
+        if clean and recovery_point == log.log_end_offset and not log.epochs_mended:
             log.unsynced.done(log.unsynced.version)
             log.closed_end = log.log_end_offset
         return log

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 from tailrace.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
+    LEADER_EPOCH,
     LOCK,
     LOG_START_OFFSET,
     META_PROPERTIES,
@@ -36,6 +37,7 @@ from tailrace.log.filesystem import File, Filesystem, RealFilesystem, join, read
 from tailrace.log.guard import Guard
 from tailrace.log.log import Log
 from tailrace.log.segment import Segment
+from tailrace.log.twins import read_checkpoint, write_checkpoint
 from tailrace.log.unopened import Listing, has_work, look
 
 _DELETE_SUFFIX = "-delete"
@@ -73,6 +75,8 @@ class LogDir:
         # Hears of each segment in which a batch or an index turned out to be wrong, and how many there were.
         self.on_damage: Callable[[TopicPartition, Segment], None] = lambda key, segment: None
         self.damaged_segments = 0
+        self.mended: list[str] = []  # checkpoints that were damaged and put right before anybody listened
+        self.on_mended: Callable[[str], None] = self.mended.append  # hears of each, by its path in the directory
         self._filesystem = filesystem
         self._lock = lock
         self._new_id = new_id
@@ -175,7 +179,9 @@ class LogDir:
             self._filesystem.sync_directory(self.path)
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
-        content = self._read(name)
+        content, mended = read_checkpoint(self._filesystem, self.path, name, parse_offsets)
+        if mended:
+            self.on_mended(name)
         try:
             return parse_offsets(content) if content is not None else {}
         except (DamagedCheckpoint, ValueError):
@@ -244,6 +250,8 @@ class LogDir:
             self._lower_recovery_point(key, log.recovery_point)  # something below it was damaged
         recovered = key in self._unopened and not self.clean
         self._take_in(key, log)
+        if log.epochs_mended:
+            self.on_mended(f"{key[0]}-{key[1]}/{LEADER_EPOCH}")
         if recovered:
             self.on_recovered(key, log)
         return log
@@ -278,7 +286,7 @@ class LogDir:
                 offsets.pop(key, None)
             else:
                 offsets[key] = offset
-            write_file_atomically(self._filesystem, self.path, name, format_offsets(offsets))
+            write_checkpoint(self._filesystem, self.path, name, format_offsets(offsets))
 
     def _directory(self, key: TopicPartition) -> str:
         return f"{self.path}/{key[0]}-{key[1]}"
@@ -507,7 +515,7 @@ class LogDir:
                 content = format_offsets(offsets)
                 with self._writing:
                     if name not in (RECOVERY_POINT, CLEANER_OFFSET) or lowered == self._lowered:
-                        write_file_atomically(self._filesystem, self.path, name, content)
+                        write_checkpoint(self._filesystem, self.path, name, content)
 
         return write
 
@@ -522,7 +530,7 @@ class LogDir:
             content = format_offsets(offsets)
             with self._writing:
                 if lowered == self._lowered:
-                    write_file_atomically(self._filesystem, self.path, CLEANER_OFFSET, content)
+                    write_checkpoint(self._filesystem, self.path, CLEANER_OFFSET, content)
 
         return write
 

@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
-from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, parse_epochs
+from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, format_epochs, parse_epochs
 from tailrace.log.damage import Hole, may_follow, walk
+from tailrace.log.epoch_check import agree, from_batches
 from tailrace.log.filesystem import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.recovery_transactions import restore
@@ -19,10 +20,9 @@ from tailrace.log.segment import (
     MAX_RELATIVE_OFFSET,
     SUFFIXES,
     TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
     Segment,
 )
-from tailrace.log.transaction_index import TransactionIndex
+from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
 from tailrace.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, validate
 
 DELETED_SUFFIX: Final = ".deleted"
@@ -33,12 +33,16 @@ _MARKER: Final = CONTROL | TRANSACTIONAL
 
 
 class Recovered(NamedTuple):
-    """A log's parts, ready for appends at log_end_offset; cut_bytes is what recovery took off the tail."""
+    """A log's parts, ready for appends at log_end_offset; cut_bytes is what recovery took off the tail.
+
+    epochs_mended: leader-epoch-checkpoint was damaged, and the epochs are the batches'.
+    """
 
     segments: list[Segment]
     epochs: LeaderEpochs
     log_end_offset: int
     cut_bytes: int
+    epochs_mended: bool
 
 
 def recover(
@@ -56,7 +60,7 @@ def recover(
     dense: no offset is missing between segments (the log was never compacted), so that a gap there is a lost tail.
     """
     names = finish_swaps(filesystem, directory, tidy(filesystem, directory))
-    epochs = load_epochs(filesystem, directory, names)
+    epochs, readable = load_epochs(filesystem, directory, names)
     segments = []
     for base_offset in sorted(int(name[:20]) for name in names if _is_segment(name)):
         segment = Segment(filesystem, directory, base_offset, index_interval_bytes)
@@ -76,8 +80,15 @@ def recover(
         checked = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
         log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense)
     restore(filesystem, directory, names, segments, checked)
+    if not clean:
+        epochs.truncate_from_end(log_end_offset)
+    # What has no file yet needs no comparing: the batches that recovery read have said it.
+    agreed = readable and agree(epochs, segments, log_start_offset, log_end_offset, clean=clean)
+    wrong = LEADER_EPOCH in names and not agreed
+    if wrong:
+        epochs = from_batches(segments, epochs)
     epochs.truncate_from_end(log_end_offset)
-    return Recovered(segments, epochs, log_end_offset, cut)
+    return Recovered(segments, epochs, log_end_offset, cut, wrong)
 
 
 def resume(segment: Segment, recovery_point: int) -> int:
@@ -126,8 +137,8 @@ def finish_swaps(filesystem: Filesystem, directory: str, names: set[str]) -> set
                     if stem + suffix in names:
                         filesystem.remove(join(directory, stem + suffix))
                         names.discard(stem + suffix)
-        transactions = name[:20] + TRANSACTION_INDEX_SUFFIX + SWAP_SUFFIX
-        for swapped in [transactions] * (transactions in names) + [name]:
+        beside = [name[:20] + suffix + SWAP_SUFFIX for suffix in (TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX)]
+        for swapped in [*filter(names.__contains__, beside), name]:
             filesystem.rename(join(directory, swapped), join(directory, swapped.removesuffix(SWAP_SUFFIX)))
             names.discard(swapped)
             names.add(swapped.removesuffix(SWAP_SUFFIX))
@@ -145,14 +156,16 @@ def _end_offset(segment: Segment, size_bytes: int, path: str) -> int:
     return end_offset
 
 
-def load_epochs(filesystem: Filesystem, directory: str, names: set[str]) -> LeaderEpochs:
-    """The leader epochs as last written; what is missing comes back from the batches that recovery reads."""
+def load_epochs(filesystem: Filesystem, directory: str, names: set[str]) -> tuple[LeaderEpochs, bool]:
+    """The leader epochs as last written, and whether the file is as it was; what no flush wrote the batches bring."""
     if LEADER_EPOCH not in names:
-        return LeaderEpochs()
+        return LeaderEpochs(), True
     try:
-        return LeaderEpochs(parse_epochs(read_file(filesystem, join(directory, LEADER_EPOCH))))
+        content = read_file(filesystem, join(directory, LEADER_EPOCH))
+        entries = parse_epochs(content) if content else []  # empty: Kafka's before its first epoch
+        return LeaderEpochs(entries), content in (b"", format_epochs(entries))
     except (DamagedCheckpoint, ValueError):
-        return LeaderEpochs()
+        return LeaderEpochs(), False
 
 
 def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, dense: bool) -> tuple[int, int]:

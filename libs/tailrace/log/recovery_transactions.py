@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tailrace.log.filesystem import Filesystem, join
-from tailrace.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, file_name
+from tailrace.log.segment import Segment, file_name
 from tailrace.log.snapshots import marker_at, producers_at
-from tailrace.log.transaction_index import TransactionIndex
+from tailrace.log.transaction_index import (
+    TRANSACTION_INDEX_SUFFIX,
+    TRANSACTION_SUMS_SUFFIX,
+    TransactionIndex,
+    sums_path,
+)
 from tailrace.log.transactions import DamagedIndex
 
 
@@ -59,14 +65,21 @@ def _rebuild(filesystem: Filesystem, directory: str, segments: Sequence[Segment]
             segment.aborted = None
             if index is not None and index.named:
                 filesystem.remove(path)
+                with suppress(FileNotFoundError):
+                    filesystem.remove(sums_path(path))
             continue
-        file = index.save(filesystem, path)
-        if file is not None:
+        for file in index.save(filesystem, path):
             file.sync()
 
 
 def _remove_orphans(filesystem: Filesystem, directory: str, names: set[str], segments: Sequence[Segment]) -> None:
-    """Indexes of segments that recovery dropped, or that a crash left behind."""
-    for name in sorted(names.difference(map(_name, segments))):
-        if name.endswith(TRANSACTION_INDEX_SUFFIX):
+    """Indexes of segments that recovery dropped, or that a crash left behind, and sums without an index."""
+    here = {_name(segment) for segment in segments}
+    gone = [name for name in names if name.endswith(TRANSACTION_INDEX_SUFFIX) and name not in here]
+    for name in names:
+        if name.endswith(TRANSACTION_SUMS_SUFFIX):
+            index = name.removesuffix(TRANSACTION_SUMS_SUFFIX) + TRANSACTION_INDEX_SUFFIX
+            gone += [name] if index not in here & names else []
+    for name in sorted(gone):
+        with suppress(FileNotFoundError):  # sums that went with their index
             filesystem.remove(join(directory, name))

@@ -12,14 +12,19 @@ from tailrace.log.damage import Hole, fits, intact, walk
 from tailrace.log.filesystem import File, Filesystem, join
 from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from tailrace.log.reading import NotCached, Slice
-from tailrace.log.transaction_index import TransactionIndex
+from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
 from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, Bytes, corrupt, read_header
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
-TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
-SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+SUFFIXES: Final = (
+    LOG_SUFFIX,
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    TRANSACTION_SUMS_SUFFIX,
+)
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index entry can say
 
 _PLACE: Final = Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
@@ -260,8 +265,7 @@ class Segment:
         files = (index, self.time_index.save(self.filesystem, self.path(TIME_INDEX_SUFFIX)))
         if self.aborted is None:
             return files
-        aborted = self.aborted.save(self.filesystem, self.path(TRANSACTION_INDEX_SUFFIX))
-        return files if aborted is None else (*files, aborted)
+        return (*files, *self.aborted.save(self.filesystem, self.path(TRANSACTION_INDEX_SUFFIX)))
 
     @property
     def max_timestamp(self) -> int:

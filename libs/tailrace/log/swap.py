@@ -10,16 +10,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tailrace.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX
-from tailrace.log.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    Segment,
-)
+from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX
 
 # The .log goes last: with it the others are there already.
-_ORDER: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
+_ORDER: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, LOG_SUFFIX)
+_OPTIONAL: Final = (TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX)  # most segments have none
 
 
 def swap_in(output: Segment, sources: Iterable[Segment], retire: Callable[[Segment], None]) -> None:
@@ -39,7 +35,7 @@ def _rename(output: Segment, old: str, new: str) -> None:
     try:
         output.filesystem.rename(old, new)
     except FileNotFoundError:
-        if TRANSACTION_INDEX_SUFFIX not in old:  # most segments have none
+        if not any(suffix in old for suffix in _OPTIONAL):
             raise
 
 

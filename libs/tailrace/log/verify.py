@@ -10,6 +10,7 @@ from uuid import UUID
 from tailrace.log import checkpoints, files
 from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.findings import Finding, Partition
+from tailrace.log.twins import TWIN_SUFFIX, decode_twin, true_content
 from tailrace.log.verify_partition import verify_partition
 
 __all__ = ["Finding", "Partition", "size_bytes", "verify"]
@@ -93,14 +94,28 @@ class _LogDirectory:
         path = self.path / name
         try:
             content = path.read_bytes()
-            if not content and self.clean and name != checkpoints.CLEANER_OFFSET:
+            if not content and self.clean and name != checkpoints.CLEANER_OFFSET:  # Kafka's, until it has cleaned
                 raise checkpoints.DamagedCheckpoint("it is empty after a clean shutdown")
             self.offsets[name] = checkpoints.parse_offsets(content)
+            yield from self._twin(name, content)
         except FileNotFoundError:
             if self.clean and name == checkpoints.RECOVERY_POINT:
                 yield Finding(path, "is missing after a clean shutdown", _NEEDS_ALL)
         except (OSError, ValueError) as error:
             yield Finding(path, f"cannot be read as a checkpoint: {_why(error)}", _NEEDS_ALL)
+
+    def _twin(self, name: str, content: bytes) -> Iterator[Finding]:
+        """Whether the twin says the same; after a crash it may be cut or missing."""
+        path = self.path / (name + TWIN_SUFFIX)
+        try:
+            twin = path.read_bytes()
+        except FileNotFoundError:
+            return
+        if decode_twin(twin) is None:
+            if self.clean:
+                yield Finding(path, "has a wrong CRC-32C", "nothing: it is written anew with the next checkpoint")
+        elif true_content(content, twin, checkpoints.parse_offsets) != content:
+            yield Finding(self.path / name, "is damaged: its twin says something else", "the next start puts it right")
 
     def _partition(self, directory: Path) -> Iterator[Finding]:
         place = files.partition_of(directory)

@@ -10,11 +10,13 @@ from typing import Final
 
 from tailrace.log import files, transactions
 from tailrace.log.findings import Batch, Finding, Verified
-from tailrace.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from tailrace.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, sums_agree
 from tailrace.records.batch import Bytes
 
 _REBUILT: Final = "stop the broker and remove the file: it is rebuilt from the segment at the next start"
 _REBUILT_IF_DAMAGED: Final = "stop the broker and `truncate -s 1` the file: the next start rebuilds what is damaged"
+_REBUILT_AT_START: Final = "the next start rebuilds both from the segment"
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 
@@ -81,11 +83,22 @@ def time_index(log: Path, base: int, batches: list[Batch], writing: bool) -> Ite
         before = timestamp, relative
 
 
+def _sums(log: Path) -> bytes:
+    try:
+        return log.with_suffix(TRANSACTION_SUMS_SUFFIX).read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def transaction_index(log: Path, base: int, found: Verified, writing: bool) -> Iterator[Finding]:
     """Every entry must end at an abort marker of its producer, and every abort whose records are there have one."""
     path = log.with_suffix(TRANSACTION_INDEX_SUFFIX)
     try:
-        entries = transactions.decode(files.content(path))
+        content = files.content(path)
+        entries = transactions.decode(content)
+        if not sums_agree(content, _sums(log)):
+            yield Finding(path, f"differs from what {TRANSACTION_SUMS_SUFFIX} says of its entries", _REBUILT_AT_START)
+            return
     except FileNotFoundError:
         entries = []
     except transactions.DamagedIndex as error:

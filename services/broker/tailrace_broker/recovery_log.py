@@ -51,7 +51,13 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
                     next_offset=hole.next_offset,
                 )
 
+        def on_mended(name: str) -> None:
+            log.warning("a checkpoint was damaged and is put right", log_dir=log_dir.path, file=name)
+
         log_dir.on_recovered, log_dir.on_stray, log_dir.on_damage = on_recovered, on_stray, on_damage
+        log_dir.on_mended = on_mended
+        for name in log_dir.mended:
+            on_mended(name)
         if log_dir.remaining_logs_to_recover:
             log.warning(
                 "the last stop was not clean: logs are checked when first used",

@@ -161,6 +161,7 @@ def test_damaged_checkpoints_cost_time_but_no_data() -> None:
     logs.close()
     for name in ("recovery-point", "log-start", "replication", "cleaner"):
         filesystem.content(f"/logs/{name}-offset-checkpoint")[:] = b"nonsense"
+        filesystem.remove(f"/logs/{name}-offset-checkpoint.twin")
     logs = open_dir(filesystem)
     log = logs.log("t", 0)
     assert log is not None and values_of(log) == [b"a"] and not logs.clean
@@ -176,6 +177,7 @@ def test_an_empty_checkpoint_of_kafkas_cleaner_is_no_damage_and_without_recovery
     assert logs.clean
     logs.close()
     filesystem.content("/logs/recovery-point-offset-checkpoint")[:] = b""
+    filesystem.remove("/logs/recovery-point-offset-checkpoint.twin")
     logs = open_dir(filesystem)
     log = logs.log("t", 0)
     assert log is not None and (log.recovery_point, values_of(log)) == (0, [b"a"])
