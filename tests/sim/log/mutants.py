@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant("a flush syncs the names of new segments", ((Flush, "run", _only_files_synced),), 2),
     Mutant("a flush covers what was there when it began", ((Log, "finish_flush", _up_to_the_end),), 5),
     Mutant("a flush that a cut has overtaken covers nothing", ((Log, "finish_flush", _whatever_was_cut),), 86),
-    Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 189),
+    Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 126),
     Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 8),
     Mutant("a cut lowers the recovery point on the disk", ((LogDir, "_lower_recovery_point", _nothing),), 213),
     Mutant("lost indexes are made anew", ((Segment, "load_indexes", _believed),), 79),
