@@ -89,8 +89,8 @@ class LogDir:
         self._cleaned_offsets: dict[TopicPartition, int] = {}
         self._futures: dict[TopicPartition, str] = {}
         self._doomed: list[tuple[int, str]] = []
+        self._unsettled: set[TopicPartition] = set()  # taken away, and the disk may not know yet
         self._writing = Lock()
-        self._lowered = 0  # how often a recovery point or a cleaned offset was lowered
 
     @classmethod
     def open(
@@ -127,6 +127,7 @@ class LogDir:
                 log_dir._futures[topic, int(partition)] = name
             elif topic and partition.isdigit():
                 log_dir._unopened.add((topic, int(partition)))
+        log_dir._forget_what_is_gone()
         return log_dir
 
     @classmethod
@@ -188,6 +189,13 @@ class LogDir:
             self.clean = False  # no recovery point is believed: every log is checked from its beginning
             return {}
 
+    def _forget_what_is_gone(self) -> None:
+        """A crash may have come between a partition's going and the checkpoints that say so."""
+        for offsets in self._offsets().values():
+            for key in [key for key in offsets if key not in self._unopened and key not in self._futures]:
+                del offsets[key]
+                self._unsettled.add(key)
+
     def _read(self, name: str) -> bytes | None:
         try:
             return read_file(self._filesystem, join(self.path, name))
@@ -236,6 +244,8 @@ class LogDir:
         return log
 
     def _open_log(self, key: TopicPartition) -> Log:
+        if key in self._unsettled:
+            self.settle()
         log = Log.open(
             self._filesystem,
             self._directory(key),
@@ -281,12 +291,16 @@ class LogDir:
 
     def _lower(self, name: str, offsets: dict[TopicPartition, int], key: TopicPartition, offset: int | None) -> None:
         with self._writing:
-            self._lowered += 1
             if offset is None:
                 offsets.pop(key, None)
             else:
                 offsets[key] = offset
-            write_checkpoint(self._filesystem, self.path, name, format_offsets(offsets))
+            self._write(name)
+
+    def _write(self, name: str) -> None:
+        """One checkpoint as it is now, under the lock: an older state never comes after a newer one."""
+        content = format_offsets(self._offsets()[name].copy())  # a copy takes no turn of the loop from others
+        write_checkpoint(self._filesystem, self.path, name, content)
 
     def _directory(self, key: TopicPartition) -> str:
         return f"{self.path}/{key[0]}-{key[1]}"
@@ -329,22 +343,46 @@ class LogDir:
 
     def _take_away(self, key: TopicPartition, suffix: str) -> str:
         """Forgets the partition, whose directory gets another name: its path."""
-        if self._recovery_points.get(key):
-            self._lower_recovery_point(key, None)  # or it would be believed of a later log of that name
-        if self._cleaned_offsets.get(key):
-            self._lower_cleaned_offset(key, None)
         log = self._logs.pop(key, None)
         if log is not None:
             log.abandon()
         self._unopened.discard(key)
         self._listings.pop(key, None)
-        for offsets in (self._recovery_points, self._log_start_offsets, self._cleaned_offsets, self.high_watermarks):
+        for offsets in self._offsets().values():
             offsets.pop(key, None)
         stem = f"{key[0][:200]}-{key[1]}.{self._new_id().hex}"  # a file name has at most 255 bytes
         target = join(self.path, stem + suffix)
         self._filesystem.rename(self._directory(key), target)
-        self._filesystem.sync_directory(self.path)
+        self._unsettled.add(key)
         return target
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a partition was taken away of which the disk does not know for certain yet: see settle."""
+        return bool(self._unsettled)
+
+    def settle(self) -> None:
+        """Makes sure that what was taken away is so after a crash, in a thread if you like. Raises OSError.
+
+        A checkpoint that still names it would be believed of a later log of that name, so that log waits for this.
+        """
+        with self._writing:
+            keys = set(self._unsettled)
+            if not keys:
+                return
+            self._filesystem.sync_directory(self.path)
+            for name in self._offsets():
+                self._write(name)
+            self._unsettled -= keys
+
+    def _offsets(self) -> dict[str, dict[TopicPartition, int]]:
+        """What is in each checkpoint, as it was last known."""
+        return {
+            RECOVERY_POINT: self._recovery_points,
+            LOG_START_OFFSET: self._log_start_offsets,
+            CLEANER_OFFSET: self._cleaned_offsets,
+            REPLICATION_OFFSET: self.high_watermarks,
+        }
 
     # -- replicas that are moved here (KIP-113) ------------------------------------------------------------------
 
@@ -491,7 +529,7 @@ class LogDir:
         self.begin_checkpoint()()
 
     def begin_checkpoint(self) -> Callable[[], None]:
-        """The checkpoints as they are now: call it to write them, in another thread if you like, one at a time."""
+        """Takes note of what the checkpoints say: call the answer to write them, in another thread if you like."""
         for key, log in self._logs.items():
             self._recovery_points[key] = log.recovery_point
             if log.cleaned_offset:
@@ -500,37 +538,23 @@ class LogDir:
                 self._log_start_offsets[key] = log.log_start_offset
             else:
                 self._log_start_offsets.pop(key, None)
-        # Copies, because to write ten thousand lines four times takes longer than a request may wait.
-        files = [
-            (RECOVERY_POINT, dict(self._recovery_points)),
-            (LOG_START_OFFSET, dict(self._log_start_offsets)),
-            (CLEANER_OFFSET, dict(self._cleaned_offsets)),
-            (REPLICATION_OFFSET, dict(self.high_watermarks)),
-        ]
-
-        lowered = self._lowered
 
         def write() -> None:
-            for name, offsets in files:
-                content = format_offsets(offsets)
+            for name in self._offsets():
                 with self._writing:
-                    if name not in (RECOVERY_POINT, CLEANER_OFFSET) or lowered == self._lowered:
-                        write_checkpoint(self._filesystem, self.path, name, content)
+                    self._write(name)
 
         return write
 
     def begin_cleaner_checkpoint(self) -> Callable[[], None]:
-        """The cleaned offsets as they are now: call it to write them, in another thread if you like."""
+        """As begin_checkpoint, of the cleaned offsets alone."""
         for key, log in self._logs.items():
             if log.cleaned_offset:
                 self._cleaned_offsets[key] = log.cleaned_offset
-        offsets, lowered = dict(self._cleaned_offsets), self._lowered
 
         def write() -> None:
-            content = format_offsets(offsets)
             with self._writing:
-                if lowered == self._lowered:
-                    write_checkpoint(self._filesystem, self.path, CLEANER_OFFSET, content)
+                self._write(CLEANER_OFFSET)
 
         return write
 

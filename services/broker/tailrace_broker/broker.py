@@ -125,6 +125,7 @@ class Broker:
             partition.leading = None
             partition.close()
             self.storage.delete(partition.topic, partition.topic_id, partition.index)
+        self.flusher.settle_all(self.storage.dirs)
         for partition in (*changes.moved, *changes.deleted):
             acks.refuse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             trims.refuse(partition)

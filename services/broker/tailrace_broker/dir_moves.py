@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import Clock
+from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 20
 _LAST_BYTES = 4 << 20  # what the loop copies by itself at most, without waiting for the disk
 _THROTTLED_MS = 1000.0
-_SIDE_BY_SIDE = 4
 _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -58,13 +58,13 @@ class Move:
 
 
 class DirMoves:
-    """All moves of a broker, a few of them side by side."""
+    """All moves of a broker; num.replica.alter.log.dirs.threads copy at the same time, the others wait in order."""
 
     def __init__(self, broker: Broker, clock: Clock, log: Any) -> None:
         self._broker = broker
         self._clock = clock
         self._log = log
-        self._room = asyncio.Semaphore(_SIDE_BY_SIDE)
+        self._room = asyncio.Semaphore(at_a_time(broker.config, len(broker.storage.configured)))
         self._throttle = Throttle(
             lambda: broker.dynamic_rate("replica.alter.log.dirs.io.max.bytes.per.second"), clock.monotonic_ms
         )
@@ -117,7 +117,7 @@ class DirMoves:
             if move.left is None:
                 self._drop(move)
             elif move.target.failure is None:  # else what is left may be all there is, at the next start
-                self._sweep(move, move.left)
+                self._broker.storage.take_away(_place(move), move.left)
 
     def _start(self, move: Move) -> None:
         if self._group is not None and move.task is None:
@@ -169,11 +169,10 @@ class DirMoves:
             elif self._copy_rest(source, future):
                 move.left = self._swap(move, source, future)
                 if await broker.flusher.everything(partition):
-                    self._sweep(move, move.left)
+                    taken = broker.storage.take_away(_place(move), move.left)
+                    if await broker.flusher.settle(move.left) and taken:
+                        broker.storage.swept(_place(move), target)
                 return
-
-    def _sweep(self, move: Move, left: LogDir) -> None:
-        self._broker.storage.sweep((move.partition.topic, move.partition.index), left, move.target)
 
     async def _copy_most(self, move: Move, source: Log, future: Log, cuts: int) -> None:
         """Copies until little is missing, or the original went back."""
@@ -231,6 +230,15 @@ class DirMoves:
         broker.committed(partition)
         broker.account(partition)
         return left
+
+
+def _place(move: Move) -> tuple[str, int]:
+    return move.partition.topic, move.partition.index
+
+
+def at_a_time(config: Config, dirs: int) -> int:
+    """How many moves copy at the same time: as in Kafka one for each log dir, unless the config says."""
+    return config.num_replica_alter_log_dirs_threads or dirs
 
 
 def _append(future: Log, piece: Slice, now_ms: int) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tailrace.log.flush import Flush
     from tailrace.log.log import Log
+    from tailrace.log.logs import LogDir
     from tailrace_broker.partition import Partition
 
 _THREADS = 8  # logs that are synced side by side: more do not make a disk faster
@@ -27,6 +28,7 @@ class Flusher:
         self._now_ms = now_ms
         self._on_flushed = on_flushed
         self._running: dict[Partition, asyncio.Task[None]] = {}
+        self._settling: set[asyncio.Task[bool]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flush")
 
     def __len__(self) -> int:
@@ -62,6 +64,26 @@ class Flusher:
         if begun is not None:
             await asyncio.wait([self._begin(partition, begun)])
         return partition.opened is log and log.recovery_point >= end_offset
+
+    def settle(self, log_dir: LogDir) -> asyncio.Task[bool]:
+        """What became of logs that were taken away is put on the disk; whether it is there."""
+        task = asyncio.get_running_loop().create_task(self._settle(log_dir))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+        return task
+
+    def settle_all(self, log_dirs: Iterable[LogDir]) -> None:
+        """Settles those that owe it, behind whoever asks."""
+        for log_dir in log_dirs:
+            if log_dir.unsettled:
+                self.settle(log_dir)
+
+    async def _settle(self, log_dir: LogDir) -> bool:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, log_dir.settle)
+        except OSError:  # which took the dir offline, or the next checkpoint tries again
+            return False
+        return True
 
     def _begin(self, partition: Partition, begun: Flush | None) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._flush(partition, begun))
@@ -100,6 +122,6 @@ class Flusher:
 
     def close(self) -> None:
         """Gives up what runs; a close of the log syncs it all the same."""
-        for task in list(self._running.values()):
+        for task in (*self._running.values(), *self._settling):
             task.cancel()
         self._threads.shutdown(wait=True)

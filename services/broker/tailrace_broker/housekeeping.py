@@ -54,6 +54,7 @@ class Housekeeping:
         except OSError:
             self._unnoted |= moved
             raise
+        self._broker.flusher.settle_all(self._broker.storage.dirs)  # again, where a disk would not
 
     def _note_high_watermarks(self, partitions: Iterable[Partition]) -> list[LogDir]:
         """Tells log dirs how far retention may go and what the next checkpoint holds; returns those it concerned."""

@@ -78,9 +78,23 @@ class Storage:
             raise LogDirRefused(f"{name} is in both {other.path} and {log_dir.path}: take the one out of date away")
 
     def sweep(self, place: tuple[str, int], stale: LogDir, right: LogDir) -> None:
-        """What a move left behind goes; if a disk fails over it, the next start does it."""
+        """At the start: what a move left behind goes; if a disk fails over it, the next start does it."""
         with suppress(OSError):
             stale.delete(*place, self._wall_ms())
+            stale.settle()
+            right.moved_from_is_gone(*place)
+
+    def take_away(self, place: tuple[str, int], stale: LogDir) -> bool:
+        """What a move left behind goes, as long as that disk lets it. Settle the dir before you say `swept`."""
+        try:
+            stale.delete(*place, self._wall_ms())
+        except OSError:
+            return False
+        return True
+
+    def swept(self, place: tuple[str, int], right: LogDir) -> None:
+        """Nothing out of date is left of the partition, also after a crash."""
+        with suppress(OSError):
             right.moved_from_is_gone(*place)
 
     def _ended_late(self, place: tuple[str, int], log_dir: LogDir) -> None:

@@ -11,28 +11,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import structlog
 
 from support.broker import TOPIC_ID, Running, batch, running
 from support.log_dirs import Disks, LifecycleTwin, metadata
 from support.replicated import values_of
 from tailrace.clock import ManualClock
-from tailrace.config import Config
+from tailrace.config import Config, ConfigError
 from tailrace.errors import ErrorCode
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.log.pressure import Level, Pressure
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker.cleaner import Cleaner
+from tailrace_broker.dir_moves import at_a_time
 from tailrace_broker.dir_watch import DirWatch
 from tailrace_broker.storage import Storage
 
+THREADS = "num.replica.alter.log.dirs.threads"
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 @asynccontextmanager
-async def moving(path: Path, two: Disks, image: Any = None, *, moves: bool = True) -> AsyncIterator[Running]:
-    async with running(path, image or metadata(), log_dirs=two.dirs) as node:
+async def moving(
+    path: Path, two: Disks, image: Any = None, *, moves: bool = True, **settings: str
+) -> AsyncIterator[Running]:
+    async with running(path, image or metadata(), log_dirs=two.dirs, **settings) as node:
         twin: Any = LifecycleTwin()
         DirWatch(node.broker, twin, ManualClock(), structlog.get_logger())
         if not moves:
@@ -240,6 +245,7 @@ async def changed_but_not_synced(path: Path, two: Disks, held: HeldDisk) -> Asyn
 
         def swap_and_hold(*rest: Any) -> Any:
             held.hold()
+            node.broker.storage.swap = swap  # type: ignore[method-assign]
             return swap(*rest)
 
         node.broker.storage.swap = swap_and_hold  # type: ignore[assignment, method-assign]
@@ -311,6 +317,58 @@ async def test_a_disk_that_fails_at_the_last_sync_leaves_the_old_files_for_the_n
         await done(node)
         assert (await node.produce(0, batch(b"b"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert "t-0" in two.disks[0].list("/d0")
+
+
+async def test_the_old_files_go_without_the_loop_waiting_for_their_disk(tmp_path: Path) -> None:
+    """Also of a topic that is deleted: their checkpoints are written in a thread, once for all that went."""
+    two, held = Disks(), HeldDisk()
+    two.disks[0], two.dirs = held, []
+    two.dirs = two.open()
+    async with moving(tmp_path, two) as node:
+        for partition in (0, 2):
+            assert (await node.produce(partition, batch(b"a"))).error_code == 0
+        for log in two.dirs[0].open_logs().values():
+            log.flush()
+        two.dirs[0].checkpoint()
+        held.hold()
+        await ask(node, "/d1", 0)
+        try:
+            await asyncio.to_thread(held.waiting.wait)
+            assert two.dirs[0].unsettled and "t-0" not in held.list("/d0")
+            assert (await node.produce(0, batch(b"b"))).error_code == 0
+            node.follower.move(topics={}, topic_names={})
+            assert two.dirs[0].partitions() == []
+        finally:
+            held.free.set()
+        await done(node)
+    two.dirs = two.open()
+    assert not any(log_dir.partitions() or log_dir.unsettled for log_dir in two.dirs)
+
+
+def test_as_many_moves_copy_at_the_same_time_as_kafka_would() -> None:
+    unset = Config.load("broker", overrides={"node.id": "0"})
+    one = Config.load("broker", overrides={"node.id": "0", THREADS: "1"})
+    assert (at_a_time(unset, 3), at_a_time(one, 3)) == (3, 1)
+    with pytest.raises(ConfigError, match=r"\[1,...\]"):
+        Config.load("broker", overrides={"node.id": "0", THREADS: "0"})
+
+
+@pytest.mark.parametrize(("threads", "copying"), [("1", 1), (None, 2)])
+async def test_no_more_moves_copy_than_there_are_threads(tmp_path: Path, threads: str | None, copying: int) -> None:
+    two, slow = Disks(), replace(metadata(), configs={(4, ""): {RATE: "1"}})
+    settings: dict[str, Any] = {} if threads is None else {THREADS: threads}
+    async with moving(tmp_path, two, slow, **settings) as node:
+        for partition in (0, 1, 2):
+            await node.produce(partition, batch(b"x" * 1_000_000))
+            await node.produce(partition, batch(b"x" * 1_000_000))
+        for partition in (0, 1, 2):
+            here = node.broker.storage.place_of("t", partition)
+            await ask(node, "/d0" if here is two.dirs[1] else "/d1", partition)
+        moves = node.broker.dir_moves.moves.values()
+        assert len(moves) == 3
+        while sum(move.size_bytes > 0 for move in moves) < copying:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert sum(move.future is not None for move in moves) == copying
 
 
 async def test_a_compacted_log_is_not_cleaned_while_it_moves(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.memory import MemoryFilesystem
 
 TOPIC_ID = UUID(int=5)
+OTHER_ID = UUID(int=6)
 ROOT = "/logs"
 
 
@@ -151,7 +152,44 @@ def test_a_deleted_partitions_recovery_point_is_not_believed_of_a_later_one() ->
     filesystem = MemoryFilesystem()
     logs, _ = flushed(filesystem)
     logs.delete("t", 0, NOW)
+    logs.create("t", 0, OTHER_ID, with_settings())
+    assert recovery_points(filesystem) == {} and not logs.unsettled
+
+
+def test_to_take_a_partition_away_waits_for_no_disk_and_to_settle_writes_each_checkpoint_once() -> None:
+    filesystem = MemoryFilesystem()
+    logs, _ = flushed(filesystem)
+    append(logs.create("t", 1, TOPIC_ID, with_settings()), b"a")
+    on_its_way = logs.begin_checkpoint()
+    filesystem.fail_next("sync", OSError(errno.EIO, "broken"))
+    filesystem.fail_next("sync_directory", OSError(errno.EIO, "broken"))
+    for partition in (0, 1):
+        logs.delete("t", partition, NOW)
+    assert logs.unsettled
+    with pytest.raises(OSError, match="broken"):
+        logs.settle()
+    with pytest.raises(OSError, match="broken"):
+        logs.settle()
+    assert logs.unsettled
+    logs.settle()
+    assert recovery_points(filesystem) == {} and not logs.unsettled
+    on_its_way()  # noted before they went
     assert recovery_points(filesystem) == {}
+
+
+def test_a_crash_after_a_partition_was_taken_away_leaves_all_of_it_or_nothing_that_is_believed() -> None:
+    filesystem = MemoryFilesystem()
+    logs, log = flushed(filesystem)
+    log.advance_log_start_offset(7)
+    logs.high_watermarks["t", 0] = 10
+    logs.checkpoint()
+    logs.delete("t", 0, NOW)
+    assert recovery_points(filesystem) == {("t", 0): 10}
+    filesystem.kill()  # the directory's new name was kept
+    logs = open_dir(filesystem)
+    assert logs.partitions() == [] and logs.high_watermarks == {} and logs.unsettled
+    again = logs.create("t", 0, OTHER_ID, with_settings())
+    assert (again.log_start_offset, again.recovery_point, recovery_points(filesystem)) == (0, 0, {})
 
 
 def test_damaged_checkpoints_cost_time_but_no_data() -> None:

@@ -22,10 +22,11 @@ ROWS = (
         "num.replica.alter.log.dirs.threads",
         INT,
         None,
-        None,
+        at_least(1),
         HIGH,
         READ_ONLY,
-        "Threads that move replicas between log directories.",
+        "Replicas that are copied to another log directory at the same time (KIP-113); unset: as many as log.dirs has.",
+        honoured=True,
     ),
     broker(
         "default.replication.factor",
