@@ -31,7 +31,7 @@ PARTITIONS_A_TOPIC = 100
 CONNECTIONS, IN_FLIGHT, BATCH_BYTES = 4, 5, 16 * 1024
 PRODUCE_VERSION = 8
 _FRAME = struct.Struct(">i")
-_ERROR_FROM_END = 2 + 8 + 8 + 8 + 4 + 2 + 4  # where a v8 answer without a message has its error code, from its end
+ERROR_FROM_END = 2 + 8 + 8 + 8 + 4 + 2 + 4  # where a v8 answer without a message has its error code, from its end
 
 
 @dataclass
@@ -96,7 +96,7 @@ def drive(bootstrap: str, requests: list[bytes], batch: bytes, count: int, in_fl
             taken = at = 0
             while len(buffer) - at >= 4 and len(buffer) - at >= (end := _FRAME.unpack_from(buffer, at)[0] + 4):
                 at += end
-                (code,) = struct.unpack_from(">h", buffer, at - _ERROR_FROM_END)
+                (code,) = struct.unpack_from(">h", buffer, at - ERROR_FROM_END)
                 assert code == 0, f"error {code}"
                 taken += 1
             del buffer[:at]

@@ -27,7 +27,7 @@ from tailrace.log.flush import Flush, Unsynced
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.producer_state import ProducerState
 from tailrace.log.reading import Slice, TimestampOffset
-from tailrace.log.recovery import recover
+from tailrace.log.recovery import Progress, recover
 from tailrace.log.segment import Segment
 from tailrace.log.snapshots import load_producers, save_producers
 from tailrace.log.transaction_index import collect
@@ -93,8 +93,13 @@ class Log:
         clean: bool = False,
         now_ms: int = 0,
         producer_id_expiration_ms: int = _PRODUCER_ID_EXPIRATION_MS,
+        progress: Progress | None = None,
     ) -> Log:
-        """Opens or makes the log in directory; unless it was shut down cleanly, checks it from recovery_point on."""
+        """Opens or makes the log in directory; unless it was shut down cleanly, checks it from recovery_point on.
+
+        progress is for another thread, which may stop it: RecoveryStopped.
+        """
+        progress = progress or Progress()
         filesystem.make_directory(directory)
         recovered = recover(
             filesystem,
@@ -104,6 +109,7 @@ class Log:
             index_interval_bytes=config.index_interval_bytes,
             clean=clean,
             dense=not cleaned_offset and "compact" not in config.cleanup_policy,
+            progress=progress,
         )
         log = cls(filesystem, directory, config, recovered.segments, recovered.epochs)
         log.producer_id_expiration_ms = producer_id_expiration_ms
@@ -116,7 +122,7 @@ class Log:
         if log.log_start_offset > log.log_end_offset:
             log.reset_to(log_start_offset)
         log.epochs.truncate_from_start(log.log_start_offset)
-        log.producers = load_producers(filesystem, directory, log.segments, log.log_end_offset)
+        log.producers = load_producers(filesystem, directory, log.segments, log.log_end_offset, progress.passed)
         log.producers.expire(now_ms, producer_id_expiration_ms)
         log.epochs_mended = recovered.epochs_mended
         if clean and recovery_point == log.log_end_offset and not log.epochs_mended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -36,7 +37,9 @@ from tailrace.log.config import LogConfig, LogSettings
 from tailrace.log.filesystem import File, Filesystem, RealFilesystem, join, read_file, write_file_atomically
 from tailrace.log.guard import Guard
 from tailrace.log.log import Log
+from tailrace.log.recovery import Progress
 from tailrace.log.segment import Segment
+from tailrace.log.tails import AT_ONCE_BYTES, LongTails, Recovery, tail_of
 from tailrace.log.twins import read_checkpoint, write_checkpoint
 from tailrace.log.unopened import Listing, has_work, look
 
@@ -77,6 +80,7 @@ class LogDir:
         self.damaged_segments = 0
         self.mended: list[str] = []  # checkpoints that were damaged and put right before anybody listened
         self.on_mended: Callable[[str], None] = self.mended.append  # hears of each, by its path in the directory
+        self.tails = LongTails()  # of the unopened: those that only a Recovery opens
         self._filesystem = filesystem
         self._lock = lock
         self._new_id = new_id
@@ -240,31 +244,48 @@ class LogDir:
         """The partition's log, opened (and recovered) now if need be; None if there is none here."""
         log = self._logs.get((topic, partition))
         if log is None and (topic, partition) in self._unopened:
+            if (topic, partition) in self.tails:
+                raise BlockingIOError(errno.EAGAIN, "the log is being recovered", self._directory((topic, partition)))
             log = self._open_log((topic, partition))
         return log
 
     def _open_log(self, key: TopicPartition) -> Log:
-        if key in self._unsettled:
-            self.settle()
-        log = Log.open(
+        log = self._prepare_open(key)(Progress())
+        self._take_in_opened(key, log)
+        return log
+
+    def _prepare_open(self, key: TopicPartition) -> Callable[[Progress], Log]:
+        """What is to be called, in a thread if you like, to open and recover the log; it changes nothing here."""
+        recovery_point = self._recovery_points.get(key, 0)
+        load = partial(
+            Log.open,
             self._filesystem,
             self._directory(key),
             self._configs.get(key[0]) or _OF_ANY_POLICY,
-            recovery_point=self._recovery_points.get(key, 0),
+            recovery_point=recovery_point,
             log_start_offset=self._log_start_offsets.get(key, 0),
             cleaned_offset=self._cleaned_offsets.get(key, 0),
             clean=self.clean and key in self._recovery_points,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
-        if log.recovery_point < self._recovery_points.get(key, 0):
-            self._lower_recovery_point(key, log.recovery_point)  # something below it was damaged
+
+        def open_log(progress: Progress) -> Log:
+            if key in self._unsettled:
+                self.settle()
+            log = load(progress=progress)
+            if log.recovery_point < recovery_point:
+                self._lower_recovery_point(key, log.recovery_point)  # something below it was damaged
+            return log
+
+        return open_log
+
+    def _take_in_opened(self, key: TopicPartition, log: Log) -> None:
         recovered = key in self._unopened and not self.clean
         self._take_in(key, log)
         if log.epochs_mended:
             self.on_mended(f"{key[0]}-{key[1]}/{LEADER_EPOCH}")
         if recovered:
             self.on_recovered(key, log)
-        return log
 
     def _take_in(self, key: TopicPartition, log: Log) -> None:
         log.lower_recovery_point = partial(self._lower_recovery_point, key)
@@ -274,6 +295,7 @@ class LogDir:
             if segment.holes:
                 self._damaged(key, segment)
         self._unopened.discard(key)
+        self.tails.waiting.pop(key, None)
         self._listings.pop(key, None)
         self._logs[key] = log
 
@@ -301,6 +323,38 @@ class LogDir:
         """One checkpoint as it is now, under the lock: an older state never comes after a newer one."""
         content = format_offsets(self._offsets()[name].copy())  # a copy takes no turn of the loop from others
         write_checkpoint(self._filesystem, self.path, name, content)
+
+    # -- logs that take long to recover -----------------------------------------------------------------------------
+
+    def measure_tails(self, at_once_bytes: int = AT_ONCE_BYTES) -> None:
+        """Finds what an unclean stop left and is longer than that; from then on only a Recovery opens these logs.
+
+        Call it before anything else uses the directory; in a thread, as it may look at every log. Raises OSError.
+        """
+        for key in self.unopened():
+            if not self.clean or key not in self._recovery_points:
+                tail = tail_of(self._filesystem, self._directory(key), self._recovery_points.get(key, 0))
+                if tail.size_bytes > at_once_bytes:
+                    self.tails.waiting[key] = tail
+
+    def begin_recovery(self, topic: str, partition: int, config: LogSettings) -> Recovery:
+        """Of one of tails.waiting: have it run, in a thread, and then finish_recovery."""
+        key = (topic, partition)
+        if self._configs.get(topic) != config:
+            self.set_config(topic, config)
+        recovery = Recovery(key, self.tails.waiting.pop(key), self._prepare_open(key))
+        self.tails.begun[key] = recovery
+        return recovery
+
+    def finish_recovery(self, recovery: Recovery) -> None:
+        """Takes in what its run() opened. Where that failed, the log's next use says so."""
+        key = recovery.key
+        del self.tails.begun[key]
+        if recovery.doomed_ms is not None:
+            self.delete(*key, recovery.doomed_ms)
+        elif recovery.log is not None:
+            recovery.log.config = self._configs[key[0]]  # it may have changed meanwhile
+            self._take_in_opened(key, recovery.log)
 
     def _directory(self, key: TopicPartition) -> str:
         return f"{self.path}/{key[0]}-{key[1]}"
@@ -337,6 +391,11 @@ class LogDir:
 
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
         """Takes the partition's directory away; its files go after file.delete.delay.ms."""
+        recovery = self.tails.begun.get((topic, partition))
+        if recovery is not None:
+            recovery.doomed_ms = now_ms
+            recovery.stop()
+            return
         target = self._take_away((topic, partition), _DELETE_SUFFIX)
         config = self._configs.get(topic) or LogConfig()
         self._doomed.append((now_ms + config.file_delete_delay_ms, target))
@@ -347,6 +406,7 @@ class LogDir:
         if log is not None:
             log.abandon()
         self._unopened.discard(key)
+        self.tails.waiting.pop(key, None)
         self._listings.pop(key, None)
         for offsets in self._offsets().values():
             offsets.pop(key, None)
@@ -517,6 +577,8 @@ class LogDir:
         listing = self._listing(key)
         if listing is None:
             return False
+        if key in self.tails:
+            return False  # not before it is recovered
         if not self.clean or key not in self._recovery_points:
             return True
         start_offset, cleaned_offset = self._log_start_offsets.get(key, 0), self._cleaned_offsets.get(key, 0)
@@ -587,14 +649,18 @@ class LogDir:
                 self._filesystem.remove(path)
 
     def close(self, broker_epoch: int = -1) -> None:
-        """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock."""
-        if not self.clean:
+        """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock.
+
+        Without the marker, as in Kafka, where a recovery was given up.
+        """
+        if not self.clean and not self.tails.given_up:
             # The marker vouches for every log, so those nobody asked for are checked now.
             for key in self.unopened():
                 self._open_log(key)
         self._close_logs()
         self.checkpoint()
-        write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, format_clean_shutdown(broker_epoch))
+        if not self.tails.given_up:
+            write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, format_clean_shutdown(broker_epoch))
         self.release()
 
     def _close_logs(self) -> None:

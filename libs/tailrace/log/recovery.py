@@ -32,6 +32,25 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 _MARKER: Final = CONTROL | TRANSACTIONAL
 
 
+class RecoveryStopped(Exception):
+    """The broker stops, or the log is not wanted any more; what recovery has done so far does no harm."""
+
+
+class Progress:
+    """How far the recovery of one log has come: for another thread, which may also stop it."""
+
+    __slots__ = ("segments_left", "stopped")
+
+    def __init__(self, segments_left: int = 0) -> None:
+        self.segments_left = segments_left
+        self.stopped = False
+
+    def passed(self, header: BatchHeader) -> None:
+        """A batch comes next. Raises RecoveryStopped."""
+        if self.stopped:
+            raise RecoveryStopped
+
+
 class Recovered(NamedTuple):
     """A log's parts, ready for appends at log_end_offset; cut_bytes is what recovery took off the tail.
 
@@ -54,6 +73,7 @@ def recover(
     index_interval_bytes: int,
     clean: bool,
     dense: bool,
+    progress: Progress,
 ) -> Recovered:
     """Loads the log; without a clean shutdown everything from the recovery point on is checked, batch by batch.
 
@@ -78,7 +98,7 @@ def recover(
         log_end_offset, cut, checked = resume(segments[-1], recovery_point), 0, len(segments)
     else:
         checked = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
-        log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense)
+        log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense, progress)
     restore(filesystem, directory, names, segments, checked)
     if not clean:
         epochs.truncate_from_end(log_end_offset)
@@ -168,14 +188,17 @@ def load_epochs(filesystem: Filesystem, directory: str, names: set[str]) -> tupl
         return LeaderEpochs(), False
 
 
-def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, dense: bool) -> tuple[int, int]:
+def check_tail(
+    segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, dense: bool, progress: Progress
+) -> tuple[int, int]:
     """Cuts at the first bad batch from recovery_point on and drops what lies behind it; (log end offset, bytes cut)."""
     first = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
     log_end_offset = segments[first].base_offset
     cut = 0
     for index in range(first, len(segments)):
         segment = segments[index]
-        log_end_offset, sound = check_segment(segment, recovery_point, epochs, dense)
+        progress.segments_left = len(segments) - index
+        log_end_offset, sound = check_segment(segment, recovery_point, epochs, dense, progress)
         last = index + 1 == len(segments)
         gap = not last and dense and segments[index + 1].base_offset != log_end_offset
         if sound < segment.size_bytes or gap:
@@ -196,7 +219,9 @@ def check_tail(segments: list[Segment], recovery_point: int, epochs: LeaderEpoch
     return log_end_offset, cut
 
 
-def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs, dense: bool) -> tuple[int, int]:
+def check_segment(
+    segment: Segment, recovery_point: int, epochs: LeaderEpochs, dense: bool, progress: Progress
+) -> tuple[int, int]:
     """(next offset, position behind the last good batch) of a segment, whose indexes are rebuilt on the way.
 
     What lies below the recovery point was on the disk: of that nothing is cut. Where it is damaged it stays, as a hole.
@@ -207,6 +232,7 @@ def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs, d
         overlap = header.base_offset < checked.next_offset
         if overlap or header.next_offset > recovery_point:
             break
+        progress.passed(header)
         checked.take(position, header)
     if overlap or (checked.next_offset < recovery_point and checked.sound < segment.size_bytes):
         checked = _around_holes(segment, recovery_point, epochs)
@@ -224,6 +250,7 @@ def check_segment(segment: Segment, recovery_point: int, epochs: LeaderEpochs, d
             break
         if header.partition_leader_epoch < checked.epoch:
             break  # nor does the CRC cover the leader epoch, which never goes back
+        progress.passed(header)
         checked.take(position, header)
     segment.sound_from = 0
     return checked.next_offset, checked.sound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from tailrace.errors import ApiError
@@ -32,12 +32,21 @@ def save_producers(filesystem: Filesystem, directory: str, state: ProducerState,
     filesystem.rename(path + ".tmp", path)
 
 
+def _nobody(header: BatchHeader) -> None:
+    """Hears of no batch."""
+
+
 def load_producers(
-    filesystem: Filesystem, directory: str, segments: list[Segment], log_end_offset: int
+    filesystem: Filesystem,
+    directory: str,
+    segments: list[Segment],
+    log_end_offset: int,
+    passed: Callable[[BatchHeader], None] = _nobody,
 ) -> ProducerState:
     """The state as of log_end_offset: the newest sound snapshot and the headers after it; later ones are removed.
 
-    So are those from before the first segment: what lies between is not known any more, as in Kafka.
+    So are those from before the first segment: what lies between is not known any more, as in Kafka. `passed` hears
+    of each batch and may raise to stop.
     """
     state, start, ahead = ProducerState(), 0, False
     for offset in reversed(snapshot_offsets(filesystem, directory)):
@@ -55,7 +64,7 @@ def load_producers(
     if ahead:
         filesystem.sync_directory(directory)  # or a crash brings it back behind new records of its offsets
     if start < log_end_offset:
-        replay(state, segments, start)
+        replay(state, segments, start, passed)
     return state
 
 
@@ -113,11 +122,14 @@ def _same(one: BatchMetadata, other: BatchMetadata) -> bool:
     return (one.last_offset, one.last_sequence) == (other.last_offset, other.last_sequence)
 
 
-def replay(state: ProducerState, segments: Sequence[Segment], start: int) -> None:
+def replay(
+    state: ProducerState, segments: Sequence[Segment], start: int, passed: Callable[[BatchHeader], None] = _nobody
+) -> None:
     """Applies the batches from start on."""
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if following is None or following.base_offset > start:
             for position, header in segment.headers(segment.position_of(start)):
+                passed(header)
                 state.apply(header, marker_at(segment, position, header))
 
 

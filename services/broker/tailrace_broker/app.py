@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 from collections.abc import AsyncIterator, Iterator
@@ -11,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
+from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.log.filesystem import Filesystem, RealFilesystem
 from tailrace.log.guard import Guard
@@ -152,7 +154,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         await follower.wait_for(lambda image: bool(image.cluster_id), timeout_ms=None)
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs, open_pace() as pace:
             metrics = BrokerMetrics(environment.registry)
-            storage = Storage(dirs, config, clock.wall_ms)
+            storage = await asyncio.to_thread(open_storage, dirs, config, clock)
             recovery_log.tell_recovery(dirs, log)
             pressure = DiskPressure(storage, config, space_of, log)
             broker = Broker(
@@ -165,7 +167,10 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 pressure=pressure,
                 log=log,
             )
-            async with open_listener(broker, config, environment) as (server, endpoints, addresses):
+            async with (
+                beside(broker.recoveries.run()),
+                open_listener(broker, config, environment) as (server, endpoints, addresses),
+            ):
                 gauges.count_broker(metrics, broker, server)
                 lifecycle = open_lifecycle(follower, config, environment, endpoints, storage)
                 assignments = open_assignments(broker, lifecycle, environment)
@@ -189,6 +194,13 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
             broker.cold_reads.close()
             broker.flusher.close()
             storage.close(lifecycle.broker_epoch)
+
+
+def open_storage(dirs: list[LogDir], config: Config, clock: Clock) -> Storage:
+    """May have to look at every log, and to check some: not for the event loop."""
+    storage = Storage(dirs, config, clock.wall_ms)
+    storage.measure_tails()
+    return storage
 
 
 @asynccontextmanager

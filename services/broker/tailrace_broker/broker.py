@@ -28,6 +28,7 @@ from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partition import Partition
 from tailrace_broker.producer_ids import ProducerIds
 from tailrace_broker.purgatory import Purgatory
+from tailrace_broker.recoveries import Recoveries
 from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
@@ -70,7 +71,9 @@ class Broker:
             lambda: self.dynamic_rate("follower.replication.throttled.rate"), clock.monotonic_ms
         )
         self.node = Node(self.node_id, clock.monotonic_ms, config.replica_lag_time_max_ms)
-        self.topics = Topics(self.node, storage.open, storage.checkpointed, self._place)
+        self.recoveries = Recoveries(storage, lambda: self.config.num_recovery_threads_per_data_dir, log)
+        self.recoveries.on_recovered = self.on_recovered
+        self.topics = Topics(self.node, storage.open, storage.checkpointed, self._place, self.recoveries)
         # Told by app.py: who lets the controller know where replicas lie.
         self._assignments: Assignments | None = None
         # Replication's part, put in by app.py: who fetches from whom, and who asks the controller.
@@ -125,6 +128,15 @@ class Broker:
             partition.leading = None
             partition.close()
             self.storage.delete(partition.topic, partition.topic_id, partition.index)
+        self._follow(changes)
+
+    def on_recovered(self, topic: str, index: int) -> None:
+        """The log of a partition that had to wait for it is there."""
+        self._follow(self.topics.recovered(topic, index))
+        self.dir_moves.resume()
+
+    def _follow(self, changes: Changes) -> None:
+        """Tells who waits for these partitions, and who replicates them."""
         self.flusher.settle_all(self.storage.dirs)
         for partition in (*changes.moved, *changes.deleted):
             acks.refuse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)

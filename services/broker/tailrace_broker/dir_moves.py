@@ -87,8 +87,9 @@ class DirMoves:
             for topic, index in log_dir.futures():
                 row = rows.get(topic.encode())
                 partition = None if row is None else row.partitions.get(index)
-                if partition is not None and not partition.offline and partition not in self.moves:
-                    self.move(partition, log_dir)
+                if partition is None or partition.offline or partition.recovering or partition in self.moves:
+                    continue
+                self.move(partition, log_dir)
 
     def move(self, partition: Partition, target: LogDir) -> None:
         """Begins to move a replica; a move of it to another dir is given up."""

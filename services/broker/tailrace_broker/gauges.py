@@ -114,6 +114,10 @@ def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir
                 "Logs that an unclean stop left and nobody has used since",
                 lambda: sum(log_dir.remaining_logs_to_recover for log_dir in dirs),
             ),
+            "remaining_segments_to_recover": (
+                "Segments that threads are to check, or check now, in logs that an unclean stop left",
+                lambda: sum(log_dir.tails.remaining_segments for log_dir in dirs),
+            ),
             "log_dir_usable_bytes": ("Free bytes of the fullest log dir", worst(lambda found: found.usable_bytes)),
         }
     )

@@ -72,6 +72,7 @@ class Partition:
         "node",
         "offline",
         "partition_epoch",
+        "recovering",
         "replicas",
         "shard_epoch",
         "syncing",
@@ -103,6 +104,7 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()  # as the image has it
         self.offline = False  # its log dir failed (KIP-858): it neither leads nor follows until a new start
+        self.recovering = False  # its log is checked in a thread: likewise, until that is over
         self.leading: LeaderState | None = None  # while this broker leads and there are other replicas
         self.high_watermark = -1
         # The highest shard epoch seen in requests, in the image or in the log's barriers (internal topics only).

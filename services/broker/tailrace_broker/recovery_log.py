@@ -13,7 +13,8 @@ _HOLES_TOLD = 10
 
 
 def tell_recovery(dirs: list[LogDir], log: Any) -> None:
-    """After an unclean stop: how many logs must be checked, and each that was, as that is done at its first use.
+    """After an unclean stop: how many logs must be checked, and each that was, as that is done in a thread or at its
+    first use.
 
     Also each log that turns out to be another topic's, and what is damaged.
     """
@@ -30,6 +31,7 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
                 checked_bytes=opened.unflushed_bytes,
                 cut_bytes=opened.cut_bytes,
                 remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
+                remaining_segments_to_recover=log_dir.tails.remaining_segments,
             )
 
         def on_stray(key: tuple[str, int], path: str) -> None:
@@ -59,10 +61,14 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
         for name in log_dir.mended:
             on_mended(name)
         if log_dir.remaining_logs_to_recover:
+            tails = log_dir.tails
             log.warning(
-                "the last stop was not clean: logs are checked when first used",
+                "the last stop was not clean: long tails are checked in threads, other logs when first used",
                 log_dir=log_dir.path,
                 remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
+                long_tails=len(tails.waiting),
+                bytes=sum(tail.size_bytes for tail in tails.waiting.values()),
+                remaining_segments_to_recover=tails.remaining_segments,
             )
 
     for log_dir in dirs:

@@ -13,6 +13,7 @@ from tailrace.config import Config, TopicConfig
 from tailrace.log.guard import DirectoryOffline
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir, LogDirRefused
+from tailrace.log.tails import Recovery
 from tailrace.metadata.image import MetadataImage
 from tailrace_broker.directories import Dir, choose
 
@@ -198,6 +199,24 @@ class Storage:
 
         Raises DirectoryOffline where its dir is offline, OSError where the disk refuses.
         """
+        log_dir = self._claim(topic, topic_id, index)
+        return log_dir.create(topic, index, topic_id, self.topic_config(topic))
+
+    def begin_recovery(self, topic: str, topic_id: UUID, index: int) -> Recovery | None:
+        """The recovery of a partition's log in a thread, None if there is nothing to recover. Raises as open does."""
+        log_dir = self._claim(topic, topic_id, index)
+        if (topic, index) not in log_dir.tails.waiting:
+            return None
+        return log_dir.begin_recovery(topic, index, self.topic_config(topic))
+
+    def measure_tails(self) -> None:
+        """Finds the logs that are to be recovered in threads; call it before anything else, in a thread, too."""
+        for log_dir in self.dirs:
+            with suppress(OSError):  # of a disk that is offline from now on
+                log_dir.measure_tails()
+
+    def _claim(self, topic: str, topic_id: UUID, index: int) -> LogDir:
+        """The dir of a partition, in which nothing of another topic has its name any more."""
         log_dir = self._places.get((topic, index)) or self.place(topic, topic_id, index)
         if log_dir is None:
             raise DirectoryOffline(next(one.failure for one in self.offline if one.failure is not None))
@@ -207,7 +226,7 @@ class Storage:
             if other is not log_dir and other.holds(topic, index):
                 with suppress(OSError):  # of another disk
                     other.delete(topic, index, self._wall_ms())
-        return log_dir.create(topic, index, topic_id, self.topic_config(topic))
+        return log_dir
 
     def delete(self, topic: str, topic_id: UUID, index: int) -> None:
         """Gives a deleted partition's files up; they go after file.delete.delay.ms. Those on an offline dir stay."""

@@ -11,6 +11,7 @@ from tailrace.errors import ErrorCode
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace_broker.partition import Partition
+from tailrace_broker.recoveries import Recoveries
 from tailrace_broker.replication.node import Node
 
 
@@ -41,12 +42,14 @@ class Topics:
         open_log: Callable[[str, UUID, int], Log],
         checkpointed: Callable[[str, int], int] = lambda topic, index: 0,
         place: Callable[[str, UUID, int, PartitionImage], bool] = lambda topic, topic_id, index, image: True,
+        recoveries: Recoveries | None = None,
     ) -> None:
         self._node = node
         self._node_id = node.node_id
         self._open_log = open_log
         self._checkpointed = checkpointed
         self._place = place
+        self._recoveries = recoveries
         self.may_lead = True  # with other replicas around; see hold_back
         self.by_name: dict[bytes, TopicRow] = {}
         self.by_id: dict[bytes, TopicRow] = {}
@@ -61,6 +64,8 @@ class Topics:
             return partition, ErrorCode.NONE
         if partition is not None and partition.offline:
             return None, ErrorCode.KAFKA_STORAGE_ERROR
+        if partition is not None and partition.recovering and self._recoveries is not None:
+            self._recoveries.hurry(partition.topic, index)
         if 0 <= index < len(row.image.partitions):
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -129,14 +134,29 @@ class Topics:
                 continue
             if not partition.offline and not self._place(name, topic.topic_id, index, image):
                 partition.offline = True
-            self._apply(partition, image, changes)
+            self._take_up(partition, image, changes)
+
+    def recovered(self, topic: str, index: int) -> Changes:
+        """A log may have been recovered: its partition takes up what the image gives it."""
+        changes = Changes([], [], [])
+        row = self.by_name.get(topic.encode())
+        partition = None if row is None else row.partitions.get(index)
+        if row is not None and partition is not None and partition.recovering:
+            self._take_up(partition, row.image.partitions[index], changes)
+        return changes
+
+    def _take_up(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
+        """What may have a log to wait for follows the image when it is there."""
+        if self._recoveries is not None and partition.opened is None and not partition.offline:
+            partition.recovering = self._recoveries.holds(partition.topic, partition.topic_id, partition.index)
+        self._apply(partition, image, changes)
 
     def _apply(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
         if not self.may_lead and image.leader == self._node_id and len(image.replicas) > 1:
             partition.apply(replace(image, leader=-1))
             partition.partition_epoch = -1  # the next look, at the latest that of release, takes it up
             return
-        if partition.offline:
+        if partition.offline or partition.recovering:
             partition.apply(replace(image, leader=-1))
             return
         try:

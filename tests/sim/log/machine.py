@@ -94,6 +94,11 @@ class Machine:
         self.logs = LogDir.open(self.filesystem, DIRECTORY, node_id=0, cluster_id="sim", now_ms=self.now_ms)
         if clean and not self.logs.clean:
             raise Violation("a clean shutdown was not taken for one")
+        self.logs.measure_tails(at_once_bytes=0)
+        if PLACE in self.logs.tails:  # as a broker's threads do it
+            recovery = self.logs.begin_recovery(TOPIC, 0, self.config)
+            recovery.run()
+            self.logs.finish_recovery(recovery)
         self.log: Log = self.logs.create(TOPIC, 0, TOPIC_ID, self.config)
 
     def recover(self, *, power: bool, clean: bool = False) -> None:

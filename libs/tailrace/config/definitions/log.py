@@ -430,6 +430,7 @@ ROWS = (
         HIGH,
         CLUSTER_WIDE,
         "Threads per log directory that recover logs at start.",
+        honoured=True,
     ),
     broker(
         "auto.create.topics.enable",

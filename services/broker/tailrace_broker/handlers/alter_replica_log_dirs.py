@@ -50,5 +50,7 @@ def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if partition.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if partition.recovering:
+        return ErrorCode.REPLICA_NOT_AVAILABLE
     broker.dir_moves.move(partition, log_dir)
     return ErrorCode.NONE
