@@ -20,6 +20,7 @@ from tailrace.records.record import Record, build
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import decode_request, encode_request, encode_response
 from tailrace.wire.fetch import PartitionData, decode_fetch, encode_fetch_answer
+from tailrace.wire.fetch_heads import FetchHeads
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import FetchRequest, MetadataRequest, MetadataResponse, ProduceRequest
 from tailrace.wire.produce import decode_produce, encode_produce_answer
@@ -115,15 +116,21 @@ def fetch_steps(log: Log, size: int) -> dict[str, Step]:
     """Decoding a Fetch, reading the log and building the answer."""
     topic = FetchRequest.FetchTopic
     row = topic.FetchPartition(partition=0, fetch_offset=log.log_start_offset, partition_max_bytes=size)
-    message = FetchRequest(max_wait_ms=1, topics=[topic(topic="bench", partitions=[row])], rack_id="")
+    message = FetchRequest(
+        max_wait_ms=1, session_id=0, session_epoch=-1, topics=[topic(topic="bench", partitions=[row])], rack_id=""
+    )
     frame = memoryview(encode_request(message, 12, 7, "bench"))[4:]
     body = frame[parse_request_header(frame).body_offset :]
     records = log.read(log.log_start_offset, size).read()
     data = [(TOPIC, [PartitionData(0, 0, 9, 9, 0, records)])]
+    heads = FetchHeads()
+    head = heads.learn(12, body, decode_fetch(12, body))
     return {
         "decode Fetch": lambda: decode_fetch(12, body),
+        "recognise Fetch": lambda: heads.read(12, body),
         "read": lambda: log.read(log.log_start_offset, size).read(),
         "answer Fetch": lambda: encode_fetch_answer(12, 7, 0, 0, data),
+        "answer recognised Fetch": lambda: head.answer(7, 9, 0, records),
     }
 
 

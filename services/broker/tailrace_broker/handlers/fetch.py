@@ -28,6 +28,7 @@ from tailrace.wire.fetch import (
     encode_fetch_answer,
     node_endpoints,
 )
+from tailrace.wire.fetch_heads import FetchHead, FetchHeads
 from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job, loaded, paced, reads_cold
 from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
 from tailrace_broker.handlers.follower_fetch import FollowerFetch
@@ -52,15 +53,22 @@ class FetchPath:
         self.sessions = sessions
         self.cold = cold
         self.followers = FollowerFetch(broker, cold)
+        self._heads = FetchHeads()
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """The answer's buffers at once, or a future of them when it must wait."""
+        known = self._heads.read(version, body)
+        if known is not None:
+            answer = self._at_once(*known, correlation_id, connection)
+            if answer is not None:
+                return answer
         request = decode_fetch(version, body)
         broker = self.broker
         if request.replica_id >= 0:
             return self.followers.handle(connection, version, correlation_id, request)
-        if request.session_id == 0 and request.session_epoch == FINAL_EPOCH and len(request.topics) == 1:
-            answer = self._at_once(version, correlation_id, request, connection)
+        if known is None and asks_for_one(request):
+            head = self._heads.learn(version, body, request)
+            answer = self._at_once(head, request.topics[0][1][0].fetch_offset, correlation_id, connection)
             if answer is not None:
                 return answer
         try:
@@ -71,34 +79,29 @@ class FetchPath:
         wait.sends_files, wait.state = connection.sends_files, connection.state
         return wait.begin()
 
-    def _at_once(self, version: int, correlation_id: int, request: Fetch, connection: Any) -> list[Any] | None:
+    def _at_once(self, head: FetchHead, offset: int, correlation_id: int, connection: Any) -> list[Any] | None:
         """One partition, no session, enough data: nothing that could wait is built. None for all else."""
-        key, wants = request.topics[0]
-        if len(wants) != 1:
+        broker, leader_epoch = self.broker, head.leader_epoch
+        partition, _ = broker.leading(head.key, head.index, by_id=head.by_id)
+        if partition is None or head.last_epoch >= 0 or (leader_epoch >= 0 and leader_epoch != partition.leader_epoch):
             return None
-        index, leader_epoch, offset, last_epoch, _, limit = wants[0]
-        partition, _ = self.broker.leading(key, index, by_id=version >= 13)
-        if partition is None or last_epoch >= 0 or (leader_epoch >= 0 and leader_epoch != partition.leader_epoch):
+        if partition.leading is not None and (head.rack_id or not partition.settled):
             return None
-        if partition.leading is not None and (request.rack_id or not partition.settled):
-            return None
-        limit = min(limit, request.max_bytes, self.broker.config.fetch_max_bytes)
-        committed = request.isolation_level == _READ_COMMITTED
+        limit = min(head.max_bytes, broker.config.fetch_max_bytes)
         try:
             log, mark = partition.log, partition.high_watermark
-            if log.producers.transactions.first_unstable_offset < mark or (committed and log.has_aborted):
+            if log.producers.transactions.first_unstable_offset < mark or (head.committed and log.has_aborted):
                 return None  # the long way knows of transactions
             piece = partition.read(offset, limit, min_one=True, wait=False)
-            if piece.length < max(1, request.min_bytes):
+            if piece.length < head.min_bytes:
                 return None
             records = paced(connection.state, loaded(piece, connection.sends_files))
         except (ApiError, OSError, NotCached):
             return None  # the long way says why, or waits for the disk
         if records is None:
             return None
-        self.broker.metrics.bytes_out += len(records)
-        row = PartitionData(index, 0, mark, mark, log.log_start_offset, records, None, committed)
-        return encode_fetch_answer(version, correlation_id, 0, 0, [(key, [row])])
+        broker.metrics.bytes_out += len(records)
+        return head.answer(correlation_id, mark, log.log_start_offset, records)
 
 
 class FetchWait:
@@ -326,6 +329,13 @@ class FetchWait:
         if hinted and version >= 16:
             tags = node_endpoints(self._path.broker.endpoints(hinted, self._identity))
         return encode_fetch_answer(version, self._correlation_id, session_id, 0, topics, tags)
+
+
+def asks_for_one(request: Fetch) -> bool:
+    """Of one partition, without a session."""
+    if request.session_id != 0 or request.session_epoch != FINAL_EPOCH or request.forgotten:
+        return False
+    return len(request.topics) == 1 and len(request.topics[0][1]) == 1
 
 
 def _marks(partition: Partition) -> tuple[int, int, int]:
