@@ -146,7 +146,7 @@ def _sound_at(
         return header
     # It begins later than it could: after a gap that compaction left, or by a flipped bit.
     if following is not None:
-        return None
+        return header if following.base_offset < expected else None  # what cannot be here at all is the wrong one
     behind = anchor if ceiling is None else ceiling
     return header if behind != expected + _count(header) else None
 

@@ -74,15 +74,21 @@ def _headers(segments: Sequence[Segment], offset: int) -> Iterator[BatchHeader]:
 
 def from_batches(segments: Sequence[Segment], read: LeaderEpochs) -> LeaderEpochs:
     """What the batches say, of which all headers are read; read, the file's, if they contradict one another."""
-    made, of_latest = LeaderEpochs(), 0
+    made, batches = LeaderEpochs(), dict[int, int]()
     for header in _headers(segments, segments[0].base_offset):
         epoch = header.partition_leader_epoch
         if 0 <= epoch < made.latest:
             return read
-        of_latest = 1 if made.assign(epoch, header.base_offset) else of_latest + 1
-    (*others, last), before = made.entries() or [(-1, -1)], read.entries()[-1:]
-    if of_latest == 1 and before and before[0][1] == last[1] and before[0][0] < last[0]:
-        # One batch against the file. An epoch that is too high would be taken for a later leader's; too low, what a
-        # follower has beyond it is only copied again.
-        return LeaderEpochs([*others, before[0]])
-    return made
+        made.assign(epoch, header.base_offset)
+        batches[epoch] = batches.get(epoch, 0) + 1
+    said = {start: epoch for epoch, start in read.entries()}
+    known_from = min(said, default=0)  # of what lies before it the file says nothing
+    believed = LeaderEpochs()
+    for epoch, start in made.entries():
+        if said and start >= known_from and batches[epoch] == 1 and epoch not in said.values():
+            # One batch says what the file does not know. The lower epoch is the safe side: one that is too high would
+            # be taken for a later leader's; too low, what a follower has beyond it is only copied again.
+            believed.assign(min(epoch, said.get(start, -1)), start)
+        else:
+            believed.assign(epoch, start)
+    return believed

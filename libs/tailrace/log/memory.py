@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from tailrace.log.filesystem import FileStat
@@ -84,6 +84,13 @@ class _Directory:
         for node in self.cached.values():
             node.crash(choice)
 
+    def paths(self, prefix: str) -> Iterator[str]:
+        for name, node in self.cached.items():
+            if isinstance(node, _Directory):
+                yield from node.paths(f"{prefix}/{name}")
+            else:
+                yield f"{prefix}/{name}"
+
 
 _Node: TypeAlias = _Inode | _Directory
 
@@ -111,6 +118,9 @@ class _Journal:
         """Brings everything up to the directory's last change to the disk."""
         last = max((at for at, change in enumerate(self.changes) if change.directory is directory), default=-1)
         self._write(last + 1)
+
+    def sync_all(self) -> None:
+        self._write(len(self.changes))
 
     def crash(self, choice: random.Random) -> None:
         self._write(choice.randrange(len(self.changes) + 1))
@@ -254,6 +264,33 @@ class MemoryFilesystem:
         self.heal()
         self._stop_at = -1
         self._locks.clear()
+
+    def files(self) -> list[str]:
+        """The path of every file."""
+        return list(self._root.paths(""))
+
+    def fork(self) -> MemoryFilesystem:
+        """Another disk with the same files, all of it synced."""
+        other = MemoryFilesystem()
+        for path in self.files():
+            other.make_directory(path.rpartition("/")[0])
+            other.open(path, create=True).pwritev([bytes(self.content(path))], 0)
+        other.crash_proof()
+        return other
+
+    def crash_proof(self) -> None:
+        """Brings everything to the disk."""
+        self._journal.sync_all()
+        for path in self.files():
+            self.open(path).sync()
+
+    def decay(self, path: str, bit: int) -> None:
+        """Flips a bit of a file, on the disk and in the page cache: what a decaying disk does, and nobody hears of."""
+        node = self._find(path)
+        assert isinstance(node, _Inode)
+        for content in (node.cached, node.durable):
+            if bit // 8 < len(content):
+                content[bit // 8] ^= 1 << bit % 8
 
     def content(self, path: str) -> bytearray:
         """The bytes of a file, to look at or to damage."""

@@ -104,7 +104,7 @@ def recover(
         epochs.truncate_from_end(log_end_offset)
     # What has no file yet needs no comparing: the batches that recovery read have said it.
     agreed = readable and agree(epochs, segments, log_start_offset, log_end_offset, clean=clean)
-    wrong = LEADER_EPOCH in names and not agreed
+    wrong = not agreed and (LEADER_EPOCH in names or not clean)
     if wrong:
         epochs = from_batches(segments, epochs)
     epochs.truncate_from_end(log_end_offset)
@@ -226,7 +226,7 @@ def check_segment(
 
     What lies below the recovery point was on the disk: of that nothing is cut. Where it is damaged it stays, as a hole.
     """
-    checked = _Checked(segment, epochs)
+    checked = _Checked(segment, epochs, recovery_point)
     overlap = False
     for position, header in segment.raw_headers(0):
         overlap = header.base_offset < checked.next_offset
@@ -248,8 +248,10 @@ def check_segment(
         expected = checked.next_offset
         if header.base_offset > expected and not may_follow(segment, position, header, expected, dense):
             break
-        if header.partition_leader_epoch < checked.epoch:
-            break  # nor does the CRC cover the leader epoch, which never goes back
+        # Nor does the CRC cover the leader epoch, which never goes back; but what is on the disk may be the wrong one.
+        lowest = checked.epoch if checked.next_offset > recovery_point else min(checked.epoch, checked.epoch_before)
+        if header.partition_leader_epoch < lowest:
+            break
         progress.passed(header)
         checked.take(position, header)
     segment.sound_from = 0
@@ -259,23 +261,25 @@ def check_segment(
 class _Checked:
     """How far a segment's check has come."""
 
-    def __init__(self, segment: Segment, epochs: LeaderEpochs) -> None:
+    def __init__(self, segment: Segment, epochs: LeaderEpochs, recovery_point: int) -> None:
         segment.forget_indexes()
-        self.next_offset, self.sound, self.epoch = segment.base_offset, 0, -1
-        self._segment, self._epochs = segment, epochs
+        self.next_offset, self.sound = segment.base_offset, 0
+        self.epoch_before = self.epoch = -1
+        self._segment, self._epochs, self._recovery_point = segment, epochs, recovery_point
 
     def take(self, position: int, header: BatchHeader) -> None:
         """The batch is the log's."""
-        self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.next_offset > self._recovery_point:  # of what lies below, the flush has written them
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
         self._segment.note(header, position)
         _note_control(self._segment, header)
         self.next_offset, self.sound = header.next_offset, position + header.size_bytes
-        self.epoch = header.partition_leader_epoch
+        self.epoch_before, self.epoch = self.epoch, header.partition_leader_epoch
 
 
 def _around_holes(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> _Checked:
     """As far as the recovery point, where something below it is damaged."""
-    checked, holes = _Checked(segment, epochs), []
+    checked, holes = _Checked(segment, epochs, recovery_point), []
     for found in walk(segment, 0, segment.base_offset, segment.end_offset, recovery_point):
         if isinstance(found, Hole):
             if found.first_offset >= recovery_point or _is_torn_tail(segment, found, recovery_point):

@@ -11,6 +11,7 @@ from itertools import groupby, islice
 from uuid import UUID
 
 from sim.log.checker import Checker
+from sim.log.decay import decay
 from sim.log.model import Model, Violation
 from sim.log.producers import Client, Sent
 from tailrace.errors import ErrorCode
@@ -25,6 +26,7 @@ from tailrace.records.batch import read_header, stamp
 TOPIC, TOPIC_ID, DIRECTORY = "topic", UUID(int=7), "/logs"
 PLACE = (TOPIC, 0)
 FOREVER = 2**63 - 1
+DECAYS = 0.4  # how often a start is tried with a flipped bit
 DISK_ERRORS = (errno.EIO, errno.ENOSPC, errno.EROFS)
 
 
@@ -82,11 +84,23 @@ class Machine:
         self.high_watermark = 0
         self.unsure = False
         self.faulty = dice.choice((0.0, 0.3, 1.0))  # how much goes wrong in this world
-        self.faults = self.acknowledged = self.compactions = 0
+        self.faults = self.acknowledged = self.compactions = self.decays = 0
+        self.decay_dice = random.Random(dice.getstate()[1][0])  # its own: a world is the same without
         self.say(f"{self.config}")
         self.open()
 
     # -- life --------------------------------------------------------------------------------------------------------
+
+    def decay(self) -> None:
+        """What a flipped bit would do at the coming start."""
+        dense = self.model.exact and "compact" not in self.config.cleanup_policy
+
+        def opened(filesystem: MemoryFilesystem) -> tuple[LogDir, Log]:
+            logs = LogDir.open(filesystem, DIRECTORY, node_id=0, cluster_id="sim", now_ms=self.now_ms)
+            return logs, logs.create(TOPIC, 0, TOPIC_ID, self.config)
+
+        self.say(f"   on a copy flips {decay(self.filesystem, self.decay_dice, opened, dense=dense)}")
+        self.decays += 1
 
     def open(self, *, clean: bool = False) -> None:
         """A process starts; the log is recovered if need be."""
@@ -103,6 +117,8 @@ class Machine:
 
     def recover(self, *, power: bool, clean: bool = False) -> None:
         """Starts again and sees what is left. Reading begins where it began, or later."""
+        if self.decay_dice.random() < DECAYS:
+            self.decay()
         self.open(clean=clean)
         model, log = self.model, self.log
         if log.log_start_offset < model.durable_start:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.worlds import Broken, without_crc
-from tailrace.log import appending, lookup, producer_state, recovery
+from tailrace.log import appending, lookup, producer_state, recovery, twins
 from tailrace.log.flush import Flush
 from tailrace.log.index import OffsetIndex, TimeIndex
 from tailrace.log.leader_epochs import LeaderEpochs
@@ -51,6 +51,14 @@ def _everywhere(_self: Any, *_arguments: Any) -> bool:
 
 def _nothing(*_arguments: Any, **_options: Any) -> None:
     return None
+
+
+def _yes(*_arguments: Any, **_options: Any) -> bool:
+    return True
+
+
+def _as_it_is(content: bytes, *_arguments: Any) -> bytes:
+    return content
 
 
 def _written_after_all(self: appending.Run) -> None:
@@ -123,5 +131,8 @@ MUTANTS = (
     Mutant("a cut leaves nothing behind", ((Segment, "truncate", _not_cut),), 12),
     Mutant("timestamps are looked up inside batches", ((lookup, "_records", _by_batch),), 1),
     Mutant("the log start never goes back", ((Log, "advance_log_start_offset", _forgets_where),), 3),
+    Mutant("an index is believed where it is true", ((Segment, "_begins", _yes), (Segment, "_brought", _yes)), 28),
+    Mutant("a checkpoint has a twin", ((twins, "true_content", _as_it_is),), 9),
+    Mutant("leader epochs are the batches'", ((recovery, "agree", _yes),), 57),
     Mutant("tombstones stay for delete.retention.ms", ((Retention, "_kept", _tombstones_go_at_once),), 117),
 )

@@ -207,6 +207,8 @@ def test_sums_go_where_their_index_goes() -> None:
 
 EPOCHS = [(0, 0), (1, 6), (4, 9), (12, 12)]
 A_BATCH_EARLIER = [(0, 0), (1, 6), (4, 8), (12, 12)]  # a bit away; as good as right, see epoch_check
+# An epoch's last batch says the next one: then that is believed to begin there, which is as harmless.
+ENDS_EARLIER = ([(0, 0), (1, 5), (4, 9), (12, 12)], [(0, 0), (1, 6), (4, 9), (12, 11)])
 FILE = join(DIRECTORY, LEADER_EPOCH)
 SHORT = with_settings(segment_bytes=350)
 
@@ -270,14 +272,20 @@ def test_epochs_are_believed_wherever_a_log_begins_or_was_cut(start: int) -> Non
     assert epochs(again) in (before, before[:-1])  # an epoch that wrote nothing
 
 
-def test_a_flipped_epoch_of_a_batch_is_not_believed_against_the_file_and_the_batches_beside_it() -> None:
+@pytest.mark.parametrize(("recovery_point", "clean"), [(15, True), (15, False), (14, False)])
+def test_no_flipped_epoch_of_a_batch_is_believed_against_the_file_and_the_batches_beside_it(
+    recovery_point: int, clean: bool
+) -> None:
     filesystem = with_epochs()
-    segment = filesystem.content(join(DIRECTORY, "0" * 20 + ".log"))
-    for at in range(12, 16):
-        for bit in range(8):
-            segment[at] ^= 1 << bit
-            assert epochs(open_log(filesystem, SHORT, recovery_point=15, clean=True)) == EPOCHS
-            segment[at] ^= 1 << bit
+    for segment in open_log(filesystem, SHORT, recovery_point=15, clean=True).segments:
+        content = filesystem.content(segment.path(".log"))
+        for start in [position for position, header in segment.headers(0) if header.next_offset <= recovery_point]:
+            for bit in range(12 * 8, 16 * 8):
+                content[start + bit // 8] ^= 1 << bit % 8
+                log = open_log(filesystem, SHORT, recovery_point=recovery_point, clean=clean)
+                where = f"{segment.base_offset}: bit {bit} of the batch at {start}"
+                assert epochs(log) in (EPOCHS, *ENDS_EARLIER) and log.log_end_offset == 15, where
+                content[start + bit // 8] ^= 1 << bit % 8
 
 
 def test_the_look_at_the_epochs_does_not_grow_with_the_log() -> None:
