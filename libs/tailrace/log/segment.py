@@ -364,9 +364,14 @@ class Segment:
         if suspected or holes:
             self.on_damage(self)
 
-    def _heads(self, at: int, first: int) -> Bytes:
-        """The bytes from `at` on that are looked through for heads of batches; NotCached asks for all from `first`."""
+    def _heads(self, at: int, first: int, limit: int | None = None) -> Bytes:
+        """The bytes from `at` on that are looked through for heads of batches, the last of which begins at `limit`.
+
+        NotCached asks for all from `first`.
+        """
         length = min(_WALK_BYTES, self.size_bytes - at)
+        if limit is not None:
+            length = min(length, max(0, limit - at) + HEADER_SIZE)
         if self.waits:
             return self.file.pread(length, at)
         chunk = self.file.pread_cached(length, at)
@@ -458,13 +463,13 @@ class Segment:
         if at <= position:
             start = at = position
         elif not self.examined:
-            chunk = self._heads(at, first)
+            chunk = self._heads(at, first, limit)
             if not self._begins(chunk, at, last_offset):
                 return self.end_within(position, limit)
         while at + HEADER_SIZE <= size:
             if at - start + HEADER_SIZE > len(chunk):
                 start = at
-                chunk = self._heads(at, first)
+                chunk = self._heads(at, first, limit)
             base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at - start)
             end = at + length + LOG_OVERHEAD
             if base_offset < next_offset or magic != MAGIC or delta < 0 or not at + HEADER_SIZE <= end <= size:
