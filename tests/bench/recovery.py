@@ -171,7 +171,7 @@ def main(arguments: list[str]) -> None:
     parser = ArgumentParser(prog="python -m bench.recovery", description="Measures recovery. Never fails.")
     parser.add_argument("--sizes", type=float, nargs="*", default=[1, 5, 10], help="GB of log, growing")
     parser.add_argument("--tail", type=float, default=1.9, help="GB of the long tail: one segment at most")
-    parser.add_argument("--tail-batches", type=int, nargs="+", default=[900_000, 16_384, 2_048], help="bytes")
+    parser.add_argument("--tail-batches", type=int, nargs="*", default=[900_000, 16_384, 2_048], help="bytes")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--settle", type=float, default=8.0, help="seconds between the last record and the kill")
     parser.add_argument("--folder", type=Path, help="where the data goes (a temporary directory)")
