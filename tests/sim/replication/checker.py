@@ -110,6 +110,8 @@ class Checker:
         if state is not None and state.replicas == (broker_id,) and not self.trusts_last_leader:
             self.world.say("checker", f"the only replica of {TOPIC}-{partition} lost power: all bets are off")
             self.ledgers[partition].lost = True
+            # Nor has anybody to give it another epoch: where its log ends earlier now, offsets are given again.
+            self.ledgers[partition].batches.clear()
 
     def opened(self, broker_id: int, partition: int, log: Log) -> None:
         """A log was opened, perhaps recovered: it is read anew, and its cuts are heard of from now on."""

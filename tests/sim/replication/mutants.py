@@ -135,7 +135,7 @@ MUTANTS = (
             (Node, "may_join", lambda _self, _broker_id, _epoch: True),
         ),
         "power",
-        first_seed=70,
+        first_seed=440,
     ),
     Mutant(
         "a follower's high watermark stays within its log",
