@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from argparse import ArgumentParser, Namespace
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from bench import machine, report
 from bench.report import say
 from bench.startup import connect, cpu_seconds, idle_shares, processes, pss_bytes
 from support import batches
-from support.raw import Raw, build
+from support.raw import build
 from tailrace.log.checkpoints import CLEAN_SHUTDOWN
 from tailrace.testing import Cluster
 
@@ -30,6 +31,7 @@ CREATE_TOPICS, DELETE_TOPICS, METADATA, PRODUCE = 19, 20, 3, 0
 PARTITIONS_A_TOPIC = 100
 CONNECTIONS, IN_FLIGHT, BATCH_BYTES = 4, 5, 16 * 1024
 PRODUCE_VERSION = 8
+NOT_LEADER, RETRY_SECONDS = 6, 0.01
 _FRAME = struct.Struct(">i")
 ERROR_FROM_END = 2 + 8 + 8 + 8 + 4 + 2 + 4  # where a v8 answer without a message has its error code, from its end
 
@@ -84,32 +86,31 @@ def heads(topics: dict[str, int], batch_bytes: int) -> Iterator[bytes]:
 
 
 def drive(bootstrap: str, requests: list[bytes], batch: bytes, count: int, in_flight: int) -> None:
-    """One connection: `count` requests, in turn from the list, `in_flight` at a time; every answer is checked."""
+    """One connection: `count` requests, in turn from the list, `in_flight` at a time; every answer is checked.
+
+    A partition whose log is still being recovered is asked again, as every client does.
+    """
+    todo = deque(islice(cycle(requests), count))
+    under_way: deque[bytes] = deque()
     with connect(bootstrap) as raw:
-        todo = islice(cycle(requests), count)
-        due = send(raw, islice(todo, in_flight), batch)
-        received, buffer = 0, bytearray()
-        while due:
+        buffer = bytearray()
+        while todo or under_way:
+            heads_now = [todo.popleft() for _ in range(min(len(todo), in_flight - len(under_way)))]
+            raw.send_bytes(b"".join([piece for head in heads_now for piece in (head, batch)]))
+            under_way.extend(heads_now)
             chunk = raw.socket.recv(1 << 16)
             assert chunk, "the connection was closed"
             buffer += chunk
-            taken = at = 0
+            at = 0
             while len(buffer) - at >= 4 and len(buffer) - at >= (end := _FRAME.unpack_from(buffer, at)[0] + 4):
                 at += end
                 (code,) = struct.unpack_from(">h", buffer, at - ERROR_FROM_END)
-                assert code == 0, f"error {code}"
-                taken += 1
+                assert code in (0, NOT_LEADER), f"error {code}"
+                asked = under_way.popleft()
+                if code == NOT_LEADER:
+                    todo.append(asked)
+                    time.sleep(RETRY_SECONDS)
             del buffer[:at]
-            received += taken
-            due += send(raw, islice(todo, taken), batch) - taken
-        assert received == count
-
-
-def send(raw: Raw, requests: Iterator[bytes], batch: bytes) -> int:
-    pieces = [piece for head in requests for piece in (head, batch)]
-    if pieces:
-        raw.send_bytes(b"".join(pieces))
-    return len(pieces) // 2
 
 
 def load(bootstrap: str, topics: dict[str, int], requests: int, batch_bytes: int) -> float:
