@@ -31,7 +31,7 @@ CREATE_TOPICS, DELETE_TOPICS, METADATA, PRODUCE = 19, 20, 3, 0
 PARTITIONS_A_TOPIC = 100
 CONNECTIONS, IN_FLIGHT, BATCH_BYTES = 4, 5, 16 * 1024
 PRODUCE_VERSION = 8
-NOT_LEADER, RETRY_SECONDS = 6, 0.01
+NOT_LEADER = 6
 _FRAME = struct.Struct(">i")
 ERROR_FROM_END = 2 + 8 + 8 + 8 + 4 + 2 + 4  # where a v8 answer without a message has its error code, from its end
 
@@ -109,7 +109,6 @@ def drive(bootstrap: str, requests: list[bytes], batch: bytes, count: int, in_fl
                 asked = under_way.popleft()
                 if code == NOT_LEADER:
                     todo.append(asked)
-                    time.sleep(RETRY_SECONDS)
             del buffer[:at]
 
 
