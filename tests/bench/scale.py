@@ -10,6 +10,7 @@ import shutil
 import struct
 import sys
 import tempfile
+import threading
 import time
 from argparse import ArgumentParser, Namespace
 from collections import deque
@@ -31,7 +32,7 @@ CREATE_TOPICS, DELETE_TOPICS, METADATA, PRODUCE = 19, 20, 3, 0
 PARTITIONS_A_TOPIC = 100
 CONNECTIONS, IN_FLIGHT, BATCH_BYTES = 4, 5, 16 * 1024
 PRODUCE_VERSION = 8
-NOT_LEADER = 6
+NOT_LEADER, RETRY_SECONDS = 6, 0.01
 _FRAME = struct.Struct(">i")
 ERROR_FROM_END = 2 + 8 + 8 + 8 + 4 + 2 + 4  # where a v8 answer without a message has its error code, from its end
 
@@ -92,6 +93,7 @@ def drive(bootstrap: str, requests: list[bytes], batch: bytes, count: int, in_fl
     """
     todo = deque(islice(cycle(requests), count))
     under_way: deque[bytes] = deque()
+    pause = threading.Event()  # never set
     with connect(bootstrap) as raw:
         buffer = bytearray()
         while todo or under_way:
@@ -109,6 +111,7 @@ def drive(bootstrap: str, requests: list[bytes], batch: bytes, count: int, in_fl
                 asked = under_way.popleft()
                 if code == NOT_LEADER:
                     todo.append(asked)
+                    pause.wait(RETRY_SECONDS)
             del buffer[:at]
 
 
