@@ -14,6 +14,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.logs import LogDir
 from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory_of
 from tailrace.metadata.image import MetadataImage, PartitionImage
+from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
 from tailrace_broker import acks, trims
@@ -115,6 +116,7 @@ class Broker:
         changes = self.topics.update(old, new)
         if old.configs is not new.configs:  # flush.ms may be among them
             self.node.changed.update(p for p in self.topics.partitions() if p.opened is not None)
+            self.topics.place_again()
         if not self.topics.may_lead and self._registered(new):
             released = self.topics.release(new)
             changes = Changes(changes.moved + released.moved, changes.touched, changes.deleted)
@@ -183,8 +185,15 @@ class Broker:
             self._place(partition.topic, partition.topic_id, partition.index, image)
 
     def _place(self, topic: str, topic_id: UUID, index: int, image: PartitionImage) -> bool:
-        """Finds the partition's log dir; whether that is online."""
-        log_dir = self.storage.place(topic, topic_id, index, directory_of(image, self.node_id))
+        """Finds the partition's log dir; whether that is online.
+
+        A dir that was taken out of log.dirs or lost has its replicas copied from their leaders. Where nobody else leads
+        it is waited for, as in Kafka, unless the topic would rather lose records (unclean.leader.election.enable).
+        """
+        refilled = image.leader not in (NO_LEADER, self.node_id)
+        refilled = refilled or self.storage.topic_config(topic).unclean_leader_election_enable
+        assigned = directory_of(image, self.node_id)
+        log_dir = self.storage.place(topic, topic_id, index, assigned, refilled=refilled)
         self._account(topic, topic_id, index, image)
         return log_dir is not None and log_dir.failure is None
 

@@ -17,11 +17,12 @@ class Dir(NamedTuple):
     held: int
 
 
-def choose(dirs: Sequence[Dir], present: int | None, assigned: UUID | None) -> int | None:
-    """Which of dirs the partition belongs in; None if it may lie on one that is offline, so that none must be made.
+def choose(dirs: Sequence[Dir], present: int | None, assigned: UUID | None, *, refilled: bool = True) -> int | None:
+    """Which of dirs the partition belongs in; None if its records may lie elsewhere, so that none must be made.
 
     present is the directory it was found in; assigned what the image says, None if it says nothing. What is found
-    counts, whatever the image says. A partition that was never placed goes where the fewest are.
+    counts, whatever the image says. A partition that was never placed goes where the fewest are. One that lay in a
+    directory that is none of these is made anew only if it is refilled: as the leader it would give offsets twice.
     """
     if present is not None and (dirs[present].online or assigned != UNASSIGNED):
         return present
@@ -30,6 +31,8 @@ def choose(dirs: Sequence[Dir], present: int | None, assigned: UUID | None) -> i
         for at in online:
             if dirs[at].directory_id == assigned:
                 return at
+        if not refilled:
+            return None
     if len(online) < len(dirs) and assigned != UNASSIGNED:
         return None
     return min(online, key=lambda at: dirs[at].held) if online else None

@@ -81,6 +81,7 @@ class Partition:
         "topic",
         "topic_id",
         "trims",
+        "unplaced",
         "waiters",
     )
 
@@ -104,6 +105,7 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()  # as the image has it
         self.offline = False  # its log dir failed (KIP-858): it neither leads nor follows until a new start
+        self.unplaced = False  # offline, as its log dir is none of those here: another leader may fill it anew
         self.recovering = False  # its log is checked in a thread: likewise, until that is over
         self.leading: LeaderState | None = None  # while this broker leads and there are other replicas
         self.high_watermark = -1

@@ -163,10 +163,12 @@ class Storage:
             for log_dir in self.dirs:
                 log_dir.set_config(name, topic_config)
 
-    def place(self, topic: str, topic_id: UUID, index: int, assigned: UUID | None = None) -> LogDir | None:
-        """Where the partition lives, or from now on shall; None where it lies on a dir that is offline.
+    def place(
+        self, topic: str, topic_id: UUID, index: int, assigned: UUID | None = None, *, refilled: bool = True
+    ) -> LogDir | None:
+        """Where the partition lives, or from now on shall; None where it lies on a dir that is offline or not there.
 
-        assigned is the directory that the image says (KIP-858), None where it says nothing.
+        assigned is the directory that the image says (KIP-858), None where it says nothing; see choose.
         """
         if (topic, index) in self._twice:
             self._choose(topic, topic_id, index)
@@ -174,7 +176,7 @@ class Storage:
         if present is not None and present.failure is None:
             return present
         dirs = [Dir(one.directory_id, one.failure is None, self._held[one]) for one in self.configured]
-        at = choose(dirs, None if present is None else self.configured.index(present), assigned)
+        at = choose(dirs, None if present is None else self.configured.index(present), assigned, refilled=refilled)
         if at is None:
             return None
         log_dir = self.configured[at]

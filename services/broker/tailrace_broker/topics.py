@@ -132,9 +132,18 @@ class Topics:
                 partition = row.partitions[index] = self._new(name, topic.topic_id, index)
             elif partition.partition_epoch == image.partition_epoch and partition.leader_epoch == image.leader_epoch:
                 continue
-            if not partition.offline and not self._place(name, topic.topic_id, index, image):
-                partition.offline = True
+            if partition.unplaced or not partition.offline:
+                partition.offline = partition.unplaced = not self._place(name, topic.topic_id, index, image)
             self._take_up(partition, image, changes)
+
+    def place_again(self) -> None:
+        """Configs have changed: they may allow to give up the records of a log dir that is not there."""
+        for row in self.by_name.values():
+            for index, partition in row.partitions.items():
+                if partition.unplaced and self._place(
+                    partition.topic, partition.topic_id, index, row.image.partitions[index]
+                ):
+                    partition.offline = partition.unplaced = False
 
     def recovered(self, topic: str, index: int) -> Changes:
         """A log may have been recovered: its partition takes up what the image gives it."""

@@ -42,3 +42,21 @@ def test_a_partition_goes_where_it_lies_else_where_the_image_says_else_where_the
     dirs: list[Dir], present: int | None, assigned: UUID | None, expected: int | None
 ) -> None:
     assert choose(dirs, present, assigned) == expected
+
+
+@pytest.mark.parametrize(
+    ("dirs", "present", "assigned", "expected"),
+    [
+        (BOTH, None, GONE, None),  # its records may come back with the dir
+        (B_FAILED, None, GONE, None),
+        (BOTH, None, A, 0),
+        (BOTH, None, UNASSIGNED, 1),  # new: there is nothing to lose
+        (BOTH, None, MIGRATING, 1),
+        (BOTH, None, None, 1),
+        (BOTH, 0, GONE, 0),  # somebody carried it over
+    ],
+)
+def test_what_nobody_can_refill_is_not_made_anew_while_its_dir_is_away(
+    dirs: list[Dir], present: int | None, assigned: UUID | None, expected: int | None
+) -> None:
+    assert choose(dirs, present, assigned, refilled=False) == expected

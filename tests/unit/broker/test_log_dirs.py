@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -23,6 +23,7 @@ from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.metadata.directories import LOST, UNASSIGNED
+from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest
 from tailrace_broker.app import refuse_unusable
 from tailrace_broker.dir_watch import DirWatch
@@ -203,6 +204,47 @@ async def test_a_start_with_one_unreadable_dir_serves_what_lies_on_the_others(tm
         assert node.broker.storage.closed_epoch == -1
         found = (await node.client.ask(DescribeLogDirsRequest(topics=None), timeout_ms=5000)).results
         assert [(row.log_dir, row.error_code) for row in found] == [("/d0", lost), ("/d1", 0)]
+
+
+def led_by(image: MetadataImage, leader: int, epoch: int = 1) -> dict[str, TopicImage]:
+    rows = image.topics["t"].partitions
+    moved = tuple(replace(p, replicas=(0, 1), leader=leader, leader_epoch=p.leader_epoch + epoch) for p in rows)
+    return {"t": replace(image.topics["t"], partitions=moved)}
+
+
+async def test_the_only_replicas_of_a_dir_taken_out_of_log_dirs_are_waited_for(tmp_path: Path) -> None:
+    two, told = Disks(), metadata(2, *IDS)
+    async with running(tmp_path, told, log_dirs=two.dirs) as node:
+        assert [(await node.produce(n, batch(b"a"))).error_code for n in range(2)] == [0, 0]
+    accounts: Any = Accounts()
+    async with running(tmp_path, told, log_dirs=two.open()[:1]) as node:
+        node.broker.account_to(accounts)
+        lost = ErrorCode.KAFKA_STORAGE_ERROR
+        assert [(await node.produce(n, batch(b"b"))).error_code for n in range(2)] == [0, lost]
+        assert places(node) == [0] and accounts.due == {}  # so the controller elects nobody for it
+    async with running(tmp_path, told, log_dirs=two.open()) as node:
+        assert [(await node.fetch(n, 0)).high_watermark for n in range(2)] == [2, 1]
+
+
+async def test_a_replica_of_a_dir_taken_out_of_log_dirs_is_copied_once_another_leads(tmp_path: Path) -> None:
+    told, accounts = metadata(2, *IDS), Accounts()
+    async with running(tmp_path, told, log_dirs=Disks().dirs[:1]) as node:
+        node.broker.account_to(cast(Any, accounts))
+        node.follower.move(topics=led_by(told, -1))
+        assert places(node) == [0] and accounts.due == {}
+        node.follower.move(topics=led_by(told, 1, 2))
+        assert places(node) == [0, 0] and accounts.due == {(TOPIC_ID, 1): IDS[0]}
+        followed = node.broker.topics.by_name[b"t"].partitions[1]
+        assert followed.following and not followed.offline
+
+
+async def test_a_topic_that_may_lose_records_begins_anew_in_the_dirs_that_are_left(tmp_path: Path) -> None:
+    told, accounts = metadata(2, *IDS), Accounts()
+    async with running(tmp_path, told, log_dirs=Disks().dirs[:1]) as node:
+        node.broker.account_to(cast(Any, accounts))
+        assert places(node) == [0] and accounts.due == {}
+        node.follower.move(configs={(2, "t"): {"unclean.leader.election.enable": "true"}})
+        assert places(node) == [0, 0] and accounts.due == {(TOPIC_ID, 1): IDS[0]}
 
 
 async def test_a_topic_deleted_with_its_disk_may_be_made_anew_on_the_other(tmp_path: Path) -> None:
