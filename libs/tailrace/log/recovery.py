@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, format_epochs, parse_epochs
-from tailrace.log.damage import Hole, may_follow, walk
+from tailrace.log.damage import Hole, intact, may_follow, walk
 from tailrace.log.epoch_check import agree, from_batches
 from tailrace.log.filesystem import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs
@@ -234,7 +234,8 @@ def check_segment(
             break
         progress.passed(header)
         checked.take(position, header)
-    if overlap or (checked.next_offset < recovery_point and checked.sound < segment.size_bytes):
+    lacks = checked.next_offset < recovery_point and checked.sound < segment.size_bytes
+    if overlap or lacks or checked.hides_what_follows():
         checked = _around_holes(segment, recovery_point, epochs)
     for position, data in segment.scan(checked.sound):
         try:
@@ -265,6 +266,7 @@ class _Checked:
         segment.forget_indexes()
         self.next_offset, self.sound = segment.base_offset, 0
         self.epoch_before = self.epoch = -1
+        self._last: tuple[int, int] | None = None  # (position, offset) of the last batch
         self._segment, self._epochs, self._recovery_point = segment, epochs, recovery_point
 
     def take(self, position: int, header: BatchHeader) -> None:
@@ -273,8 +275,17 @@ class _Checked:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
         self._segment.note(header, position)
         _note_control(self._segment, header)
+        self._last = position, header.base_offset
         self.next_offset, self.sound = header.next_offset, position + header.size_bytes
         self.epoch_before, self.epoch = self.epoch, header.partition_leader_epoch
+
+    def hides_what_follows(self) -> bool:
+        """Whether the last batch is not sound, and something sound follows, but not where it ends by its length."""
+        segment = self._segment
+        if self._last is None or intact(segment, self.sound) is not None or intact(segment, self._last[0]) is not None:
+            return False
+        found = next(walk(segment, *self._last, segment.end_offset, self._recovery_point))
+        return isinstance(found, Hole) and found.end < segment.size_bytes
 
 
 def _around_holes(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> _Checked:

@@ -3,6 +3,7 @@
 import pytest
 
 from support.logs import DIRECTORY, NOW, append, open_log, records_of, values_of, with_settings
+from tailrace.errors import ApiError
 from tailrace.log.filesystem import join
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
@@ -77,6 +78,30 @@ def test_nothing_below_the_recovery_point_is_checked_again() -> None:
     filesystem.content(FIRST)[ends[0] - 1] ^= 1  # in the records of the first batch
     assert reopen(filesystem, recovery_point=4).log_end_offset == 6
     assert reopen(filesystem, recovery_point=0).log_end_offset == 0
+
+
+def test_a_flipped_bit_in_the_length_of_the_last_flushed_batch_takes_nothing_of_what_follows() -> None:
+    # That lies outside the CRC, and what follows is found only where the batch ends.
+    _, ends = three_batches()
+    for bit in range(32):
+        filesystem, _ = three_batches()
+        filesystem.content(FIRST)[ends[0] + 8 + bit // 8] ^= 1 << bit % 8
+        log = reopen(filesystem, recovery_point=4)
+        assert (log.log_end_offset, log.size_bytes) == (6, ends[2])
+        assert [record.value for record in records_of(log, 4)] == [b"2", b"x" * 20]
+        assert [record.value for record in records_of(log, 0, max_offset=2)] == [b"0", b"x" * 20]
+        with pytest.raises(ApiError, match="offsets 2 to 3 are damaged"):
+            log.read(2, 400)
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_a_torn_tail_behind_the_last_flushed_batch_is_cut_whether_that_one_is_sound_or_not(sound: bool) -> None:
+    filesystem, ends = three_batches()
+    filesystem.content(FIRST)[ends[2] - 1] ^= 1
+    if not sound:
+        filesystem.content(FIRST)[ends[1] - 1] ^= 1  # its length may be the right one, and nothing follows elsewhere
+    log = reopen(filesystem, recovery_point=4)
+    assert (log.log_end_offset, log.size_bytes) == (4, ends[1])
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
