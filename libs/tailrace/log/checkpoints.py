@@ -19,6 +19,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+DISK_FAILED: Final = ".disk-failed"  # ours: see rereading.py
 
 _VERSION: Final = "0"
 

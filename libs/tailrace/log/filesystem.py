@@ -56,6 +56,13 @@ class File(Protocol):
         """Returns when the content is on the disk."""
         ...
 
+    def reread(self) -> None:
+        """What is read from now on comes from the disk, but for what is still to be written there.
+
+        After a failed write-back the kernel calls pages clean that never reached the disk, until it drops them.
+        """
+        ...
+
     def stat(self) -> FileStat: ...
 
 
@@ -176,6 +183,10 @@ class RealFile:
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
+
+    def reread(self) -> None:
+        # What is dirty stays in the page cache, and a later sync writes it or fails.
+        os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def stat(self) -> FileStat:
         status = os.fstat(self._fd)

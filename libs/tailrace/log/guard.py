@@ -2,13 +2,15 @@
 
 After a failed fsync the kernel forgets what it could not write and the next fsync says yes, so nothing that is written
 after the failure could be promised. From the failure on nothing is written, synced, renamed or removed here any more;
-only a new start, which checks the logs from their recovery points, takes the directory up again.
+only a new start, which checks the logs from their recovery points, takes the directory up again. The page cache goes on
+showing what no disk has, so a mark tells that start to read it from the disk (rereading.py).
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from tailrace.log.filesystem import File, FileStat, Filesystem
@@ -46,6 +48,8 @@ class Guard:
     def __init__(self, filesystem: Filesystem) -> None:
         self.failure: OSError | None = None
         self.on_failure: Callable[[OSError], None] = lambda failure: None
+        self.mark = ""  # the path of the file that a failure leaves; none without
+        self.unmarked: OSError | None = None  # why the failure left none
         self._filesystem = filesystem
 
     @property
@@ -56,7 +60,19 @@ class Guard:
         """The disk is not to be trusted from now on."""
         if self.failure is None:
             self.failure = failure
+            self._leave_mark(failure)
             self.on_failure(failure)
+
+    def _leave_mark(self, failure: OSError) -> None:
+        """In the page cache, which needs no sync: a mark that goes with it at the next boot is not missed."""
+        if self.mark:
+            try:
+                file = self._filesystem.open(self.mark, create=True)
+            except OSError as refused:
+                self.unmarked = refused
+                return
+            with suppress(OSError):  # its name is what counts
+                file.pwritev([f"{failure}\n".encode()], 0)
 
     def note(self, error: OSError) -> None:
         """An operation failed; takes the disk offline if that is the disk's fault."""
@@ -175,6 +191,13 @@ class GuardedFile:
             raise
         # Of two at a time one may hear of a lost page that both had: who ends after the failure promises nothing.
         self._guard.check()
+
+    def reread(self) -> None:
+        try:
+            self._file.reread()
+        except OSError as error:
+            self._guard.note(error)
+            raise
 
     def stat(self) -> FileStat:
         return self._file.stat()

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 from tailrace.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
+    DISK_FAILED,
     LEADER_EPOCH,
     LOCK,
     LOG_START_OFFSET,
@@ -38,6 +39,7 @@ from tailrace.log.filesystem import File, Filesystem, RealFilesystem, join, read
 from tailrace.log.guard import Guard
 from tailrace.log.log import Log
 from tailrace.log.recovery import Progress
+from tailrace.log.rereading import reread_tail
 from tailrace.log.segment import Segment
 from tailrace.log.tails import AT_ONCE_BYTES, LongTails, Recovery, tail_of
 from tailrace.log.twins import read_checkpoint, write_checkpoint
@@ -69,6 +71,8 @@ class LogDir:
         self.directory_id = UUID(int=0)
         self.clean = False
         self.clean_shutdown_epoch = -1
+        self.failed_before = ""  # why the disk failed under the last process, where that left a mark
+        self.reread_bytes = 0  # what was therefore dropped from the page cache
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.producer_id_expiration_ms = _DAY_MS
         # Hears of each log that was opened after an unclean shutdown, and so was checked.
@@ -115,6 +119,7 @@ class LogDir:
         except BlockingIOError:
             raise LogDirRefused(f"the log directory {path} is in use by another process") from None
         log_dir = cls(filesystem, path, lock, new_id)
+        log_dir.guard.mark = join(path, DISK_FAILED)
         log_dir.producer_id_expiration_ms = producer_id_expiration_ms
         log_dir._read_meta_properties(node_id, cluster_id)
         log_dir._read_clean_shutdown()
@@ -132,6 +137,7 @@ class LogDir:
             elif topic and partition.isdigit():
                 log_dir._unopened.add((topic, int(partition)))
         log_dir._forget_what_is_gone()
+        log_dir._reread_after_failure()
         return log_dir
 
     @classmethod
@@ -192,6 +198,21 @@ class LogDir:
         except (DamagedCheckpoint, ValueError):
             self.clean = False  # no recovery point is believed: every log is checked from its beginning
             return {}
+
+    def _reread_after_failure(self) -> None:
+        """Makes sure that what recovery reads is on the disk, or will be: see rereading.py."""
+        mark = self._read(DISK_FAILED)
+        if mark is None:
+            return
+        self.failed_before = mark.decode(errors="replace").strip() or "unknown"
+        self.clean, self.clean_shutdown_epoch = False, -1
+        for key in self._unopened:
+            recovery_point = self._recovery_points.get(key, 0)
+            self.reread_bytes += reread_tail(self._filesystem, self._directory(key), recovery_point)
+        for name in self._futures.values():
+            self.reread_bytes += reread_tail(self._filesystem, join(self.path, name), 0)
+        # Not before: who is stopped on the way begins anew. From here on the page cache says what the disk does.
+        self._filesystem.remove(join(self.path, DISK_FAILED))
 
     def _forget_what_is_gone(self) -> None:
         """A crash may have come between a partition's going and the checkpoints that say so."""

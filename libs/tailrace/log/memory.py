@@ -27,6 +27,8 @@ class _Inode:
         self.cached = bytearray()
         self.durable = bytearray()
         self.pending: list[tuple[int, bytes] | int] = []  # a write (position, data) or a truncation (size)
+        self.errors = 0  # of writing back, and whether a sync has told of the last (the kernel's errseq_t)
+        self.told = True
         self.modified_ms = 0
 
     def write(self, position: int, data: bytes, page_bytes: int) -> None:
@@ -50,6 +52,12 @@ class _Inode:
             for change in self.pending:
                 _apply(self.cached, change)
 
+    def reread(self) -> None:
+        """Forgets what only the page cache has; what is still to be written stays."""
+        self.cached = bytearray(self.durable)
+        for change in self.pending:
+            _apply(self.cached, change)
+
     def crash(self, choice: random.Random) -> None:
         """Of the writes that were not synced some arrive, some do not, some in part, in any combination."""
         for change in self.pending:
@@ -60,6 +68,7 @@ class _Inode:
                 _apply(self.durable, (change[0], change[1][: choice.randrange(len(change[1]) + 1)]))
         self.pending.clear()
         self.cached = bytearray(self.durable)
+        self.told = True
 
 
 def _apply(content: bytearray, change: tuple[int, bytes] | int) -> None:
@@ -145,6 +154,8 @@ class MemoryFile:
     def __init__(self, filesystem: MemoryFilesystem, inode: _Inode) -> None:
         self._filesystem = filesystem
         self._inode = inode
+        # An error that no sync has told of yet is told to who opens the file after it, too.
+        self._heard = inode.errors if inode.told else inode.errors - 1
 
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a file in memory has no descriptor")
@@ -189,10 +200,22 @@ class MemoryFile:
             self._filesystem.maybe_fail("sync")
         except OSError:
             # The kernel drops dirty pages it could not write; a second fsync succeeds.
-            self._filesystem.failed_syncs += 1
             self._inode.lose_dirty_pages(also_cached=self._filesystem.failed_sync_empties_cache)
+            self._inode.errors += 1
+            self._tell()
             raise
         self._inode.sync()
+        if self._heard != self._inode.errors:
+            self._tell()
+            raise OSError(errno.EIO, "what was written could not be written back")
+
+    def _tell(self) -> None:
+        self._filesystem.failed_syncs += 1
+        self._heard, self._inode.told = self._inode.errors, True
+
+    def reread(self) -> None:
+        self._filesystem.maybe_fail("read")
+        self._inode.reread()
 
     def stat(self) -> FileStat:
         self._filesystem.maybe_fail("stat")
@@ -251,6 +274,13 @@ class MemoryFilesystem:
             if left <= 0:
                 raise error
             self._failures[operation] = (left - 1, error)
+
+    def fail_to_write_back(self, path: str) -> None:
+        """The kernel could not write what is dirty of a file, some time, and tells who syncs it next."""
+        node = self._find(path)
+        assert isinstance(node, _Inode)
+        node.lose_dirty_pages(also_cached=False)
+        node.errors, node.told = node.errors + 1, False
 
     def crash(self, choice: random.Random) -> None:
         """Power loss: what was not synced is lost, torn or kept, as choice says; open files are of no use after it."""

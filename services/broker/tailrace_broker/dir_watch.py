@@ -46,6 +46,13 @@ class DirWatch:
             return
         self._known.add(log_dir)
         self._log.error("a log directory is offline", log_dir=log_dir.path, why=str(log_dir.failure))
+        if log_dir.guard.unmarked is not None:
+            self._log.error(
+                "no mark could be left in a log directory that failed: unmount it, or restart the machine, before the "
+                "broker starts again, or it may believe what the disk does not have",
+                mark=log_dir.guard.mark,
+                why=str(log_dir.guard.unmarked),
+            )
         self._broker.on_dir_failed(log_dir)
         if not self._broker.storage.dirs:
             self._stop(f"no log directory is left: {log_dir.path} failed with {log_dir.failure}")

@@ -60,6 +60,13 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
         log_dir.on_mended = on_mended
         for name in log_dir.mended:
             on_mended(name)
+        if log_dir.failed_before:
+            log.warning(
+                "the disk failed before this start: what no flush had covered is read from it again",
+                log_dir=log_dir.path,
+                why=log_dir.failed_before,
+                bytes=log_dir.reread_bytes,
+            )
         if log_dir.remaining_logs_to_recover:
             tails = log_dir.tails
             log.warning(

@@ -15,9 +15,12 @@ from sim.log.decay import decay
 from sim.log.model import Model, Violation
 from sim.log.producers import Client, Sent
 from tailrace.errors import ErrorCode
+from tailrace.log.checkpoints import DISK_FAILED
 from tailrace.log.compaction import Compaction
 from tailrace.log.config import LogConfig
+from tailrace.log.filesystem import Filesystem
 from tailrace.log.flush import Flush
+from tailrace.log.guard import Guard
 from tailrace.log.log import Appended, Log
 from tailrace.log.logs import LogDir
 from tailrace.log.memory import CHANGES, MemoryFilesystem
@@ -27,6 +30,8 @@ TOPIC, TOPIC_ID, DIRECTORY = "topic", UUID(int=7), "/logs"
 PLACE = (TOPIC, 0)
 FOREVER = 2**63 - 1
 DECAYS = 0.4  # how often a start is tried with a flipped bit
+GUARDED = 0.5  # how many worlds have the disk under guard
+NOT_WRITTEN = 0.05  # how often, between two events, the kernel cannot write back what nobody has synced
 DISK_ERRORS = (errno.EIO, errno.ENOSPC, errno.EROFS)
 
 
@@ -83,9 +88,13 @@ class Machine:
         self.leads = True
         self.high_watermark = 0
         self.unsure = False
+        self.gone = False  # what was not flushed may be, at the next start
         self.faulty = dice.choice((0.0, 0.3, 1.0))  # how much goes wrong in this world
         self.faults = self.acknowledged = self.compactions = self.decays = 0
         self.decay_dice = random.Random(dice.getstate()[1][0])  # its own: a world is the same without
+        self.cache_dice = random.Random(dice.getstate()[1][1])
+        # As a broker opens it, the first failure ends the process; without it the log goes on as far as it can.
+        self.guarded = self.cache_dice.random() < GUARDED
         self.say(f"{self.config}")
         self.open()
 
@@ -105,7 +114,11 @@ class Machine:
     def open(self, *, clean: bool = False) -> None:
         """A process starts; the log is recovered if need be."""
         self.threads = InThread()
-        self.logs = LogDir.open(self.filesystem, DIRECTORY, node_id=0, cluster_id="sim", now_ms=self.now_ms)
+        disk: Filesystem = Guard(self.filesystem) if self.guarded else self.filesystem
+        self.logs = LogDir.open(disk, DIRECTORY, node_id=0, cluster_id="sim", now_ms=self.now_ms)
+        if self.logs.failed_before:
+            self.say(f"   {self.logs.reread_bytes} bytes are read again: {self.logs.failed_before}")
+            self.filesystem.failed_syncs = 0
         if clean and not self.logs.clean:
             raise Violation("a clean shutdown was not taken for one")
         self.logs.measure_tails(at_once_bytes=0)
@@ -117,6 +130,7 @@ class Machine:
 
     def recover(self, *, power: bool, clean: bool = False) -> None:
         """Starts again and sees what is left. Reading begins where it began, or later."""
+        self.gone = self.gone or power
         if self.decay_dice.random() < DECAYS:
             self.decay()
         self.open(clean=clean)
@@ -130,7 +144,8 @@ class Machine:
         unsure, self.unsure = self.unsure, False
         if unsure:
             model.promised = max(model.promised, log.recovery_point)
-        model.settle(self.checker.walk(log), log.log_end_offset, power=power)
+        model.settle(self.checker.walk(log), log.log_end_offset, power=self.gone)
+        self.gone = False
         if unsure:
             model.promised = max(model.promised, log.recovery_point)
         self.say(
@@ -167,9 +182,21 @@ class Machine:
 
     def kill(self) -> None:
         """kill -9: what was written is there."""
-        self.say("the process is killed")
-        self.filesystem.kill()
+        self.end_process()
         self.recover(power=False)
+
+    def end_process(self) -> None:
+        """Kills it. After a failed sync the cache may show what no disk has: a start must be told, or the power go."""
+        filesystem = self.filesystem
+        self.gone = self.gone or filesystem.failed_syncs > 0
+        marked = f"{DIRECTORY}/{DISK_FAILED}" in filesystem.files()
+        if filesystem.failed_syncs and not marked and not filesystem.failed_sync_empties_cache:
+            # Nobody guards this disk, it took no mark, or the kill came just before it.
+            self.say("the process is killed, and the power fails")
+            filesystem.crash(self.dice)
+        else:
+            self.say("the process is killed")
+            filesystem.kill()
 
     def lose_power(self) -> None:
         """What was not synced is lost, torn or kept."""
@@ -202,7 +229,7 @@ class Machine:
     def stopped(self) -> None:
         """It stopped; what began again may stop as well."""
         if self.dice.random() < 0.3:
-            self.filesystem.kill()
+            self.end_process()
             self.say("   it stopped, and stops once more as it starts")
             self.filesystem.stop_after(self.dice.randrange(40))
             self.recover(power=False)
@@ -230,17 +257,22 @@ class Machine:
         """The disk works again, and nobody noticed."""
         self.filesystem.heal()
 
+    def not_written(self) -> None:
+        """Now and then the kernel fails to write a file's pages back, and tells whoever syncs it next."""
+        if self.guarded and self.faulty and self.cache_dice.random() < NOT_WRITTEN:
+            path = self.cache_dice.choice([path for path in self.filesystem.files() if f"/{TOPIC}-0/" in path])
+            self.say(f"{path} cannot be written back")
+            self.faults += 1
+            self.filesystem.fail_to_write_back(path)
+
     def offline(self, failed: OSError) -> None:
         """A failed write or sync takes the directory offline (KIP-858): the log is not used before a new start."""
         self.say(f"   offline: {failed}")
         filesystem = self.filesystem
         filesystem.heal()
-        if self.dice.random() < 0.5 and (filesystem.failed_sync_empties_cache or not filesystem.failed_syncs):
-            self.say("the process is killed")
-            filesystem.kill()
-            self.recover(power=filesystem.failed_syncs > 0)
+        if self.dice.random() < (0.8 if self.guarded else 0.5):
+            self.kill()
         else:
-            # After a failed sync the cache may show what no disk has and no later sync writes: only a reboot helps.
             self.lose_power()
 
     # -- appends -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from tailrace.log.index import OffsetIndex, TimeIndex
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
+from tailrace.log.memory import MemoryFile
 from tailrace.log.producer_state import ProducerState
 from tailrace.log.retained import Retention
 from tailrace.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
@@ -114,13 +115,14 @@ _TRUNCATE = Segment.truncate
 _APPLY = ProducerState.apply
 
 MUTANTS = (
+    Mutant("what a failed sync left is read from the disk", ((MemoryFile, "reread", _nothing),), 151),
     Mutant("recovery checks the CRC of what may be torn", ((recovery, "validate", without_crc),), 5),
     Mutant("a flush syncs the segments", ((Flush, "run", _only_names_synced),), 1),
     Mutant("a flush syncs the names of new segments", ((Flush, "run", _only_files_synced),), 2),
     Mutant("a flush covers what was there when it began", ((Log, "finish_flush", _up_to_the_end),), 5),
     Mutant("a flush that a cut has overtaken covers nothing", ((Log, "finish_flush", _whatever_was_cut),), 86),
     Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 126),
-    Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 8),
+    Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 137),
     Mutant("a cut lowers the recovery point on the disk", ((LogDir, "_lower_recovery_point", _nothing),), 213),
     Mutant("lost indexes are made anew", ((Segment, "load_indexes", _believed),), 79),
     Mutant("a failed write is refused", ((appending.Run, "write", _written_after_all),), 9),

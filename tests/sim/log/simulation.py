@@ -70,6 +70,7 @@ class World:
     def run(self, events: int) -> None:
         """Every event, each followed by the checks."""
         for _ in range(events):
+            self.machine.not_written()
             (action,) = self.dice.choices(self.actions, self.weights)
             self.step(action)
         self.machine.heal()

@@ -23,7 +23,9 @@ def guarded() -> tuple[MemoryFilesystem, Guard, list[OSError]]:
     return disk, guard, heard
 
 
-@pytest.mark.parametrize("operation", ["write", "sync", "read", "read at once", "look", "warm", "truncate"])
+@pytest.mark.parametrize(
+    "operation", ["write", "sync", "read", "read at once", "look", "warm", "read again", "truncate"]
+)
 def test_a_failed_operation_on_a_file_takes_the_disk_offline(operation: str) -> None:
     disk, guard, heard = guarded()
     guard.make_directory("/d")
@@ -36,6 +38,7 @@ def test_a_failed_operation_on_a_file_takes_the_disk_offline(operation: str) -> 
         "read at once": lambda: file.pread_cached(1, 0),
         "look": lambda: file.cached(1, 0),
         "warm": lambda: file.warm(1, 0),
+        "read again": file.reread,
         "truncate": lambda: file.truncate(0),
     }
     with pytest.raises(OSError, match="broken"):

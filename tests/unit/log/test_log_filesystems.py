@@ -106,6 +106,51 @@ def test_the_twin_forgets_a_failed_fsync_as_the_kernel_does() -> None:
     assert bytes(filesystem.content("/d/a")) == b""
 
 
+def test_what_a_failed_fsync_left_in_the_cache_is_forgotten_when_it_is_read_again() -> None:
+    filesystem = MemoryFilesystem()
+    filesystem.page_bytes = 4
+    filesystem.make_directory("/d")
+    file = filesystem.open("/d/a", create=True)
+    file.pwritev([b"kept"], 0)
+    file.sync()
+    file.pwritev([b"lost"], 4)
+    filesystem.fail_next("sync", OSError(errno.EIO, "io"))
+    with pytest.raises(OSError, match="io"):
+        file.sync()
+    file.pwritev([b"late"], 8)  # which is still to be written
+    assert file.pread(12, 0) == b"keptlostlate"
+    file.reread()
+    assert file.pread(12, 0) == b"kept\0\0\0\0late"
+
+
+def test_reading_again_changes_nothing_on_a_sound_disk(place: tuple[Filesystem, str]) -> None:
+    filesystem, root = place
+    file = filesystem.open(root + "/a", create=True)
+    file.pwritev([b"synced"], 0)
+    file.sync()
+    file.pwritev([b" and not"], 6)
+    file.reread()
+    assert file.pread(100, 0) == b"synced and not"
+
+
+def test_the_twin_tells_a_failure_to_write_back_as_the_kernel_does() -> None:
+    # errseq_t: to every file that was open before it and, until somebody was told, to those opened after it.
+    filesystem = MemoryFilesystem()
+    filesystem.make_directory("/d")
+    before = filesystem.open("/d/a", create=True)
+    before.pwritev([b"lost"], 0)
+    filesystem.fail_to_write_back("/d/a")
+    after = filesystem.open("/d/a")
+    for file in (after, before):
+        with pytest.raises(OSError, match="written back"):
+            file.sync()
+        file.sync()
+    filesystem.open("/d/a").sync()
+    assert before.pread(4, 0) == b"lost"
+    before.reread()
+    assert before.pread(4, 0) == b""
+
+
 def test_a_failed_flush_does_not_move_the_recovery_point() -> None:
     filesystem = MemoryFilesystem()
     log = open_log(filesystem)
