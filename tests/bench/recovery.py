@@ -183,10 +183,11 @@ def main(arguments: list[str]) -> None:
         tails = [measure_tail(options.tail, size, folder / f"tail-{size}") for size in options.tail_batches]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    command = "Command: `PYTHONPATH=tests python -m bench.recovery`."
+    command = " ".join(["PYTHONPATH=tests python -m bench.recovery", *arguments])
     table = [HEADER, "|---|---|--:|--:|--:|", *lines]
     table += ["", TAIL_HEADER, "|--:|--:|--:|--:|--:|--:|--:|--:|", *tails]
-    report.write_section("recovery", "\n".join([*machine.describe(), command, "", *table]), options.output)
+    text = "\n".join([*machine.describe(), f"Command: `{command}`.", "", *table])
+    report.write_section("recovery", text, options.output)
 
 
 if __name__ == "__main__":

@@ -237,8 +237,9 @@ def main(arguments: list[str]) -> None:
             found.append(measure(partitions, options, folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    command = "Command: `PYTHONPATH=tests python -m bench.scale`."
-    report.write_section("scale", "\n".join([*machine.describe(), command, "", table(found)]), options.output)
+    command = " ".join(["PYTHONPATH=tests python -m bench.scale", *arguments])
+    text = "\n".join([*machine.describe(), f"Command: `{command}`.", "", table(found)])
+    report.write_section("scale", text, options.output)
 
 
 if __name__ == "__main__":

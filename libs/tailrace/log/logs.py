@@ -243,7 +243,7 @@ class LogDir:
 
     @property
     def remaining_logs_to_recover(self) -> int:
-        """Logs that an unclean shutdown left and nobody has used since: each is checked at its first use."""
+        """Logs that an unclean shutdown left and that are neither recovered (recoveries.py) nor used since."""
         return 0 if self.clean else len(self._unopened)
 
     def open_logs(self) -> dict[TopicPartition, Log]:

@@ -111,7 +111,7 @@ def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir
                 worst(lambda found: found.throttle_time_ms),
             ),
             "remaining_logs_to_recover": (
-                "Logs that an unclean stop left and nobody has used since",
+                "Logs that an unclean stop left and that are neither recovered nor used since",
                 lambda: sum(log_dir.remaining_logs_to_recover for log_dir in dirs),
             ),
             "remaining_segments_to_recover": (
