@@ -141,8 +141,10 @@ async def running(
     replicating: str = "",
     space: Any = None,
     log_dirs: list[LogDir] | None = None,
+    held_back: str = "",
     **settings: str,
 ) -> AsyncIterator[Running]:
+    """held_back: as a broker is until it has registered; otherwise it leads what has no other replica."""
     overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
     config = Config.load("broker", overrides=overrides)
     clock, log = SystemClock(), structlog.get_logger()
@@ -162,6 +164,8 @@ async def running(
             pressure=DiskPressure(storage, config, space or app.space_of, log),
             log=log,
         )
+        if not held_back:
+            broker.topics.release_alone(broker.image)
         async with app.open_listener(broker, config, environment) as (server, _, _):
             replicas = Replicas(broker, clock, environment.random, "boot", log)
             running = Running(broker, follower, server.addresses[-1], replicas)

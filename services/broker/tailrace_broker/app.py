@@ -314,6 +314,7 @@ def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environm
         assignments.begin()
 
     lifecycle.on_epoch = on_epoch
+    lifecycle.on_unreachable = broker.on_unreachable
     broker.account_to(assignments)
     return assignments
 

@@ -90,6 +90,7 @@ class Broker:
         self.now_ms = clock.wall_ms
         self.monotonic_ms = clock.monotonic_ms
         self._random = random
+        self._log = log
         self.dir_moves = DirMoves(self, clock, log)
         mine = follower.image.brokers.get(self.node_id)
         if mine is None or not mine.broker_epoch == storage.closed_epoch >= 0:
@@ -104,8 +105,14 @@ class Broker:
     def on_epoch(self, epoch: int) -> None:
         """This life of the broker was registered."""
         self.node.broker_epoch = self.producer_ids.broker_epoch = epoch
-        if not self.topics.may_lead:
+        if not self.node.leads_shared:
             self.on_image(self.image, self.image)  # it may have come before the registration's answer
+
+    def on_unreachable(self) -> None:
+        """No controller answered this life's registration: what has no other replica is led on as the image says."""
+        if not self.node.leads_alone:
+            self._log.warning("no controller is reached: leads what has no other replica, in the leader epoch it had")
+            self._follow(self.topics.release_alone(self.image))
 
     def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
         """Follows the metadata image: new leaders, new configs, deleted topics."""
@@ -117,7 +124,7 @@ class Broker:
         if old.configs is not new.configs:  # flush.ms may be among them
             self.node.changed.update(p for p in self.topics.partitions() if p.opened is not None)
             self.topics.place_again()
-        if not self.topics.may_lead and self._registered(new):
+        if not self.node.leads_shared and self._registered(new):
             released = self.topics.release(new)
             changes = Changes(changes.moved + released.moved, changes.touched, changes.deleted)
         if old.topics is not new.topics:

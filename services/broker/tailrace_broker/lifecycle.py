@@ -70,6 +70,7 @@ class Lifecycle:
         self.broker_epoch = -1
         self.unfenced = asyncio.Event()
         self.on_epoch: Callable[[int], None] = lambda epoch: None
+        self.on_unreachable: Callable[[], None] = lambda: None  # no controller answered a registration
         self.reported_dirs: frozenset[UUID] = frozenset()  # which the controller knows to be offline
         self._offline_dirs: list[UUID] = []
         self._news = asyncio.Event()
@@ -104,6 +105,7 @@ class Lifecycle:
             answer = await self._follower.ask_controller(request, timeout_ms=_ASK_TIMEOUT_MS)
         except (Disconnected, TimeoutError, ApiError) as failed:
             self._log.warning("registration failed", why=str(failed) or "timed out")
+            self.on_unreachable()
             return False
         if answer.error_code != ErrorCode.NONE:
             self._log.warning("registration refused", error=ErrorCode(answer.error_code).name)

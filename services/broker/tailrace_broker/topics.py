@@ -50,7 +50,6 @@ class Topics:
         self._checkpointed = checkpointed
         self._place = place
         self._recoveries = recoveries
-        self.may_lead = True  # with other replicas around; see hold_back
         self.by_name: dict[bytes, TopicRow] = {}
         self.by_id: dict[bytes, TopicRow] = {}
 
@@ -100,17 +99,29 @@ class Topics:
         return changes
 
     def hold_back(self) -> None:
-        """Leads nothing that others have replicas of, until release.
+        """Leads nothing until release.
 
-        After an unclean stop, or on another disk, the log may lack what followers and consumers saw; as the leader of
-        an epoch of its earlier life a broker would make the others cut that too. Its registration gives the leaderships
-        away first. Only a cached image that knows the very life that was closed cleanly may be taken at its word.
+        After an unclean stop, or on another disk, the log may lack what followers and consumers saw. As the leader of
+        an epoch of its earlier life a broker would make the others cut that too, and alone it would give the offsets of
+        that epoch again. Its registration gives the leaderships away first (KIP-966), to come back with another epoch.
+        Only a cached image that knows the very life that was closed cleanly may be taken at its word.
         """
-        self.may_lead = False
+        self._node.leads_shared = self._node.leads_alone = False
 
     def release(self, image: MetadataImage) -> Changes:
         """Takes up the leaderships that this image gives it."""
-        self.may_lead = True
+        self._node.leads_shared = self._node.leads_alone = True
+        return self._look_again(image)
+
+    def release_alone(self, image: MetadataImage) -> Changes:
+        """Takes up what nobody else has a replica of, in the epoch it had.
+
+        For while no controller is there to give it another one: the data plane goes on without.
+        """
+        self._node.leads_alone = True
+        return self._look_again(image)
+
+    def _look_again(self, image: MetadataImage) -> Changes:
         changes = Changes([], [], [])
         for name, topic in image.topics.items():
             self._update_topic(name, topic, changes)
@@ -161,7 +172,7 @@ class Topics:
         self._apply(partition, image, changes)
 
     def _apply(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
-        if not self.may_lead and image.leader == self._node_id and len(image.replicas) > 1:
+        if image.leader == self._node_id and not self._node.may_lead(image.replicas):
             partition.apply(replace(image, leader=-1))
             partition.partition_epoch = -1  # the next look, at the latest that of release, takes it up
             return

@@ -45,6 +45,7 @@ class Settings:
     checkpoint_ms: float = 1_500
     cache_ms: tuple[float, float] = (100, 3_000)  # between writes of the cached image
     flush_share: float = 0.4  # of checkpoints that flush the logs, too
+    alone_ms: float = 1_000  # without a controller, until what has no other replica is led all the same
 
 
 class Broker(Process):
@@ -73,7 +74,6 @@ class Broker(Process):
         self.wall_skew_ms = 0
         self.partitions: dict[int, Partition] = {}
         self.draining = False
-        self.settled = False  # whether this life may lead what the cached image says
         self.broker_epoch = -1
         self._controller_epoch = -1
         self._controller: Controller | None = None
@@ -101,13 +101,14 @@ class Broker(Process):
         self.draining = False
         known = self.cached.brokers.get(self.broker_id)
         closed_epoch = self.logs.clean_shutdown_epoch if self.logs.clean else -1
-        self.settled = known is not None and known.broker_epoch == closed_epoch
+        self.node.leads_shared = self.node.leads_alone = known is not None and known.broker_epoch == closed_epoch
         self.leading, self.following = Leading(self), Following(self)
         self.image = MetadataImage()
         self.say(f"starts ({'clean' if self.logs.clean else 'unclean'})")
         self._apply(self.cached)
         self._register(self.logs.clean_shutdown_epoch if self.logs.clean else -1)
         self._poll()
+        self.after(self.settings.alone_ms, self._lead_alone)
         self.after(random.uniform(0, self.settings.checkpoint_ms), self._checkpoint)
         self.after(random.uniform(0, 100), self._shrink)
         self.after(random.uniform(*self.settings.cache_ms), self._cache)
@@ -203,6 +204,15 @@ class Broker(Process):
 
         self.ask(lambda controller: controller.on_register, request, registered)
 
+    def _lead_alone(self) -> None:
+        """The data plane goes on without a controller."""
+        if self.broker_epoch < 0 and not self.node.leads_alone:
+            self.say("reaches no controller")
+            self.node.leads_alone = True
+            for index in range(len(self.checker.ledgers)):
+                self.checker.leads_alone(self.broker_id, index)
+            self._settle()
+
     def _beat(self) -> None:
         request = BrokerHeartbeatRequest(
             broker_id=self.broker_id,
@@ -250,7 +260,8 @@ class Broker(Process):
     def _settle(self) -> None:
         """Takes up the roles; those of a leader, after an unclean start, not before the image knows this life."""
         mine = self.image.brokers.get(self.broker_id)
-        self.settled = self.settled or (mine is not None and mine.broker_epoch == self.broker_epoch)
+        if mine is not None and mine.broker_epoch == self.broker_epoch:
+            self.node.leads_shared = self.node.leads_alone = True
         topic = self.image.topic(TOPIC)
         for index, state in enumerate(topic.partitions if topic is not None else ()):
             if self.broker_id not in state.replicas:
@@ -259,7 +270,7 @@ class Broker(Process):
             replica = self.partitions.get(index)
             if replica is None:
                 replica = self.partitions[index] = self._new(index, topic.topic_id)  # type: ignore[union-attr]
-            held = not self.settled and state.leader == self.broker_id and len(state.replicas) > 1
+            held = state.leader == self.broker_id and not self.node.may_lead(state.replicas)
             try:
                 moved = replica.apply(replace(state, leader=-1) if held else state)
                 _ = replica.log
@@ -343,7 +354,11 @@ class Broker(Process):
 
     def _synced(self, log: Log, begun: Flush) -> None:
         if any(replica.opened is log for replica in self.partitions.values()):  # it may have moved away meanwhile
-            begun.run()
+            try:
+                begun.run()
+            except OSError as failed:
+                self.say(f"a flush failed: {failed}")
+                return
             self.after(self.world.random.uniform(0, 100), log.finish_flush, begun)
 
     def _cache(self) -> None:

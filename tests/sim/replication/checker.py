@@ -110,7 +110,10 @@ class Checker:
         if state is not None and state.replicas == (broker_id,) and not self.trusts_last_leader:
             self.world.say("checker", f"the only replica of {TOPIC}-{partition} lost power: all bets are off")
             self.ledgers[partition].lost = True
-            # Nor has anybody to give it another epoch: where its log ends earlier now, offsets are given again.
+
+    def leads_alone(self, broker_id: int, partition: int) -> None:
+        """No controller gives it another epoch: where its log ends earlier now, offsets are given again."""
+        if self.mirror(broker_id, partition).lost_power and self.ledgers[partition].lost:
             self.ledgers[partition].batches.clear()
 
     def opened(self, broker_id: int, partition: int, log: Log) -> None:

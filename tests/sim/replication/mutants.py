@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sim.replication.brokers import Broker
 from sim.worlds import Broken, without_crc
 from tailrace.errors import ErrorCode
 from tailrace.log import recovery
@@ -83,14 +82,8 @@ def _same_epoch(draft: Any, record: Any) -> None:
     partitions[record.partition_id] = replace(partitions[record.partition_id], leader_epoch=before)
 
 
-def _settled_at_once(self: Broker) -> None:
-    self.settled = True
-    _SETTLE(self)
-
-
 _FETCHED: Callable[..., bool] = Partition.fetched
 _CHANGE_PARTITION: Callable[..., None] = replay._change_partition
-_SETTLE: Callable[..., None] = Broker._settle
 
 MUTANTS = (
     Mutant(
@@ -159,8 +152,14 @@ MUTANTS = (
     ),
     Mutant(
         "after an unclean start nobody leads what a cached image says",
-        ((Broker, "_settle", _settled_at_once),),
+        ((Node, "may_lead", lambda _self, _replicas: True),),
         "power",
+    ),
+    Mutant(
+        "nor what nobody else has a replica of",
+        ((Node, "may_lead", lambda self, replicas: len(replicas) == 1 or self.leads_shared),),
+        "unclean",
+        first_seed=8,
     ),
     Mutant(
         "recovery checks the CRC of what may be torn",

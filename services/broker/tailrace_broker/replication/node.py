@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tailrace.metadata.image import BrokerImage
@@ -16,7 +16,16 @@ NO_EPOCH = -1
 class Node:
     """One broker's surroundings; the shell replaces `brokers` with every image and sets the epoch once registered."""
 
-    __slots__ = ("broker_epoch", "brokers", "changed", "monotonic_ms", "node_id", "replica_lag_time_max_ms")
+    __slots__ = (
+        "broker_epoch",
+        "brokers",
+        "changed",
+        "leads_alone",
+        "leads_shared",
+        "monotonic_ms",
+        "node_id",
+        "replica_lag_time_max_ms",
+    )
 
     def __init__(
         self, node_id: int, monotonic_ms: Callable[[], float], replica_lag_time_max_ms: float = 30_000
@@ -26,6 +35,9 @@ class Node:
         self.brokers: Mapping[int, BrokerImage] = {}
         self.monotonic_ms = monotonic_ms
         self.replica_lag_time_max_ms = replica_lag_time_max_ms
+        # After an unclean start neither, until the image knows this life: see Topics.hold_back.
+        self.leads_shared = True  # what others have replicas of
+        self.leads_alone = True  # what nobody else has; also once no controller was reached
         # Whose log or high watermark is not what housekeeping saw last, so that it looks at no others.
         self.changed: set[Partition] = set()
 
@@ -33,6 +45,10 @@ class Node:
         """What changed since the last call."""
         changed, self.changed = self.changed, set()
         return changed
+
+    def may_lead(self, replicas: Sequence[int]) -> bool:
+        """Whether this life of the broker may lead what the image gives it."""
+        return self.leads_alone if len(replicas) == 1 else self.leads_shared
 
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         """KIP-841 and KIP-903: only a live broker that is not leaving, in the life that fetched, may be in sync."""
