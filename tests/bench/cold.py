@@ -2,8 +2,8 @@
 
 One broker on a disk (`--folder`), a topic of several gigabytes whose pages are dropped from the page cache, and a
 client that produces a record every two milliseconds and waits for its acknowledgement and for its arrival at a
-long-polling consumer. Its p99 alone, beside a reader of data in the cache at a given rate, beside a reader of cold data
-at the same rate, and beside one that takes all it gets; by turns, the medians count.
+long-polling consumer. Its p99 alone, beside a reader of data in the cache at a given rate and one that takes all it
+gets, and beside two such readers of cold data; by turns, the medians count.
 
 The reader stands for a consumer on another machine, so it takes as little of this one as it can: it decodes nothing but
 offsets, and gives way to all others (nice 19).
@@ -201,6 +201,7 @@ def rows(address: str, folder: Path, seconds: float, rounds: int, rate: float) -
     end = _end(address)
     readers = {
         "a reader of cached data": Reader(min(end, 64 * 1600), rate, cold=False),
+        "a reader of cached data, as fast as it can": Reader(min(end, 64 * 1600), 0, cold=False),
         "a reader of cold data at that rate": Reader(end, rate, cold=True),
         "a reader of cold data, as fast as it can": Reader(end, 0, cold=True),
     }
@@ -235,6 +236,16 @@ def table(measured: dict[str, Figures]) -> str:
     return "\n".join(lines)
 
 
+def read_ahead_kb(folder: Path) -> str:
+    """How far the kernel reads ahead on the disk that holds a folder; "unknown" where it is no disk."""
+    number = folder.stat().st_dev
+    disk = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    for place in (disk, disk.parent):  # a partition's is its disk's
+        if (file := place / "queue/read_ahead_kb").exists():
+            return file.read_text().strip()
+    return "unknown"
+
+
 def _end(address: str) -> int:
     with connect(address) as client:
         return int(client.ask(fetch(COLD, 0, 1, 0), 11).responses[0].partitions[0].high_watermark)
@@ -248,7 +259,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cold", description="Never fails.")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="size of the cold topic")
     parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of the four measurements")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of the five measurements")
     parser.add_argument("--rate", type=float, default=400.0, help="MB/s of the readers that do not take all they get")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="a folder on a disk")
     parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
@@ -256,7 +267,8 @@ def main(arguments: list[str]) -> None:
     build_client()
     table = measure(options)
     command = " ".join(["PYTHONPATH=tests python -m bench.cold", *arguments])
-    report.write_section("cold", "\n".join([*machine.describe(), f"Command: `{command}`.", "", table]), options.output)
+    disk = f"The disk's read_ahead_kb is {read_ahead_kb(options.folder)}. Command: `{command}`."
+    report.write_section("cold", "\n".join([*machine.describe(), disk, "", table]), options.output)
 
 
 if __name__ == "__main__":

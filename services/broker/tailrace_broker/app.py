@@ -37,6 +37,8 @@ from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
 from tailrace_broker.cleaner import Cleaner
 from tailrace_broker.cleaner_worker import ProcessWorker, Workers, open_pace
 from tailrace_broker.client_listener import GatewayRelay
+from tailrace_broker.cold_reads import ColdReads
+from tailrace_broker.cold_worker import InProcess, InThreads
 from tailrace_broker.dir_watch import DirWatch
 from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.fetch_sessions import FetchSessions
@@ -166,6 +168,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 metrics=metrics,
                 pressure=pressure,
                 log=log,
+                cold_reads=ColdReads(InProcess(InThreads())),
             )
             async with (
                 beside(broker.recoveries.run()),

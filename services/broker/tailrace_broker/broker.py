@@ -57,6 +57,7 @@ class Broker:
         metrics: BrokerMetrics,
         pressure: DiskPressure,
         log: Any,
+        cold_reads: ColdReads | None = None,
     ) -> None:
         self.static_config = config
         self.config = config
@@ -83,7 +84,7 @@ class Broker:
         self.adopted: Adopted | None = None
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
-        self.cold_reads = ColdReads()
+        self.cold_reads = ColdReads() if cold_reads is None else cold_reads
         self.cleaner: Cleaner | None = None  # put in by app.py
         self.flusher = Flusher(clock.wall_ms, self.on_flushed)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)

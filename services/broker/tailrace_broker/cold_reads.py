@@ -1,58 +1,25 @@
-"""Reads that would wait for the disk: a few threads bring them into the page cache while the event loop goes on.
+"""Reads that would wait for the disk: a process brings them into the page cache while the event loop goes on.
 
 One job is under way for a connection, which waits for it, so the queue is no longer than there are connections. Jobs
-take turns of a mebibyte, so that who asked for much does not keep the threads from the others. Who reads cold data gets
-the answers in smaller slices too: it is behind anyway, and those beside it are in a hurry.
+take turns of a mebibyte, so that who asked for much does not keep the disk from the others. Who gets what how:
+cold_readers.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from tailrace.log.reading import Slice
+from tailrace_broker.cold_readers import cold_reader
+from tailrace_broker.cold_worker import MOST_AT_ONCE, ColdWorker, InThreads
 
-_THREADS: Final = 4
-_NICENESS: Final = 19
 _TURN_BYTES: Final = 1_048_576
-_SENDFILE_BYTES: Final = 65_536  # below it a copy is cheaper than the calls (dataplane.md)
 # How often one fetch goes to the threads: each time the page cache may have lost what the last one brought.
 MOST_TRIES: Final = 4
-# A mebibyte is 300 us of the event loop, which costs tailing clients more than small slices cost who reads on.
-_SLICE_BYTES: Final = 65_536
-# So many answers after its last wait for the disk a client is still taken to read what the kernel has just read ahead.
-_COLD_ANSWERS: Final = 64
-_COLD: Final = "cold answers"
-
-
-def loaded(piece: Slice, sends_files: bool, *, wait: bool = False) -> Any:
-    """The records as they will be sent; None where the disk would have to be waited for and `wait` is not set."""
-    if sends_files and piece.length >= _SENDFILE_BYTES:
-        if wait:
-            piece.settle()
-        return piece if wait or piece.cached() else None
-    return piece.read() if wait else piece.read_cached()
-
-
-def reads_cold(state: dict[str, Any]) -> None:
-    """A connection, known by its state, had to wait for the disk."""
-    state[_COLD] = _COLD_ANSWERS
-
-
-def paced(state: dict[str, Any], records: Any) -> Any:
-    """The records of an answer; to be sent in slices if the connection reads cold data."""
-    left = state.get(_COLD, 0)
-    if left and type(records) is Slice:
-        state[_COLD] = left - 1
-        records.turn_bytes = _SLICE_BYTES
-    return records
 
 
 class Job:
@@ -107,40 +74,38 @@ class Turns:
         return True
 
 
-def _give_way() -> None:
-    """Threads that read for who is behind get the processor when nobody else wants it."""
-    with suppress(OSError):  # a kernel that knows no priorities of threads
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-
-
 class ColdReads:
-    """The threads of one broker."""
+    """Who reads from the disk for one broker, and what waits for it."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, "cold-read", initializer=_give_way)
-        self.turns = Turns(_THREADS)
+    def __init__(self, worker: ColdWorker | None = None) -> None:
+        self._worker = InThreads() if worker is None else worker
+        self._closed = False
+        self.turns = Turns(MOST_AT_ONCE)
         self.count = 0  # fetches that had to wait for the disk
         self.bytes = 0  # what was brought for them
 
-    def start(self, wanted: Sequence[Slice], done: Callable[[OSError | None], None]) -> Job:
-        """Calls done once all pieces are in the page cache, or one cannot be read; not if the job is cancelled."""
+    def start(self, state: dict[str, Any], wanted: Sequence[Slice], done: Callable[[OSError | None], None]) -> Job:
+        """For the connection with this state.
+
+        Calls done once all pieces are in the page cache, or one cannot be read; not if the job is cancelled.
+        """
         self.count += 1
-        job = Job(wanted, done)
+        reader = cold_reader(state)
+        job = Job([reader.wants(piece) for piece in wanted], done)
         self.turns.add(job)
         self._begin()
         return job
 
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
-        while (job := self.turns.next()) is not None:
+        while not self._closed and (job := self.turns.next()) is not None:
             piece = job.turn()
-            ended = loop.run_in_executor(self._threads, piece.warm)
-            ended.add_done_callback(partial(self._ended, job, piece))
+            loop.create_task(self._worker.warm(piece)).add_done_callback(partial(self._ended, job, piece))
 
-    def _ended(self, job: Job, piece: Slice, future: asyncio.Future[None]) -> None:
-        if future.cancelled():
+    def _ended(self, job: Job, piece: Slice, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or self._closed:
             return
-        error = future.exception()
+        error = task.exception()
         if error is not None:
             job.wanted.clear()
         else:
@@ -149,6 +114,12 @@ class ColdReads:
             job.done(error if error is None or isinstance(error, OSError) else OSError(str(error)))
         self._begin()
 
+    @property
+    def process_starts(self) -> int:
+        """How often a process was started; growing means that they die."""
+        return self._worker.starts
+
     def close(self) -> None:
-        """Waits for what is under way."""
-        self._threads.shutdown(cancel_futures=True)
+        """Nobody waits for it any more."""
+        self._closed = True
+        self._worker.close()

@@ -24,7 +24,11 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
     )
     cold = broker.cold_reads
     metrics.counters["cold_reads"] = ("Times a fetch had to wait for the disk", lambda: cold.count)
-    metrics.counters["cold_read_bytes"] = ("Bytes that threads brought into the page cache", lambda: cold.bytes)
+    metrics.counters["cold_read_bytes"] = ("Bytes brought into the page cache for them", lambda: cold.bytes)
+    metrics.counters["cold_process_starts"] = (
+        "Starts of the process that reads cold data; growing means that it dies",
+        lambda: cold.process_starts,
+    )
     metrics.gauges.update(
         {
             "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
@@ -34,7 +38,7 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
             ),
             "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
             "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
-            "cold_read_queue_size": ("Fetches that wait for a thread to read for them", lambda: len(cold.turns)),
+            "cold_read_queue_size": ("Fetches that wait for their turn on the disk", lambda: len(cold.turns)),
             "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
             "connection_count": ("Open connections", lambda: len(server.connections)),
             "adopted_connection_count": (

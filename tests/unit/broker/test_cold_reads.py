@@ -19,7 +19,7 @@ from tailrace.log.reading import NotCached, Slice
 from tailrace.log.segment import Segment
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, build
-from tailrace_broker.cold_reads import Job, Turns, loaded, paced, reads_cold
+from tailrace_broker.cold_reads import Job, Turns
 
 MIB = 1 << 20
 
@@ -84,29 +84,6 @@ def test_who_goes_away_frees_the_place(file: MemoryFile) -> None:
     assert turns.ended(running_job)  # although it wanted more
     assert turns.next() is None
     assert turns.running == 0
-
-
-@pytest.mark.parametrize("length", [1000, 100_000])
-@pytest.mark.parametrize("sends_files", [True, False])
-def test_only_what_is_in_the_page_cache_is_loaded_without_waiting(
-    file: MemoryFile, monkeypatch: pytest.MonkeyPatch, length: int, sends_files: bool
-) -> None:
-    piece = Slice(file, 0, length)
-    hot = loaded(piece, sends_files)
-    assert hot is piece if sends_files and length > 65_536 else hot == b"x" * length
-    monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
-    monkeypatch.setattr(MemoryFile, "pread_cached", lambda *_: None)
-    assert loaded(piece, sends_files) is None
-    assert len(loaded(piece, sends_files, wait=True)) == length
-
-
-def test_who_reads_cold_data_gets_it_in_slices_for_a_while(file: MemoryFile) -> None:
-    state: dict[str, Any] = {}
-    assert paced(state, Slice(file, 0, 200_000)).turn_bytes == 0
-    reads_cold(state)
-    assert paced(state, b"small") == b"small"
-    assert {paced(state, Slice(file, 0, 200_000)).turn_bytes for _ in range(64)} == {65_536}
-    assert paced(state, Slice(file, 0, 200_000)).turn_bytes == 0
 
 
 def test_finding_the_batches_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ from tailrace.wire.fetch import (
     node_endpoints,
 )
 from tailrace.wire.fetch_heads import FetchHead, FetchHeads
-from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job, loaded, paced, reads_cold
+from tailrace_broker.cold_readers import loaded
+from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job
 from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
 from tailrace_broker.handlers.follower_fetch import FollowerFetch
 from tailrace_broker.replication.follower import diverges
@@ -95,7 +96,7 @@ class FetchPath:
             piece = partition.read(offset, limit, min_one=True, wait=False)
             if piece.length < head.min_bytes:
                 return None
-            records = paced(connection.state, loaded(piece, connection.sends_files))
+            records = loaded(piece, connection.sends_files, connection.state)
         except (ApiError, OSError, NotCached):
             return None  # the long way says why, or waits for the disk
         if records is None:
@@ -283,7 +284,7 @@ class FetchWait:
                 ready.append((key, row))
                 continue
             try:
-                records = loaded(piece, self.sends_files, wait=wait) if piece.length else _NOTHING
+                records = loaded(piece, self.sends_files, self.state, wait=wait) if piece.length else _NOTHING
             except ApiError as refused:
                 ready.append((key, _unreadable(row.partition, refused.code)))
                 continue
@@ -291,7 +292,7 @@ class FetchWait:
                 ready.append((key, _unreadable(row.partition)))
                 continue
             if records is not None:
-                ready.append((key, row._replace(records=paced(self.state, records))))
+                ready.append((key, row._replace(records=records)))
             elif self._failed:
                 ready.append((key, _unreadable(row.partition)))
             else:
@@ -299,8 +300,7 @@ class FetchWait:
         if not cold:
             return self.encode(ready)
         self._tries += 1
-        reads_cold(self.state)
-        self._job = self._path.cold.start(cold, self._warmed)
+        self._job = self._path.cold.start(self.state, cold, self._warmed)
         return None
 
     def encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.reading import NotCached, Slice
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
-from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job, loaded, paced, reads_cold
+from tailrace_broker.cold_readers import loaded
+from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job
 from tailrace_broker.fetch_sessions import FetchSessions, Session, asked
 from tailrace_broker.partition import Position
 
@@ -220,8 +221,7 @@ class FollowerWait:
             return self._encode(rows)
         throttle.charge(-charged)  # none of it leaves yet
         self._tries += 1
-        reads_cold(self.state)
-        self._job = self._path.cold.start(self._cold, self._warmed)
+        self._job = self._path.cold.start(self.state, self._cold, self._warmed)
         return None
 
     def _encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
@@ -270,7 +270,7 @@ class FollowerWait:
         piece = partition.read_for_follower(offset, limit, min_one=first, wait=wait)
         if not piece.length:
             return _NOTHING
-        records = paced(self.state, loaded(piece, self.sends_files, wait=wait))
+        records = loaded(piece, self.sends_files, self.state, wait=wait)
         if records is None:
             raise NotCached(piece)
         return records

@@ -1,0 +1,171 @@
+"""Who brings cold data into the page cache for a broker: a process of its own, and threads where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, Protocol
+
+from tailrace.log.reading import Slice
+from tailrace_broker.cold_orders import ORDER, STATUS, Status
+
+COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_process")
+MOST_AT_ONCE: Final = 4
+_NICEST: Final = 19
+_REST_SECONDS: Final = 10.0  # after a death, times their number
+_MOST_REST_SECONDS: Final = 600.0
+_LAST_BREATH_SECONDS: Final = 5.0
+_DEAD: Final = -1  # in place of an error
+_MOST_NUMBERS: Final = 2**31
+
+
+class ColdWorker(Protocol):
+    """Who reads."""
+
+    @property
+    def starts(self) -> int:
+        """How often a process was started."""
+        ...
+
+    async def warm(self, piece: Slice) -> None:
+        """Returns when all of it is in the page cache; OSError if it cannot be read."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def _give_way() -> None:
+    """Threads that read for who is behind get the processor when nobody else wants it."""
+    with suppress(OSError):  # a kernel that knows no priorities of threads
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICEST)
+
+
+class InThreads:
+    """A few threads of the broker."""
+
+    starts = 0
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "cold-read", initializer=_give_way)
+
+    async def warm(self, piece: Slice) -> None:
+        """As ColdWorker.warm."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, piece.warm)
+
+    def close(self) -> None:
+        """Waits for what is under way."""
+        self._threads.shutdown(cancel_futures=True)
+
+
+class InProcess:
+    """A process (cold_process.py), started at the first cold read, and again if it dies; threads until it is up."""
+
+    def __init__(self, threads: InThreads) -> None:
+        self._threads = threads
+        self._process: subprocess.Popen[bytes] | None = None
+        self._orders: socket.socket | None = None
+        self._up = False  # it has said something
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[int]] = {}
+        self._not_before = 0.0  # of the event loop's clock
+        self.starts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process while it runs."""
+        return None if self._process is None else self._process.pid
+
+    async def warm(self, piece: Slice) -> None:
+        """As ColdWorker.warm."""
+        loop = asyncio.get_running_loop()
+        if self._orders is None and loop.time() >= self._not_before:
+            self._start(loop)
+        # What the process could not read a thread reads again, for the sake of the error.
+        if not self._up or self._orders is None or await self._done(loop, self._orders, piece) != 0:
+            await self._threads.warm(piece)
+
+    async def _done(self, loop: asyncio.AbstractEventLoop, orders: socket.socket, piece: Slice) -> int:
+        self._number = number = self._number % _MOST_NUMBERS + 1
+        try:
+            socket.send_fds(orders, [ORDER.pack(number, piece.position, piece.length)], [piece.file.fileno()])
+        except OSError:  # it is dying, or so slow that its orders fill the socket
+            return _DEAD
+        future: asyncio.Future[int] = loop.create_future()
+        self._waiting[number] = future
+        try:
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.starts += 1
+        self._not_before = loop.time() + min(_MOST_REST_SECONDS, _REST_SECONDS * self.starts)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError:
+            return
+        with theirs:
+            try:
+                # A session of its own: what a terminal signals is for the broker.
+                command = [*COMMAND, str(theirs.fileno())]
+                self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True)
+            except OSError:
+                ours.close()
+                return
+        ours.setblocking(False)
+        self._orders = ours
+        loop.add_reader(ours, self._answered, loop, ours)
+
+    def _answered(self, loop: asyncio.AbstractEventLoop, orders: socket.socket) -> None:
+        data = b""
+        try:
+            data = orders.recv(STATUS.size)
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        if len(data) != STATUS.size:
+            self._bury(loop)
+            return
+        self._up = True
+        status = Status(*STATUS.unpack(data))
+        future = self._waiting.get(status.number)
+        if future is not None and not future.done():
+            future.set_result(status.error)
+
+    def _bury(self, loop: asyncio.AbstractEventLoop) -> None:
+        process = self._let_go(loop)
+        if process is not None:
+            loop.run_in_executor(None, _end, process)
+
+    def _let_go(self, loop: asyncio.AbstractEventLoop) -> subprocess.Popen[bytes] | None:
+        """Of the process and of its socket; who waits for it is told."""
+        orders, self._orders, self._up = self._orders, None, False
+        if orders is not None:
+            loop.remove_reader(orders)
+            orders.close()
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_result(_DEAD)
+        process, self._process = self._process, None
+        return process
+
+    def close(self) -> None:
+        """Ends the process at once: nothing is lost with it."""
+        process = self._let_go(asyncio.get_running_loop())
+        self._not_before = float("inf")
+        if process is not None:
+            _end(process)
+        self._threads.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    with suppress(subprocess.TimeoutExpired):  # it hangs in a read of a disk that hangs
+        process.wait(_LAST_BREATH_SECONDS)

@@ -1,0 +1,145 @@
+"""What is brought for who reads cold data, and when its answers wait for that."""
+
+import weakref
+from typing import Any
+
+import pytest
+
+from tailrace.log.filesystem import FileStat
+from tailrace.log.memory import MemoryFile, MemoryFilesystem
+from tailrace.log.reading import Slice
+from tailrace_broker.cold_readers import Reader, cold_reader, loaded
+
+MIB = 1 << 20
+
+
+class File:
+    """So large, with nothing in the page cache but what lies behind a position."""
+
+    def __init__(self, size: int = 100 * MIB, hot_from: int | None = None) -> None:
+        self.size = size
+        self.hot_from = size if hot_from is None else hot_from
+        self.error: OSError | None = None
+
+    def stat(self) -> FileStat:
+        return FileStat(self.size, 0)
+
+    def cached(self, length: int, position: int) -> bool:
+        if self.error is not None:
+            raise self.error
+        return position >= self.hot_from
+
+
+def piece(file: Any, position: int, length: int = MIB) -> Slice:
+    return Slice(file, position, length)
+
+
+def place(wanted: Slice) -> tuple[int, int]:
+    return wanted.position, wanted.length
+
+
+def test_who_goes_on_is_brought_more_each_time() -> None:
+    reader, file, at = Reader(), File(), 0
+    seen: list[int] = []
+    while len(seen) < 6:
+        if not seen or reader.must_wait(piece(file, at)):
+            wanted = reader.wants(piece(file, at))
+            seen.append(wanted.length // MIB)
+            assert wanted.position == at
+            end = at + wanted.length
+        at += MIB
+        assert reader.must_wait(piece(file, at)) == (at >= end)
+    assert seen == [1, 2, 3, 5, 9, 9]
+
+
+def test_who_jumps_begins_anew() -> None:
+    reader, file = Reader(), File()
+    reader.wants(piece(file, 0))
+    assert place(reader.wants(piece(file, MIB))) == (MIB, 2 * MIB)
+    assert not reader.must_wait(piece(file, 50 * MIB))  # it may be in the page cache: a look at it will tell
+    assert place(reader.wants(piece(file, 50 * MIB))) == (50 * MIB, MIB)
+    assert not reader.must_wait(piece(file, 10 * MIB))
+    assert reader.must_wait(piece(file, 51 * MIB))
+
+
+def test_nothing_is_asked_for_behind_the_end_of_the_file() -> None:
+    reader, file = Reader(), File(size=2 * MIB + 7)
+    reader.wants(piece(file, 0))
+    assert place(reader.wants(piece(file, MIB))) == (MIB, MIB + 7)
+
+
+def test_a_file_that_is_no_longer_cold_is_read_as_any_other() -> None:
+    reader, file = Reader(), File(hot_from=60 * MIB)
+    reader.wants(piece(file, 40 * MIB))
+    assert reader.reads(piece(file, 0))
+    assert reader.must_wait(piece(file, 41 * MIB))
+    assert place(reader.wants(piece(file, 43 * MIB + 1))) == (43 * MIB + 1, MIB)
+    assert not reader.reads(piece(file, 0))
+    assert not reader.must_wait(piece(file, 45 * MIB))
+
+
+def test_who_catches_up_is_not_kept_from_the_newest() -> None:
+    """The last records are in the page cache because they were just written."""
+    reader, file = Reader(), File(size=3 * MIB, hot_from=2 * MIB)
+    assert place(reader.wants(piece(file, 0))) == (0, MIB)
+    assert not reader.must_wait(piece(file, MIB))
+
+
+def test_a_disk_that_fails_is_heard_of_by_who_brings_it() -> None:
+    reader, file = Reader(), File()
+    file.error = OSError(5, "Input/output error")
+    assert place(reader.wants(piece(file, 0))) == (0, MIB)
+    assert not reader.reads(piece(file, 0))
+
+
+def test_the_files_of_a_connection_share_what_is_brought_ahead_and_are_no_more_than_64() -> None:
+    reader, files = Reader(), [File() for _ in range(70)]
+    for file in files:
+        reader.wants(piece(file, 0))
+    assert [reader.reads(piece(file, 0)) for file in files] == [False] * 6 + [True] * 64
+    assert place(reader.wants(piece(files[-1], MIB))) == (MIB, MIB + 8 * MIB // 64)
+
+
+@pytest.fixture
+def file() -> MemoryFile:
+    filesystem = MemoryFilesystem()
+    filesystem.make_directory("/d")
+    file = filesystem.open("/d/f", create=True)
+    file.pwritev([b"x" * 200_000], 0)
+    return file
+
+
+@pytest.mark.parametrize("length", [1000, 100_000])
+@pytest.mark.parametrize("sends_files", [True, False])
+def test_only_what_is_in_the_page_cache_is_loaded_without_waiting(
+    file: MemoryFile, monkeypatch: pytest.MonkeyPatch, length: int, sends_files: bool
+) -> None:
+    one, state = Slice(file, 0, length), dict[str, Any]()
+    hot = loaded(one, sends_files, state)
+    assert hot is one if sends_files and length > 65_536 else hot == b"x" * length
+    monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
+    monkeypatch.setattr(MemoryFile, "pread_cached", lambda *_: None)
+    assert loaded(one, sends_files, state) is None
+    assert len(loaded(one, sends_files, state, wait=True)) == length
+
+
+def test_who_reads_cold_data_gets_it_in_slices(file: MemoryFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    state: dict[str, Any] = {}
+    assert loaded(Slice(file, 0, 70_000), True, state).turn_bytes == 0
+    with monkeypatch.context() as cold:
+        cold.setattr(MemoryFile, "cached", lambda *_: False)
+        cold_reader(state).wants(Slice(file, 0, 100_000))
+    assert loaded(Slice(file, 0, 70_000), True, state).turn_bytes == 65_536
+    assert loaded(Slice(file, 0, 1000), True, state) == b"x" * 1000
+    # It lies in the page cache, and yet it is touched for it first.
+    assert loaded(Slice(file, 70_000, 70_000), True, state) is None
+    assert loaded(Slice(file, 70_000, 70_000), True, state, wait=True).turn_bytes == 65_536
+    assert loaded(Slice(file, 70_000, 1000), True, {}) == b"x" * 1000  # another connection
+
+
+def test_a_segment_that_was_deleted_is_not_kept() -> None:
+    reader, file = Reader(), File()
+    reader.wants(piece(file, 0))
+    gone = weakref.ref(file)
+    del file
+    assert gone() is None
