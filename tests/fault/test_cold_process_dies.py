@@ -1,0 +1,101 @@
+"""kill -9 of the process that reads cold data, and of its broker: whoever reads gets every record; nothing stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+
+from support.waiting import until
+from tailrace.testing import Cluster
+
+TOPIC, RECORDS, KILLS = "old", 1000, (200, 500)
+VALUE = bytes(30_000)
+# Each record is on the disk when it is acknowledged, so that its pages can be dropped.
+CONFIGS = {"flush.messages": "1", "segment.bytes": str(16 << 20)}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(data_dir=tmp_path / "data", brokers=1) as running:
+        admin = KafkaAdminClient(bootstrap_servers=running.bootstrap)
+        admin.create_topics({TOPIC: {"num_partitions": 1, "replication_factor": 1, "configs": CONFIGS}})
+        admin.close()
+        producer = KafkaProducer(bootstrap_servers=running.bootstrap, acks="all", linger_ms=20, batch_size=1 << 19)
+        sent = [producer.send(TOPIC, b"%d " % number + VALUE, partition=0) for number in range(RECORDS)]
+        assert [one.get(60).offset for one in sent] == list(range(RECORDS))
+        producer.close()
+        yield running
+
+
+def forget(data: Path) -> None:
+    """The page cache does not hold the topic any more."""
+    for path in data.glob(f"broker-0/{TOPIC}-0/*.log"):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def cold_process(broker: int) -> int | None:
+    """The process that the broker started, if it has."""
+    for children in Path(f"/proc/{broker}/task").glob("*/children"):
+        for pid in children.read_text().split():
+            with suppress(OSError):  # it may have ended meanwhile
+                if b"cold_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return int(pid)
+    return None
+
+
+def gone(pid: int) -> bool:
+    """It has ended: as a child of somebody who does not look after it, it stays a zombie."""
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+
+
+def test_kill_9_of_the_cold_process_costs_no_record(cluster: Cluster, tmp_path: Path) -> None:
+    forget(tmp_path / "data")
+    broker = cluster.process_id("broker")
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest", max_poll_records=50)
+    consumer.assign([TopicPartition(TOPIC, 0)])
+    read: list[tuple[int, int]] = []
+    killed: list[int] = []
+
+    def poll() -> bool:
+        for row in (row for rows in consumer.poll(1000).values() for row in rows):
+            read.append((row.offset, int(row.value.split(b" ")[0])))
+        if len(killed) < len(KILLS) and len(read) >= KILLS[len(killed)]:
+            forget(tmp_path / "data")
+            process = cold_process(broker)
+            if process is None:  # it rests before it is started again; threads read meanwhile
+                killed.append(0)
+            else:
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+        return len(read) >= RECORDS
+
+    until(poll, "every record is read", timeout_s=60)
+    consumer.close()
+    assert read == [(number, number) for number in range(RECORDS)]
+    assert killed[0], "nothing was read from the disk"
+
+
+def test_the_cold_process_ends_with_its_broker(cluster: Cluster, tmp_path: Path) -> None:
+    forget(tmp_path / "data")
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest")
+    consumer.assign([TopicPartition(TOPIC, 0)])
+
+    def started() -> int | None:
+        consumer.poll(100)
+        return cold_process(cluster.process_id("broker"))
+
+    process = until(started, "the broker has started its cold process")
+    consumer.close()
+    cluster.kill("broker")
+    until(lambda: gone(process), "it has ended with its broker")
