@@ -1,8 +1,9 @@
 """Several controllers on one PostgreSQL server, each behind a proxy of its own, in the test's process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,26 +49,42 @@ class Member:
         self.controller = None
 
 
+@contextmanager
+def listening(path: Path) -> Iterator[None]:
+    """Connections are taken (by the kernel), and nobody ever answers."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        listener.listen()
+        yield
+
+
 class Quorum:
     """Three controllers; which of them is active, and when that changes."""
 
     def __init__(self, directory: Path, postgres: Postgres, **settings: str) -> None:
         self.postgres = postgres
         self._changed = asyncio.Event()
+        # The tests' broker heartbeats once: how long a test takes must not fence it.
+        keys = {"broker.session.timeout.ms": "60000", **settings}
         self.members = [
-            Member(directory, number, TcpProxy(postgres.port), self._changed.set, **settings) for number in range(3)
+            Member(directory, number, TcpProxy(postgres.port), self._changed.set, **keys) for number in range(3)
         ]
 
     @asynccontextmanager
     async def running(self, count: int = 3) -> AsyncIterator[list[Controller]]:
-        """Controllers that have replayed the log; the first is active."""
-        try:
-            yield [await member.start() for member in self.members[:count]]
-        finally:
-            for member in self.members:
-                member.proxy.mend()
-                await member.stop()
-                member.proxy.close()
+        """Controllers that have replayed the log; the first is active.
+
+        Somebody listens where the tests' broker says it does: a successor knocks there, and fences who refuses.
+        """
+        with listening(self.members[0].node.directory / "broker.sock"):
+            try:
+                yield [await member.start() for member in self.members[:count]]
+            finally:
+                for member in self.members:
+                    member.proxy.mend()
+                    await member.stop()
+                    member.proxy.close()
 
     def follower(self, name: str = "gateway-0") -> Any:
         """Follows all three."""

@@ -28,6 +28,11 @@ async def quorum(tmp_path: Path, postgres: Postgres) -> Quorum:
     return Quorum(tmp_path, postgres)
 
 
+def patient(tmp_path: Path, postgres: Postgres) -> Quorum:
+    """Has a lease that a database might use up, but not a machine that is short of breath."""
+    return Quorum(tmp_path, postgres, **{"controller.quorum.election.timeout.ms": "5000"})
+
+
 async def has(follower: MetadataFollower, *names: str) -> MetadataImage:
     return await follower.wait_for(lambda image: all(name in image.topics for name in names), WAIT_MS)
 
@@ -44,7 +49,8 @@ def no_epoch_twice(postgres: Postgres) -> None:
     assert epochs == sorted(epochs)  # type: ignore[type-var]
 
 
-async def test_one_controller_is_active_and_the_others_follow_its_log(quorum: Quorum) -> None:
+async def test_one_controller_is_active_and_the_others_follow_its_log(tmp_path: Path, postgres: Postgres) -> None:
+    quorum = patient(tmp_path, postgres)
     async with quorum.running() as controllers, quorum.follower() as follower:
         assert [controller.active for controller in controllers] == [True, False, False]
         await live_broker(quorum.members[0].node, follower)
@@ -105,7 +111,8 @@ async def test_a_database_that_acknowledges_and_says_nothing_is_noticed_within_t
         quorum.members[0].proxy.hang()
         asking = asyncio.create_task(follower.ask_controller(creation("events"), timeout_ms=WAIT_MS))
         await quorum.active(controllers[0])
-        assert (await asking).topics[0].error_code == 0
+        # 36 where the one that made it was deposed before it said so: its machine was short of breath
+        assert (await asking).topics[0].error_code in (0, ALREADY)
         await quorum.until(lambda: "resigned" in quorum.members[0].said)
         quorum.members[0].proxy.mend()
         await has(follower, "events")
@@ -130,8 +137,7 @@ async def test_a_commit_whose_answer_is_lost_is_in_the_log_once_and_never_repeat
 
 
 async def test_a_slow_database_makes_decisions_slow_and_nothing_else(tmp_path: Path, postgres: Postgres) -> None:
-    # a lease that only the database's slowness could use up, not a machine that is short of breath
-    quorum = Quorum(tmp_path, postgres, **{"controller.quorum.election.timeout.ms": "5000"})
+    quorum = patient(tmp_path, postgres)
     async with quorum.running() as controllers, quorum.follower() as follower:
         await live_broker(quorum.members[0].node, follower)
         for member in quorum.members:
@@ -182,7 +188,6 @@ async def test_a_controller_that_hears_nobody_lets_another_one_try(tmp_path: Pat
         first = Client(Address(str(tmp_path / "run" / "controller-0.sock"), -1), "broker")
         opened.push_async_callback(first.close)
         node = quorum.members[0].node
-        opened.callback((await node.listen("broker.sock")).close)
         beats = []
         for broker_id in (0, 1):
             registered = await first.ask(node.registration(broker_id, broker_id + 1, "broker.sock"), timeout_ms=WAIT_MS)
