@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from threading import Lock
 from uuid import UUID, uuid4
 
 from tailrace.log.checkpoints import (
@@ -16,25 +15,21 @@ from tailrace.log.checkpoints import (
     DISK_FAILED,
     LEADER_EPOCH,
     LOCK,
-    LOG_START_OFFSET,
     META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINT,
-    REPLICATION_OFFSET,
-    DamagedCheckpoint,
     TopicPartition,
     format_clean_shutdown,
     format_meta_properties,
-    format_offsets,
     format_partition_metadata,
     one_bit_apart,
     parse_clean_shutdown,
-    parse_offsets,
     parse_partition_metadata,
     parse_properties,
     parse_uuid,
 )
 from tailrace.log.config import LogConfig, LogSettings
+from tailrace.log.dir_offsets import DirOffsets
 from tailrace.log.filesystem import File, Filesystem, RealFilesystem, join, read_file, write_file_atomically
 from tailrace.log.guard import Guard
 from tailrace.log.log import Log
@@ -42,7 +37,6 @@ from tailrace.log.recovery import Progress
 from tailrace.log.rereading import reread_tail
 from tailrace.log.segment import Segment
 from tailrace.log.tails import AT_ONCE_BYTES, LongTails, Recovery, tail_of
-from tailrace.log.twins import read_checkpoint, write_checkpoint
 from tailrace.log.unopened import Listing, has_work, look
 
 _DELETE_SUFFIX = "-delete"
@@ -73,7 +67,6 @@ class LogDir:
         self.clean_shutdown_epoch = -1
         self.failed_before = ""  # why the disk failed under the last process, where that left a mark
         self.reread_bytes = 0  # what was therefore dropped from the page cache
-        self.high_watermarks: dict[TopicPartition, int] = {}
         self.producer_id_expiration_ms = _DAY_MS
         # Hears of each log that was opened after an unclean shutdown, and so was checked.
         self.on_recovered: Callable[[TopicPartition, Log], None] = lambda key, log: None
@@ -85,6 +78,8 @@ class LogDir:
         self.mended: list[str] = []  # checkpoints that were damaged and put right before anybody listened
         self.on_mended: Callable[[str], None] = self.mended.append  # hears of each, by its path in the directory
         self.tails = LongTails()  # of the unopened: those that only a Recovery opens
+        self.offsets = DirOffsets(filesystem, path)
+        self.high_watermarks = self.offsets.high_watermarks  # as they will be checkpointed
         self._filesystem = filesystem
         self._lock = lock
         self._new_id = new_id
@@ -92,13 +87,8 @@ class LogDir:
         self._unopened: set[TopicPartition] = set()
         self._listings: dict[TopicPartition, Listing] = {}  # of those, as far as somebody asked
         self._configs: dict[str, LogSettings] = {}
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._log_start_offsets: dict[TopicPartition, int] = {}
-        self._cleaned_offsets: dict[TopicPartition, int] = {}
         self._futures: dict[TopicPartition, str] = {}
         self._doomed: list[tuple[int, str]] = []
-        self._unsettled: set[TopicPartition] = set()  # taken away, and the disk may not know yet
-        self._writing = Lock()
 
     @classmethod
     def open(
@@ -123,10 +113,7 @@ class LogDir:
         log_dir.producer_id_expiration_ms = producer_id_expiration_ms
         log_dir._read_meta_properties(node_id, cluster_id)
         log_dir._read_clean_shutdown()
-        log_dir._recovery_points = log_dir._read_offsets(RECOVERY_POINT)
-        log_dir._log_start_offsets = log_dir._read_offsets(LOG_START_OFFSET)
-        log_dir._cleaned_offsets = log_dir._read_offsets(CLEANER_OFFSET)
-        log_dir.high_watermarks = log_dir._read_offsets(REPLICATION_OFFSET)
+        log_dir._read_offsets()
         for name in filesystem.list(path):
             topic, _, partition = name.rpartition("-")
             if name.endswith(_DELETE_SUFFIX):
@@ -136,7 +123,7 @@ class LogDir:
                 log_dir._futures[topic, int(partition)] = name
             elif topic and partition.isdigit():
                 log_dir._unopened.add((topic, int(partition)))
-        log_dir._forget_what_is_gone()
+        log_dir.offsets.keep(log_dir._unopened | log_dir._futures.keys())
         log_dir._reread_after_failure()
         return log_dir
 
@@ -189,15 +176,13 @@ class LogDir:
             self._filesystem.remove(join(self.path, CLEAN_SHUTDOWN))
             self._filesystem.sync_directory(self.path)
 
-    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
-        content, mended = read_checkpoint(self._filesystem, self.path, name, parse_offsets)
-        if mended:
-            self.on_mended(name)
-        try:
-            return parse_offsets(content) if content is not None else {}
-        except (DamagedCheckpoint, ValueError):
-            self.clean = False  # no recovery point is believed: every log is checked from its beginning
-            return {}
+    def _read_offsets(self) -> None:
+        for name in self.offsets.by_name():
+            mended, believed = self.offsets.read(name)
+            if mended:
+                self.on_mended(name)
+            if not believed:
+                self.clean = False  # no recovery point is believed: every log is checked from its beginning
 
     def _reread_after_failure(self) -> None:
         """Makes sure that what recovery reads is on the disk, or will be: see rereading.py."""
@@ -207,19 +192,12 @@ class LogDir:
         self.failed_before = mark.decode(errors="replace").strip() or "unknown"
         self.clean, self.clean_shutdown_epoch = False, -1
         for key in self._unopened:
-            recovery_point = self._recovery_points.get(key, 0)
+            recovery_point = self.offsets.recovery_points.get(key, 0)
             self.reread_bytes += reread_tail(self._filesystem, self._directory(key), recovery_point)
         for name in self._futures.values():
             self.reread_bytes += reread_tail(self._filesystem, join(self.path, name), 0)
         # Not before: who is stopped on the way begins anew. From here on the page cache says what the disk does.
         self._filesystem.remove(join(self.path, DISK_FAILED))
-
-    def _forget_what_is_gone(self) -> None:
-        """A crash may have come between a partition's going and the checkpoints that say so."""
-        for offsets in self._offsets().values():
-            for key in [key for key in offsets if key not in self._unopened and key not in self._futures]:
-                del offsets[key]
-                self._unsettled.add(key)
 
     def _read(self, name: str) -> bytes | None:
         try:
@@ -277,25 +255,25 @@ class LogDir:
 
     def _prepare_open(self, key: TopicPartition) -> Callable[[Progress], Log]:
         """What is to be called, in a thread if you like, to open and recover the log; it changes nothing here."""
-        recovery_point = self._recovery_points.get(key, 0)
+        recovery_point = self.offsets.recovery_points.get(key, 0)
         load = partial(
             Log.open,
             self._filesystem,
             self._directory(key),
             self._configs.get(key[0]) or _OF_ANY_POLICY,
             recovery_point=recovery_point,
-            log_start_offset=self._log_start_offsets.get(key, 0),
-            cleaned_offset=self._cleaned_offsets.get(key, 0),
-            clean=self.clean and key in self._recovery_points,
+            log_start_offset=self.offsets.log_start_offsets.get(key, 0),
+            cleaned_offset=self.offsets.cleaned_offsets.get(key, 0),
+            clean=self.clean and key in self.offsets.recovery_points,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
 
         def open_log(progress: Progress) -> Log:
-            if key in self._unsettled:
+            if key in self.offsets.unsettled:
                 self.settle()
             log = load(progress=progress)
             if log.recovery_point < recovery_point:
-                self._lower_recovery_point(key, log.recovery_point)  # something below it was damaged
+                self.offsets.lower(RECOVERY_POINT, key, log.recovery_point)  # something below it was damaged
             return log
 
         return open_log
@@ -309,8 +287,8 @@ class LogDir:
             self.on_recovered(key, log)
 
     def _take_in(self, key: TopicPartition, log: Log) -> None:
-        log.lower_recovery_point = partial(self._lower_recovery_point, key)
-        log.lower_cleaned_offset = partial(self._lower_cleaned_offset, key)
+        log.lower_recovery_point = partial(self.offsets.lower, RECOVERY_POINT, key)
+        log.lower_cleaned_offset = partial(self.offsets.lower, CLEANER_OFFSET, key)
         log.on_damage = partial(self._damaged, key)
         for segment in log.segments:
             if segment.holes:
@@ -324,27 +302,6 @@ class LogDir:
         self.damaged_segments += 1
         self.on_damage(key, segment)
 
-    def _lower_recovery_point(self, key: TopicPartition, offset: int | None) -> None:
-        """Lowers (None: forgets) one recovery point on the disk, and keeps older checkpoints on their way from it."""
-        self._lower(RECOVERY_POINT, self._recovery_points, key, offset)
-
-    def _lower_cleaned_offset(self, key: TopicPartition, offset: int | None) -> None:
-        """As _lower_recovery_point, of what compaction has covered."""
-        self._lower(CLEANER_OFFSET, self._cleaned_offsets, key, offset)
-
-    def _lower(self, name: str, offsets: dict[TopicPartition, int], key: TopicPartition, offset: int | None) -> None:
-        with self._writing:
-            if offset is None:
-                offsets.pop(key, None)
-            else:
-                offsets[key] = offset
-            self._write(name)
-
-    def _write(self, name: str) -> None:
-        """One checkpoint as it is now, under the lock: an older state never comes after a newer one."""
-        content = format_offsets(self._offsets()[name].copy())  # a copy takes no turn of the loop from others
-        write_checkpoint(self._filesystem, self.path, name, content)
-
     # -- logs that take long to recover -----------------------------------------------------------------------------
 
     def measure_tails(self, at_once_bytes: int = AT_ONCE_BYTES) -> None:
@@ -353,8 +310,8 @@ class LogDir:
         Call it before anything else uses the directory; in a thread, as it may look at every log. Raises OSError.
         """
         for key in self.unopened():
-            if not self.clean or key not in self._recovery_points:
-                tail = tail_of(self._filesystem, self._directory(key), self._recovery_points.get(key, 0))
+            if not self.clean or key not in self.offsets.recovery_points:
+                tail = tail_of(self._filesystem, self._directory(key), self.offsets.recovery_points.get(key, 0))
                 if tail.size_bytes > at_once_bytes:
                     self.tails.waiting[key] = tail
 
@@ -429,41 +386,23 @@ class LogDir:
         self._unopened.discard(key)
         self.tails.waiting.pop(key, None)
         self._listings.pop(key, None)
-        for offsets in self._offsets().values():
-            offsets.pop(key, None)
         stem = f"{key[0][:200]}-{key[1]}.{self._new_id().hex}"  # a file name has at most 255 bytes
         target = join(self.path, stem + suffix)
         self._filesystem.rename(self._directory(key), target)
-        self._unsettled.add(key)
+        self.offsets.forget(key)
         return target
 
     @property
     def unsettled(self) -> bool:
         """Whether a partition was taken away of which the disk does not know for certain yet: see settle."""
-        return bool(self._unsettled)
+        return bool(self.offsets.unsettled)
 
     def settle(self) -> None:
         """Makes sure that what was taken away is so after a crash, in a thread if you like. Raises OSError.
 
         A checkpoint that still names it would be believed of a later log of that name, so that log waits for this.
         """
-        with self._writing:
-            keys = set(self._unsettled)
-            if not keys:
-                return
-            self._filesystem.sync_directory(self.path)
-            for name in self._offsets():
-                self._write(name)
-            self._unsettled -= keys
-
-    def _offsets(self) -> dict[str, dict[TopicPartition, int]]:
-        """What is in each checkpoint, as it was last known."""
-        return {
-            RECOVERY_POINT: self._recovery_points,
-            LOG_START_OFFSET: self._log_start_offsets,
-            CLEANER_OFFSET: self._cleaned_offsets,
-            REPLICATION_OFFSET: self.high_watermarks,
-        }
+        self.offsets.settle()
 
     # -- replicas that are moved here (KIP-113) ------------------------------------------------------------------
 
@@ -600,10 +539,10 @@ class LogDir:
             return False
         if key in self.tails:
             return False  # not before it is recovered
-        if not self.clean or key not in self._recovery_points:
+        if not self.clean or key not in self.offsets.recovery_points:
             return True
-        start_offset, cleaned_offset = self._log_start_offsets.get(key, 0), self._cleaned_offsets.get(key, 0)
-        return has_work(listing, settings, now_ms, start_offset, cleaned_offset)
+        start_offset = self.offsets.log_start_offsets.get(key, 0)
+        return has_work(listing, settings, now_ms, start_offset, self.offsets.cleaned_offsets.get(key, 0))
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
 
@@ -613,33 +552,13 @@ class LogDir:
 
     def begin_checkpoint(self) -> Callable[[], None]:
         """Takes note of what the checkpoints say: call the answer to write them, in another thread if you like."""
-        for key, log in self._logs.items():
-            self._recovery_points[key] = log.recovery_point
-            if log.cleaned_offset:
-                self._cleaned_offsets[key] = log.cleaned_offset
-            if log.log_start_offset > log.first_base_offset:
-                self._log_start_offsets[key] = log.log_start_offset
-            else:
-                self._log_start_offsets.pop(key, None)
-
-        def write() -> None:
-            for name in self._offsets():
-                with self._writing:
-                    self._write(name)
-
-        return write
+        self.offsets.note(self._logs)
+        return self.offsets.write_all
 
     def begin_cleaner_checkpoint(self) -> Callable[[], None]:
         """As begin_checkpoint, of the cleaned offsets alone."""
-        for key, log in self._logs.items():
-            if log.cleaned_offset:
-                self._cleaned_offsets[key] = log.cleaned_offset
-
-        def write() -> None:
-            with self._writing:
-                self._write(CLEANER_OFFSET)
-
-        return write
+        self.offsets.note_cleaned(self._logs)
+        return partial(self.offsets.write, CLEANER_OFFSET)
 
     def retain(self, now_ms: int) -> list[str]:
         """Applies retention to the open logs; the paths whose delay is over, to be given to remove()."""

@@ -57,7 +57,7 @@ def look(logs: LogDir, log: Log) -> Seen:
     batches = dict(_consumed(log))
     return Seen(
         logs.clean,
-        logs._recovery_points.get(place, 0),
+        logs.offsets.recovery_points.get(place, 0),
         (log.log_start_offset, log.log_end_offset, logs.high_watermarks.get(place, 0), log.cleaned_offset),
         batches,
         log.epochs.entries(),

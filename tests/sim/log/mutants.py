@@ -7,11 +7,11 @@ from typing import Any
 
 from sim.worlds import Broken, without_crc
 from tailrace.log import appending, lookup, producer_state, recovery, twins
+from tailrace.log.dir_offsets import DirOffsets
 from tailrace.log.flush import Flush
 from tailrace.log.index import OffsetIndex, TimeIndex
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFile
 from tailrace.log.producer_state import ProducerState
 from tailrace.log.retained import Retention
@@ -123,7 +123,7 @@ MUTANTS = (
     Mutant("a flush that a cut has overtaken covers nothing", ((Log, "finish_flush", _whatever_was_cut),), 86),
     Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 126),
     Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 137),
-    Mutant("a cut lowers the recovery point on the disk", ((LogDir, "_lower_recovery_point", _nothing),), 213),
+    Mutant("a cut lowers the recovery point on the disk", ((DirOffsets, "lower", _nothing),), 213),
     Mutant("lost indexes are made anew", ((Segment, "load_indexes", _believed),), 79),
     Mutant("a failed write is refused", ((appending.Run, "write", _written_after_all),), 9),
     Mutant("a producer's sequence numbers are checked", ((producer_state, "check", _any_is_next),), 1),

@@ -74,7 +74,7 @@ def known(logs: LogDir) -> object:
     """All that the checkpoints say, and the log by it."""
     log = logs.log("t", 0)
     assert log is not None
-    said = (logs.clean, logs._recovery_points, logs._log_start_offsets, logs._cleaned_offsets, logs.high_watermarks)
+    said = (logs.clean, logs.offsets.by_name())
     return (*said, log.recovery_point, log.log_start_offset, log.cleaned_offset, values_of(log))
 
 
