@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _LEADER_EPOCH_POSITION: Final = 12
 _ANY_TIME: Final = 2**63
+_NO_TIME: Final = -_ANY_TIME - 1
 _FOREVER: Final = 2**63 - 1
 _CODECS: Final = {
     "uncompressed": Codec.NONE,
@@ -114,6 +115,12 @@ class Limits:
             return self.segment_ms
         return self.segment_ms - checksum(segment.path("").encode()) % self.segment_jitter_ms
 
+    def waits(self, segment: Segment, now_ms: int) -> bool:
+        """Whether a segment that begins without a timestamp takes more: the clock counts then, as in Kafka."""
+        if segment.begun_ms < 0:
+            segment.begun_ms = now_ms  # since the log was opened
+        return now_ms - segment.begun_ms <= self.roll_after_ms(segment)
+
     def rewrite(
         self, buffer: WritableBytes, header: BatchHeader, now_ms: int, from_client: bool
     ) -> tuple[WritableBytes, BatchHeader, int]:
@@ -185,7 +192,7 @@ def append(
     latest_ms = now_ms + limits.timestamp_after_max_ms
     run = Run(log, leader_epoch)
     offset = log.log_end_offset
-    free, roll_ms, max_offset = run.room()
+    free, roll_ms, max_offset = run.room(now_ms)
     for buffer in batches:
         try:
             if run.failed is not None:
@@ -212,7 +219,7 @@ def append(
                 if run.failed is not None:
                     raise run.failed
                 log.roll()
-                free, roll_ms, max_offset = run.room()
+                free, roll_ms, max_offset = run.room(now_ms)
             if header[9] >= 0:
                 if not from_client:
                     run.trust(header, stored, now_ms)
@@ -237,11 +244,11 @@ def append(
     return run.results
 
 
-def append_replicated(log: Log, records: Bytes, max_epoch: int) -> int:
+def append_replicated(log: Log, records: Bytes, now_ms: int, max_epoch: int) -> int:
     """As Log.append_replicated."""
     views: list[memoryview] = []
     headers: list[BatchHeader] = []
-    free, roll_ms, max_offset = Run(log, -1).room()
+    free, roll_ms, max_offset = Run(log, -1).room(now_ms)
     next_offset, epoch = log.log_end_offset, -1
     try:
         for view in split(records):
@@ -251,7 +258,7 @@ def append_replicated(log: Log, records: Bytes, max_epoch: int) -> int:
                 _write_replicated(log, views, headers)
                 views, headers = [], []
                 log.roll()
-                free, roll_ms, max_offset = Run(log, -1).room()
+                free, roll_ms, max_offset = Run(log, -1).room(now_ms)
             views.append(view)
             headers.append(header)
             next_offset, epoch = header.next_offset, header.partition_leader_epoch
@@ -312,13 +319,16 @@ class Run:
         self.results: list[Appended] = []
         self.failed: OSError | None = None  # after the first failed write the rest is refused
 
-    def room(self) -> tuple[int, int, int]:
+    def room(self, now_ms: int) -> tuple[int, int, int]:
         """(bytes, newest timestamp, last offset) that the active segment takes before it must roll."""
         active, limits = self._log.active, self._log.limits
         max_offset = active.base_offset + MAX_RELATIVE_OFFSET
         if not active.size_bytes:
+            active.begun_ms = now_ms
             return limits.segment_bytes, _ANY_TIME, max_offset
         free = -1 if active.full else limits.segment_bytes - active.size_bytes
+        if active.first_timestamp < 0:
+            return free, _ANY_TIME if limits.waits(active, now_ms) else _NO_TIME, max_offset
         return free, active.first_timestamp + limits.roll_after_ms(active), max_offset
 
     def repeats(self, header: BatchHeader, now_ms: int) -> bool:

@@ -40,7 +40,8 @@ def assess(
     cleanable, end_offset, clean, dirty = [], cleaned_offset, 0, []
     for segment, following in pairwise(segments):
         is_dirty = following.base_offset > cleaned_offset
-        young = settings.min_compaction_lag_ms > 0 and segment.max_timestamp > now_ms - settings.min_compaction_lag_ms
+        lag_ms = settings.min_compaction_lag_ms
+        young = lag_ms > 0 and segment.largest_timestamp_ms > now_ms - lag_ms
         if following.base_offset > limit or (young and is_dirty):
             break
         cleanable.append(segment)

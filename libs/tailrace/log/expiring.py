@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.log.retention import SegmentFacts, expendable
-from tailrace.log.segment import Segment
 from tailrace.log.snapshots import remove_snapshots
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ def delete_retention(log: Log, now_ms: int, high_watermark: int) -> int:
     by_policy = "delete" in log.config.cleanup_policy
     ends = [*log.bases[1:], log.log_end_offset]
     facts = [
-        SegmentFacts(end, segment.size_bytes, _largest_timestamp(segment) if by_policy else 0)
+        SegmentFacts(end, segment.size_bytes, segment.largest_timestamp_ms if by_policy else 0)
         for segment, end in zip(log.segments, ends, strict=True)
         if segment.size_bytes or segment is not log.active
     ]
@@ -33,10 +32,6 @@ def delete_retention(log: Log, now_ms: int, high_watermark: int) -> int:
     if count:
         _give_up(log, count, now_ms + log.config.file_delete_delay_ms)
     return count
-
-
-def _largest_timestamp(segment: Segment) -> int:
-    return segment.max_timestamp if segment.max_timestamp >= 0 else segment.modified_ms
 
 
 def _give_up(log: Log, count: int, due_ms: int) -> None:

@@ -188,7 +188,7 @@ class Log:
         CORRUPT_MESSAGE, with nothing appended from there on, for a batch that is damaged, does not follow, or is of a
         leader epoch above max_epoch, that of the leader it came from.
         """
-        return appending.append_replicated(self, records, max_epoch)
+        return appending.append_replicated(self, records, now_ms, max_epoch)
 
     def note_epoch(self, epoch: int, start_offset: int) -> None:
         """Takes up that the leader epoch's first record is at start_offset."""

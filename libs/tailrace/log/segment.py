@@ -54,6 +54,7 @@ class Segment:
         "_indexes",
         "aborted",
         "base_offset",
+        "begun_ms",
         "bytes_since_index_entry",
         "directory",
         "end_offset",
@@ -88,7 +89,8 @@ class Segment:
         self.ragged = False  # behind size_bytes the file may hold what a failed write left
         self.failed_sync: OSError | None = None  # nothing of it can be vouched for before the log is opened anew
         self.bytes_since_index_entry = 0
-        self.first_timestamp = -1  # of the first batch: segment.ms counts from it
+        self.first_timestamp = -1  # of the first batch: segment.ms counts from it,
+        self.begun_ms = -1  # or, where it has none, from when it was written
         self.latest_timestamp = -1  # the largest so far, and the last offset of the batch that brought it
         self.latest_offset = base_offset
         # Between these positions batches are known to follow one another: written, or walked, by this process.
@@ -237,8 +239,9 @@ class Segment:
             offset_index.append(last_offset, position)
             time_index.maybe_append(self.latest_timestamp, self.latest_offset)
             self.bytes_since_index_entry = 0
-            largest = max(len(offset_index) * OFFSET_ENTRY_SIZE, len(time_index) * TIME_ENTRY_SIZE)
-            self.full = largest + TIME_ENTRY_SIZE > self.index_bytes
+            # The time index keeps room for one more entry, which seal writes.
+            most, most_times = self.index_bytes // OFFSET_ENTRY_SIZE, self.index_bytes // TIME_ENTRY_SIZE - 1
+            self.full = len(offset_index) >= most or len(time_index) >= most_times
         self.bytes_since_index_entry += header[1] + LOG_OVERHEAD
 
     def seal(self) -> None:
@@ -273,6 +276,12 @@ class Segment:
         if self._indexes is None:
             self.load_indexes()
         return self.latest_timestamp
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """How young it is: of batches without a timestamp the file's time tells, as in Kafka. May raise OSError."""
+        newest = self.max_timestamp
+        return newest if newest >= 0 else self.modified_ms
 
     def raw_headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """As headers, believing each batch's length and offset: to the first that cannot be one."""

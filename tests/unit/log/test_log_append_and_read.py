@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from support.logs import NOW, SMALL, append, open_log, records_of, some_batch, values_of, with_settings
+from support.logs import DIRECTORY, NOW, SMALL, append, open_log, records_of, some_batch, values_of, with_settings
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.filesystem import read_file
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.batch import split
@@ -176,6 +177,47 @@ def test_segment_jitter_ms_takes_another_share_of_segment_ms_for_every_log() -> 
         append(log, b"now", timestamp=NOW + ages[-1] + 1)
         assert log.segment_base_offsets == [0, 2]
     assert all(200 < age <= 1000 for age in ages) and len(set(ages)) > 10
+
+
+def test_the_clock_closes_a_segment_that_begins_without_a_timestamp() -> None:
+    filesystem, settings = MemoryFilesystem(), with_settings(segment_ms=1000, segment_bytes=9999)
+    leader, follower = open_log(filesystem, settings), Log.open(filesystem, "/logs/copy-0", settings)
+
+    def written(timestamp: int, now_ms: int) -> list[int]:
+        at = leader.log_end_offset
+        leader.append([some_batch(b"v", timestamp=timestamp)], 0, now_ms)
+        piece = leader.read(at, 1000)
+        assert piece is not None
+        follower.append_replicated(piece.read(), now_ms)
+        assert leader.segment_base_offsets == follower.segment_base_offsets
+        return leader.segment_base_offsets
+
+    assert written(-1, NOW) == written(-1, NOW + 500) == written(NOW + 500, NOW + 1000) == [0]
+    assert written(-1, NOW + 1001) == [0, 3]  # from here on since this one was written
+    assert written(-1, NOW + 2001) == [0, 3] and written(NOW, NOW + 2002) == [0, 3, 5]
+    assert written(-1, NOW + 9999) == [0, 3, 5] and written(NOW + 1001, NOW + 9999) == [0, 3, 5, 7]  # its own time
+    leader.append([some_batch(b"v", timestamp=-1)], 0, NOW + 9999)
+    leader.roll()
+    leader.append([some_batch(b"v", timestamp=-1)], 0, NOW + 9999)
+    leader.close()
+    again = open_log(filesystem, settings)  # when it was written nobody knows any more: since the first append now
+    for now_ms, expected in ((NOW + 20_000, 0), (NOW + 21_000, 0), (NOW + 21_001, 1)):
+        before = len(again.segment_base_offsets)
+        again.append([some_batch(b"v", timestamp=-1)], 0, now_ms)
+        assert len(again.segment_base_offsets) == before + expected
+
+
+@pytest.mark.parametrize(("index_bytes", "entries"), [(24, 1), (36, 2), (40, 2), (60, 4)])
+def test_an_index_is_full_one_entry_before_the_time_index_would_be(index_bytes: int, entries: int) -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(
+        filesystem, with_settings(segment_index_bytes=index_bytes, index_interval_bytes=0, segment_bytes=99_999)
+    )
+    for number in range(20):
+        append(log, b"v", timestamp=NOW + number)
+    log.close()
+    sizes = [len(read_file(filesystem, f"{DIRECTORY}/{base:020}.timeindex")) for base in log.segment_base_offsets[:-1]]
+    assert len(sizes) > 2 and {size // 12 for size in sizes} == {entries}  # apache/kafka: TimeIndex.isFull
 
 
 def test_segments_roll_when_an_index_is_full() -> None:

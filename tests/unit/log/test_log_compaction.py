@@ -124,6 +124,18 @@ def test_a_pass_is_due_by_policy_lag_and_watermark(changes: dict[str, object], h
     assert (log.begin_compaction(NOW, high_watermark) is not None) == due
 
 
+@pytest.mark.parametrize(("waited_ms", "due"), [(0, False), (999, False), (1000, True)])
+def test_of_records_without_a_timestamp_the_files_time_is_their_age(waited_ms: int, due: bool) -> None:
+    filesystem = MemoryFilesystem()
+    filesystem.now_ms = NOW
+    log = open_log(filesystem, with_settings(**{**vars(COMPACTED), "min_compaction_lag_ms": 1000}))
+    for _ in range(2):
+        log.append([build([Record(timestamp=-1, key=b"k", value=b"v")])], 0, NOW)
+        log.roll()
+    put(log, (b"k", b"w"))
+    assert (log.begin_compaction(NOW + waited_ms, 99) is not None) == due
+
+
 def test_the_dirty_ratio_and_the_longest_lag_decide() -> None:
     log = open_log(MemoryFilesystem(), COMPACTED)
     for number in range(20):
