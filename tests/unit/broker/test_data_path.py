@@ -369,6 +369,24 @@ async def test_records_are_deleted_up_to_the_high_watermark(tmp_path: Path, offs
             assert (await list_offset(broker, -2))[1] == low
 
 
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        ("delete", 0),
+        ("compact,delete", 0),
+        ("", 0),  # nothing is cleaned, which keeps nobody from it
+        ("compact", ErrorCode.POLICY_VIOLATION),
+    ],
+)
+async def test_the_cleanup_policy_says_whether_records_may_be_deleted(tmp_path: Path, policy: str, code: int) -> None:
+    async with running(tmp_path, image(**{"cleanup.policy": policy})) as broker:
+        topic_row = DeleteRecordsRequest.DeleteRecordsTopic
+        row = topic_row.DeleteRecordsPartition(partition_index=0, offset=0)
+        request = DeleteRecordsRequest(topics=[topic_row(name="t", partitions=[row])], timeout_ms=1000)
+        answer = await broker.client.ask(request, timeout_ms=5000)
+        assert answer.topics[0].partitions[0].error_code == code
+
+
 async def test_the_end_of_a_leader_epoch_is_told(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await broker.produce(0, batch(b"a"), batch(b"b"))

@@ -55,4 +55,6 @@ async def _delete(broker: Broker, topic: str, index: int, offset: int, timeout_m
 
 
 def _deletable(policy: Any) -> bool:
-    return "delete" in (policy.split(",") if isinstance(policy, str) else policy)
+    """Not where a log is only compacted; one of no policy at all is neither cleaned nor protected, as in Kafka."""
+    names = policy.split(",") if isinstance(policy, str) else policy
+    return "delete" in names or "compact" not in names
