@@ -150,22 +150,20 @@ class LogDir:
 
     def _read_meta_properties(self, node_id: int, cluster_id: str) -> None:
         content = self._read(META_PROPERTIES)
-        if content is None:
-            self.directory_id = self._new_id()
-            content = format_meta_properties(cluster_id, node_id, self.directory_id)
-            write_file_atomically(self._filesystem, self.path, META_PROPERTIES, content)
-            return
         try:
-            properties = parse_properties(content)
-            directory_id = parse_uuid(properties["directory.id"]) if "directory.id" in properties else None
+            properties = parse_properties(content or b"")
+            directory_id = parse_uuid(properties["directory.id"]) if "directory.id" in properties else UUID(int=0)
         except ValueError as damaged:
             raise LogDirRefused(f"{join(self.path, META_PROPERTIES)} is damaged: {damaged}") from damaged
         for key, ours in (("cluster.id", cluster_id), ("node.id", str(node_id))):
             if properties.get(key, ours) != ours:
                 found = properties[key]
                 raise LogDirRefused(f"the log directory {self.path} belongs to {key} {found}, not to {ours}")
-        if directory_id is not None:
-            self.directory_id = directory_id
+        if not directory_id.int:  # new, emptied by a power cut, or a Kafka's from before KIP-858: it gets one here too
+            directory_id = self._new_id()
+            content = format_meta_properties(cluster_id, node_id, directory_id)
+            write_file_atomically(self._filesystem, self.path, META_PROPERTIES, content)
+        self.directory_id = directory_id
 
     def _read_clean_shutdown(self) -> None:
         content = self._read(CLEAN_SHUTDOWN)

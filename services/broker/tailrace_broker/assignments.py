@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.directories import UNASSIGNED
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.wire.messages import AssignReplicasToDirsRequest
@@ -90,7 +91,7 @@ class Assignments:
                 for row in topic.partitions:
                     if row.error_code and row.error_code not in _GONE:
                         refused += 1
-                    elif self._due.get((topic.topic_id, row.partition_index)) == directory.id:
+                    elif self._due.get((topic.topic_id, row.partition_index)) == (directory.id or UNASSIGNED):
                         del self._due[topic.topic_id, row.partition_index]
         return not refused
 

@@ -243,6 +243,22 @@ def test_a_damaged_meta_properties_is_refused_in_a_sentence(damaged: bytes) -> N
         open_dir(filesystem)
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"cluster.id=c\nnode.id=0\nversion=1\n", b"directory.id=AAAAAAAAAAAAAAAAAAAAAA\ncluster.id=c\n"]
+)
+def test_a_directory_without_an_id_gets_one_that_stays(content: bytes) -> None:
+    filesystem = MemoryFilesystem()
+    open_dir(filesystem).close()
+    filesystem.content(f"{ROOT}/meta.properties")[:] = content
+    first = open_dir(filesystem)
+    first.close()
+    again = open_dir(filesystem)
+    assert again.readable and again.directory_id == first.directory_id
+    again.close()
+    with pytest.raises(LogDirRefused, match=r"belongs to node.id 0, not to 3"):
+        open_dir(filesystem, node_id=3)
+
+
 def test_a_log_of_another_topic_of_that_name_is_put_aside_and_kept() -> None:
     filesystem = MemoryFilesystem()
     logs = open_dir(filesystem)
