@@ -56,9 +56,8 @@ def swap(log: Log, compaction: Compaction) -> Iterator[None]:
             continue
         due_ms = compaction.job.now_ms + log.config.file_delete_delay_ms
         swap_in(output, here, partial(log.doomed.add, due_ms=due_ms))
-        output.index_bytes = log.config.segment_index_bytes
         output.end_offset = here[-1].end_offset
-        log.segments[at : at + len(bases)] = [output]
+        log.segments[at : at + len(bases)] = [log.own(output)]
         log.bases[at : at + len(bases)] = bases[:1]
         log.places.clear()
         yield

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.errors import ApiError
+from tailrace.log.reading import NotCached, Slice
 from tailrace.records.batch import HEADER_SIZE, MAGIC, BatchHeader, corrupt, read_header, validate
 
 if TYPE_CHECKING:
@@ -85,11 +86,25 @@ def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> i
     return end if whole else None
 
 
-def settle(segment: Segment, start: int, length: int, lowest: int) -> int:
+def settle(segment: Segment, start: int, length: int, lowest: int, wait: bool) -> int:
     """How many of these bytes are known to be sound batches now; CORRUPT_MESSAGE if already the first is not.
 
-    What was found sound is not looked at again.
+    What was found sound is not looked at again. NotCached unless `wait`, or where the reader does not.
     """
+    reader = segment.reader
+    waits, reader.waits = reader.waits, reader.waits and wait
+    try:
+        return _settle(segment, start, length, lowest)
+    except NotCached as cold:
+        if not cold.piece.length:
+            raise
+        behind = cold.piece.position + cold.piece.length  # all of it at once
+        raise NotCached(Slice(segment.file, start, max(start + length, behind) - start)) from None
+    finally:
+        reader.waits = waits
+
+
+def _settle(segment: Segment, start: int, length: int, lowest: int) -> int:
     end = start + length
     if not segment.holes:
         reached = end if segment.examined else follow_one_another(segment, start, end, lowest)

@@ -114,8 +114,9 @@ class TimeIndex:
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Adds an entry if timestamp is later than the last one's."""
         if not self._timestamps or timestamp > self._timestamps[-1]:
-            self._timestamps.append(timestamp)
+            # Another thread may look into it: what it finds in the first has its offset in the second.
             self._offsets.append(offset)
+            self._timestamps.append(timestamp)
 
     def entry(self, timestamp: int) -> tuple[int, int]:
         """The last (timestamp, offset) whose timestamp is not above timestamp, (-1, base offset) if there is none."""

@@ -26,8 +26,9 @@ from tailrace.log.filesystem import File, Filesystem
 from tailrace.log.flush import Flush, Unsynced
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.producer_state import ProducerState
-from tailrace.log.reading import Slice, TimestampOffset
+from tailrace.log.reading import Reader, Slice, TimestampOffset
 from tailrace.log.recovery import Progress, recover
+from tailrace.log.search import Search
 from tailrace.log.segment import Segment
 from tailrace.log.snapshots import load_producers, save_producers
 from tailrace.log.transaction_index import collect
@@ -65,6 +66,7 @@ class Log:
         self.on_damage: Callable[[Segment], None] = lambda segment: None  # hears once of each damaged segment or index
         self.storage_error: OSError | None = None  # of the last failed write
         self.filesystem = filesystem
+        self.reader = Reader()
         self.segments = segments
         self.bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
@@ -142,9 +144,7 @@ class Log:
         self._config = config
         self.limits = Limits(config)
         for segment in self.segments:
-            segment.index_interval_bytes = config.index_interval_bytes
-            segment.index_bytes = config.segment_index_bytes
-            segment.on_damage = self._damaged
+            self.own(segment)
 
     @property
     def size_bytes(self) -> int:
@@ -200,12 +200,11 @@ class Log:
 
     def read_cached(self, offset: int, max_bytes: int, max_offset: int | None = None, min_one: bool = True) -> Slice:
         """As read; NotCached where finding the batches would have to wait for the disk."""
-        segment = self.segments[max(0, bisect_right(self.bases, offset) - 1)]
-        segment.waits = False
+        self.reader.waits = False
         try:
             return self.read(offset, max_bytes, max_offset, min_one)
         finally:
-            segment.waits = True
+            self.reader.waits = True
 
     def read(self, offset: int, max_bytes: int, max_offset: int | None = None, min_one: bool = True) -> Slice:
         """Whole batches from the one that holds offset, out of one segment, below max_offset (the high watermark).
@@ -321,6 +320,10 @@ class Log:
         end_offset = self.log_end_offset if max_offset is None else min(max_offset, self.log_end_offset)
         return lookup.of_max_timestamp(self.segments, self.log_start_offset, end_offset, self.log_end_offset)
 
+    def search(self, timestamp_ms: int | None, max_offset: int) -> Search:
+        """offset_for_timestamp, or offset_of_max_timestamp for None, for another thread to run."""
+        return Search(self, timestamp_ms, min(max_offset, self.log_end_offset))
+
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(largest epoch not above leader_epoch, its end offset), (-1, -1) if unknown (KIP-320)."""
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
@@ -376,9 +379,13 @@ class Log:
         self.take_up(segment)
 
     def new_segment(self, base_offset: int) -> Segment:
-        segment = Segment(self.filesystem, self.directory, base_offset, self._config.index_interval_bytes)
+        return self.own(Segment(self.filesystem, self.directory, base_offset, self._config.index_interval_bytes))
+
+    def own(self, segment: Segment) -> Segment:
+        """Makes the segment one of this log's: with its settings, its reader, and telling it of damage."""
+        segment.index_interval_bytes = self._config.index_interval_bytes
         segment.index_bytes = self._config.segment_index_bytes
-        segment.on_damage = self._damaged
+        segment.on_damage, segment.reader = self._damaged, self.reader
         return segment
 
     def _damaged(self, segment: Segment) -> None:

@@ -9,6 +9,15 @@ from tailrace.log.filesystem import File
 from tailrace.records.batch import Bytes
 
 
+class Reader:
+    """Who reads a log's segments now. Who does not wait for the disk gets NotCached where he would have to."""
+
+    __slots__ = ("waits",)
+
+    def __init__(self) -> None:
+        self.waits = True
+
+
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
@@ -20,8 +29,9 @@ class Slice:
         self.length = length
         self.next_offset = next_offset  # of what follows its batches in the log
         self.turn_bytes = 0  # how much of it may be sent before others have their turn; 0 for the usual
-        # Looks at the headers, where nobody did yet: how many bytes are sound. None once that is known.
-        self.unsettled: Callable[[], int] | None = None
+        # Looks at the headers, where nobody did yet, waiting for the disk or not: how many bytes are sound. None once
+        # that is known.
+        self.unsettled: Callable[[bool], int] | None = None
 
     def __len__(self) -> int:
         return self.length
@@ -35,22 +45,22 @@ class Slice:
         return self.file.pread(self.length, self.position) if self.length else b""
 
     def read_cached(self) -> Bytes | None:
-        """As read, or None where the disk would have to be waited for."""
+        """As read, or None or NotCached where the disk would have to be waited for."""
         if self.unsettled is not None and not self.cached():
             return None
         return self.file.pread_cached(self.length, self.position) if self.length else b""
 
     def cached(self) -> bool:
-        """Whether all of it is in the page cache, as far as a look at some of its pages tells."""
+        """Whether all of it is in the page cache, as far as a look at some of its pages tells. Raises NotCached."""
         if not self.file.cached(self.length, self.position):
             return False
-        self.settle()
+        self.settle(wait=False)
         return True
 
-    def settle(self) -> None:
+    def settle(self, *, wait: bool = True) -> None:
         """Shortens it to the sound batches at its beginning; CORRUPT_MESSAGE if there are none. May read the disk."""
         if self.unsettled is not None:
-            self.length = self.unsettled()
+            self.length = self.unsettled(wait)
             self.unsettled = None
 
     def warm(self) -> None:

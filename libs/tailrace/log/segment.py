@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from struct import Struct
-from typing import Final
+from typing import Final, NoReturn
 
 from tailrace.log.damage import Hole, fits, intact, walk
+from tailrace.log.elsewhere import Walk
 from tailrace.log.filesystem import File, Filesystem, join
 from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
-from tailrace.log.reading import NotCached, Slice
+from tailrace.log.open_files import OpenFiles
+from tailrace.log.reading import NotCached, Reader, Slice
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
 from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, Bytes, corrupt, read_header
 
@@ -52,6 +54,8 @@ class Segment:
         "__weakref__",
         "_file",
         "_indexes",
+        "_open_files",
+        "_walk",
         "aborted",
         "base_offset",
         "begun_ms",
@@ -71,10 +75,10 @@ class Segment:
         "name_suffix",
         "on_damage",
         "ragged",
+        "reader",
         "size_bytes",
         "sound_from",
         "sound_to",
-        "waits",
     )
 
     def __init__(self, filesystem: Filesystem, directory: str, base_offset: int, index_interval_bytes: int) -> None:
@@ -99,7 +103,9 @@ class Segment:
         self.examined = False  # something was wrong, and its holes are all that is
         self.holes: tuple[Hole, ...] = ()
         self.on_damage: Callable[[Segment], None] = _nobody
-        self.waits = True  # for the disk; without it NotCached is raised where heads of batches must come from there
+        self.reader = Reader()  # the log's own, once it has the segment
+        self._walk: Walk | None = None  # wanted by who does not wait for the disk
+        self._open_files = filesystem.open_files
         self._file: File | None = None
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
         self.aborted: TransactionIndex | None = None  # most segments have none
@@ -117,7 +123,7 @@ class Segment:
 
     def _hold(self, file: File) -> None:
         self._file = file
-        self.filesystem.open_files.add(self)
+        self._open_files.add(self)
 
     def let_go(self) -> None:
         """Forgets the open file (see OpenFiles); the next use opens it by its name."""
@@ -142,11 +148,57 @@ class Segment:
 
     def view(self) -> Segment:
         """The same bytes as an object of its own, for another thread; also after this segment's files are gone."""
-        twin = Segment(self.filesystem, self.directory, self.base_offset, self.index_interval_bytes)
+        twin = self._view()
         twin._file = self.file
+        return twin
+
+    def _view(self) -> Segment:
+        twin = Segment(self.filesystem, self.directory, self.base_offset, self.index_interval_bytes)
         twin.size_bytes = self.size_bytes
         twin.end_offset, twin.examined, twin.holes = self.end_offset, self.examined, self.holes
         return twin
+
+    def snapshot(self, open_files: OpenFiles) -> Segment:
+        """As view, but nothing is opened for it, and with the indexes as far as they are in memory.
+
+        Those it shares: a closed segment's stay as they are, and the last one's only grow, unless the log is cut.
+        """
+        twin = self._view()
+        twin._file, twin._open_files, twin._indexes = self._file, open_files, self._indexes
+        twin._copy_marks(self)
+        return twin
+
+    def _copy_marks(self, other: Segment) -> None:
+        self.first_timestamp = other.first_timestamp
+        self.latest_timestamp, self.latest_offset = other.latest_timestamp, other.latest_offset
+        self.bytes_since_index_entry = other.bytes_since_index_entry
+
+    def take_up(self, view: Segment, *, damaged: bool) -> bool:
+        """Knows what a snapshot of it has come to know, and tells of damage; the segment was not cut since.
+
+        False where that is not all there is to know: a hole went to the end, and that is elsewhere now.
+        """
+        examined = view.examined and not self.examined
+        if view._indexes is None or not (examined or self._indexes is None):
+            return True
+        size, same_end = view.size_bytes, (view.size_bytes, view.end_offset) == (self.size_bytes, self.end_offset)
+        if examined and view.holes and view.holes[-1].end == size and not same_end:
+            return False
+        self._indexes = view._indexes
+        self._copy_marks(view)
+        if examined:
+            self.examined, self.holes = True, view.holes
+        waits, self.reader.waits = self.reader.waits, True
+        try:
+            for position, header in self.raw_headers(size):  # appended since, so in the page cache
+                self.note(header, position)
+            if self.end_offset is not None:
+                self.note_latest()
+        finally:
+            self.reader.waits = waits
+        if damaged:
+            self.on_damage(self)
+        return True
 
     def create(self) -> None:
         """Makes an empty segment, whatever was there under its name."""
@@ -156,6 +208,7 @@ class Segment:
         self.size_bytes = 0
         self.aborted = None
         self.examined, self.holes = False, ()
+        self._walk = None
         self.forget_indexes()
 
     def forget_indexes(self) -> None:
@@ -167,11 +220,13 @@ class Segment:
 
     def load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """The indexes of a closed segment from their files; rebuilt from the batches if they are missing or damaged."""
-        if not self.waits:
+        if not self.reader.waits:
+            if self._walked() and self._indexes is not None:
+                return self._indexes
             self._look_for_indexes()
         try:
             return self._load_indexes()
-        except NotCached:
+        except (NotCached, OSError):
             self._indexes = None  # nothing has vouched for them yet
             raise
 
@@ -182,6 +237,8 @@ class Segment:
         intact = offset_index.load(self.filesystem, self.path(INDEX_SUFFIX), self.size_bytes)
         intact = time_index.load(self.filesystem, self.path(TIME_INDEX_SUFFIX)) and intact
         if not intact or (self.size_bytes and not len(time_index)):
+            if not self.reader.waits:
+                self._have_walked(suspected=False, doubted=None)
             self.forget_indexes()
             for position, header in self.headers(0):
                 self.note(header, position)
@@ -283,6 +340,10 @@ class Segment:
         newest = self.max_timestamp
         return newest if newest >= 0 else self.modified_ms
 
+    def is_before(self, timestamp: int) -> bool:
+        """Whether all its batches are known to be earlier; that costs nothing."""
+        return self._indexes is not None and self.latest_timestamp < timestamp
+
     def raw_headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """As headers, believing each batch's length and offset: to the first that cannot be one."""
         size, chunk, start = self.size_bytes, _NOTHING, position
@@ -344,19 +405,18 @@ class Segment:
         """The first hole that ends behind position."""
         return next((hole for hole in self.holes if hole.end > position), None)
 
-    def examine(self, *, suspected: bool = True, anchor: int | None = None) -> None:
+    def examine(self, *, suspected: bool = True, anchor: int | None = None, doubted: int | None = None) -> None:
         """Finds all that is wrong by walking the whole segment, and makes its indexes anew from what is sound.
 
-        anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds. Waits for
-        the disk in any case: half a walk is worth nothing.
+        anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds, and the
+        batch at `doubted` if its CRC is. A reader who does not wait gets NotCached, for another thread has to do it.
         """
-        waits, self.waits = self.waits, True
-        try:
-            self._examine(suspected, anchor)
-        finally:
-            self.waits = waits
-
-    def _examine(self, suspected: bool, anchor: int | None) -> None:
+        if self._walked():
+            return
+        if not self.reader.waits:
+            self._have_walked(suspected=suspected, doubted=doubted)
+        if doubted is not None:
+            suspected = intact(self, doubted) is None
         known = self._indexes is not None
         self.forget_indexes()
         holes: list[Hole] = []
@@ -373,6 +433,19 @@ class Segment:
         if suspected or holes:
             self.on_damage(self)
 
+    def _walked(self) -> bool:
+        """Whether another thread has walked it; it knows what that found."""
+        walk = self._walk
+        if walk is None or not walk.done:
+            return False
+        self._walk = None
+        return walk.twin.take_up()
+
+    def _have_walked(self, *, suspected: bool, doubted: int | None) -> NoReturn:
+        if self._walk is None or self._walk.failed:
+            self._walk = Walk(self, suspected=suspected, doubted=doubted)
+        raise NotCached(self._walk)
+
     def _heads(self, at: int, first: int, limit: int | None = None) -> Bytes:
         """The bytes from `at` on that are looked through for heads of batches, the last of which begins at `limit`.
 
@@ -381,7 +454,7 @@ class Segment:
         length = min(_WALK_BYTES, self.size_bytes - at)
         if limit is not None:
             length = min(length, max(0, limit - at) + HEADER_SIZE)
-        if self.waits:
+        if self.reader.waits:
             return self.file.pread(length, at)
         chunk = self.file.pread_cached(length, at)
         if chunk is None:
@@ -448,7 +521,7 @@ class Segment:
         if header is not None and header[0] + header[6] == last_offset and fits(header, position, self.size_bytes):
             return True
         several = header is not None and self.base_offset <= header.last_offset < last_offset
-        self.examine(suspected=not several or intact(self, position) is None)
+        self.examine(suspected=not several, doubted=position if several else None)
         return False
 
     def _follows(self, position: int) -> bool:
@@ -501,6 +574,7 @@ class Segment:
         self.cut(position)
         self.size_bytes = position
         self.holes = tuple(hole for hole in self.holes if hole.end <= position)
+        self._walk = None
         self.end_offset = None
         self.full = False
         offset_index.truncate(position)

@@ -195,6 +195,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                         await lifecycle.shut_down(timeout_ms=2000)
             broker.producer_ids.close()
             broker.cold_reads.close()
+            broker.lookups.close()
             broker.flusher.close()
             storage.close(lifecycle.broker_epoch)
 

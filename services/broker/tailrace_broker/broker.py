@@ -25,6 +25,7 @@ from tailrace_broker.cold_reads import ColdReads
 from tailrace_broker.dir_moves import DirMoves
 from tailrace_broker.disk_pressure import DiskPressure
 from tailrace_broker.flusher import Flusher
+from tailrace_broker.lookups import Lookups
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partition import Partition
 from tailrace_broker.producer_ids import ProducerIds
@@ -34,6 +35,7 @@ from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
 from tailrace_broker.storage import BROKER, Storage
+from tailrace_broker.switching import Switching
 from tailrace_broker.topics import Changes, Topics
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ class Broker:
             lambda: self.dynamic_rate("follower.replication.throttled.rate"), clock.monotonic_ms
         )
         self.node = Node(self.node_id, clock.monotonic_ms, config.replica_lag_time_max_ms)
-        self.recoveries = Recoveries(storage, lambda: self.config.num_recovery_threads_per_data_dir, log)
+        switching = Switching()
+        self.recoveries = Recoveries(storage, lambda: self.config.num_recovery_threads_per_data_dir, switching, log)
         self.recoveries.on_recovered = self.on_recovered
         self.topics = Topics(self.node, storage.open, storage.checkpointed, self._place, self.recoveries)
         # Told by app.py: who lets the controller know where replicas lie.
@@ -84,7 +87,9 @@ class Broker:
         self.adopted: Adopted | None = None
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
+        self.lookups = Lookups(switching)
         self.cold_reads = ColdReads() if cold_reads is None else cold_reads
+        self.cold_reads.walk = self.lookups.walk
         self.cleaner: Cleaner | None = None  # put in by app.py
         self.flusher = Flusher(clock.wall_ms, self.on_flushed)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)

@@ -8,11 +8,13 @@ cold_readers.py.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from tailrace.log.elsewhere import Walk
 from tailrace.log.reading import Slice
 from tailrace_broker.cold_readers import cold_reader
 from tailrace_broker.cold_worker import MOST_AT_ONCE, ColdWorker, InThreads
@@ -20,6 +22,12 @@ from tailrace_broker.cold_worker import MOST_AT_ONCE, ColdWorker, InThreads
 _TURN_BYTES: Final = 1_048_576
 # How often one fetch goes to the threads: each time the page cache may have lost what the last one brought.
 MOST_TRIES: Final = 4
+
+_Done: TypeAlias = Callable[[OSError | None], None]
+
+
+def _refuse(walk: Walk, done: _Done) -> None:
+    done(OSError(errno.EAGAIN, "nobody walks through segments"))
 
 
 class Job:
@@ -31,6 +39,11 @@ class Job:
         self.wanted = deque(wanted)
         self.done = done
         self.cancelled = False
+
+    def tell(self, error: OSError | None) -> None:
+        """Says that it is over, to who still wants to know."""
+        if not self.cancelled:
+            self.done(error)
 
     def turn(self) -> Slice:
         """What its next turn brings: no more than _TURN_BYTES, out of one file."""
@@ -81,6 +94,7 @@ class ColdReads:
         self._worker = InThreads() if worker is None else worker
         self._closed = False
         self.turns = Turns(MOST_AT_ONCE)
+        self.walk: Callable[[Walk, _Done], None] = _refuse  # put in by the broker: its lookups do that
         self.count = 0  # fetches that had to wait for the disk
         self.bytes = 0  # what was brought for them
 
@@ -90,6 +104,11 @@ class ColdReads:
         Calls done once all pieces are in the page cache, or one cannot be read; not if the job is cancelled.
         """
         self.count += 1
+        walks = [piece for piece in wanted if isinstance(piece, Walk)]
+        if walks:  # the rest is asked for again when the first of them is over
+            job = Job((), done)
+            self.walk(walks[0], job.tell)
+            return job
         reader = cold_reader(state)
         job = Job([reader.wants(piece) for piece in wanted], done)
         self.turns.add(job)
@@ -110,8 +129,8 @@ class ColdReads:
             job.wanted.clear()
         else:
             self.bytes += piece.length
-        if self.turns.ended(job) and not job.cancelled:
-            job.done(error if error is None or isinstance(error, OSError) else OSError(str(error)))
+        if self.turns.ended(job):
+            job.tell(error if error is None or isinstance(error, OSError) else OSError(str(error)))
         self._begin()
 
     @property

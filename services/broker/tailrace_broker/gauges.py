@@ -29,8 +29,14 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
         "Starts of the process that reads cold data; growing means that it dies",
         lambda: cold.process_starts,
     )
+    lookups = broker.lookups
+    metrics.counters["lookups"] = (
+        "Lookups by timestamp, and walks through damaged segments, in threads",
+        lambda: lookups.count,
+    )
     metrics.gauges.update(
         {
+            "lookup_queue_size": ("Lookups and walks that run or wait for a thread", lambda: len(lookups)),
             "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
             "leader_count": (
                 "Partitions led here",

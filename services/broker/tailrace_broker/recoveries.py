@@ -8,7 +8,6 @@ first. One thread has a log at a time: the recovery's until the loop takes it ov
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,16 +20,15 @@ from tailrace.log.logs import LogDir
 from tailrace.log.recovery import RecoveryStopped
 from tailrace.log.tails import Recovery
 from tailrace_broker.storage import Storage
+from tailrace_broker.switching import Switching
 
 _MOST_THREADS: Final = 64  # of all log dirs together
-# How long a thread may keep the interpreter from the loop while it looks at small batches; Python's own is 5 ms.
-_SWITCH_SECONDS: Final = 0.0005
 
 
 class Recoveries:
     """All recoveries of a broker; on_recovered(topic, partition) hears of each that is over, however it ended."""
 
-    def __init__(self, storage: Storage, threads_per_dir: Callable[[], int], log: Any) -> None:
+    def __init__(self, storage: Storage, threads_per_dir: Callable[[], int], switching: Switching, log: Any) -> None:
         self.on_recovered: Callable[[str, int], None] = lambda topic, index: None
         self._storage = storage
         self._threads_per_dir = threads_per_dir
@@ -38,7 +36,7 @@ class Recoveries:
         self._wanted: dict[LogDir, OrderedDict[TopicPartition, UUID]] = {}
         self._running: Counter[LogDir] = Counter()
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "recovery")
-        self._usual_switch_seconds = sys.getswitchinterval()
+        self._switching = switching
         self._closed = True
 
     async def run(self) -> None:
@@ -81,14 +79,13 @@ class Recoveries:
             self.on_recovered(*key)
             return
         self._running[log_dir] += 1
-        sys.setswitchinterval(_SWITCH_SECONDS)
+        self._switching.hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, recovery.run)
         ended.add_done_callback(partial(self._ended, log_dir, recovery))
 
     def _ended(self, log_dir: LogDir, recovery: Recovery, ended: asyncio.Future[None]) -> None:
         self._running[log_dir] -= 1
-        if not self._running.total():
-            sys.setswitchinterval(self._usual_switch_seconds)
+        self._switching.release()
         error = None if ended.cancelled() else ended.exception()
         if self._closed or ended.cancelled():
             return
@@ -109,4 +106,3 @@ class Recoveries:
             if wanted or log_dir.tails.begun:
                 log_dir.tails.give_up()
         self._threads.shutdown(cancel_futures=True)
-        sys.setswitchinterval(self._usual_switch_seconds)

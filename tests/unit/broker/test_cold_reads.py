@@ -94,7 +94,7 @@ def test_finding_the_batches_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
         log.append([bytearray(data)], 0, 1)
     log.close()
     segment = Segment(filesystem, "/logs/t-0", 0, 100)
-    segment.size_bytes, segment.waits = log.active.size_bytes, False
+    segment.size_bytes, segment.reader.waits = log.active.size_bytes, False
     monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
     with pytest.raises(NotCached, match=r"^16 bytes at 0 "):  # two entries of the offset index
         segment.position_of(0)

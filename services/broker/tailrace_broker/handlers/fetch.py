@@ -291,6 +291,8 @@ class FetchWait:
             except OSError:
                 ready.append((key, _unreadable(row.partition)))
                 continue
+            except NotCached as missing:  # what tells whether these are sound batches
+                records, piece = None, missing.piece
             if records is not None:
                 ready.append((key, row._replace(records=records)))
             elif self._failed:

@@ -2,12 +2,14 @@
 (KIP-1005). v11: earliest pending upload (KIP-1023). Without tiered storage local is all there is and tiered nothing.
 
 At read_committed the log ends at the last stable offset. A consumer's questions for the ends of its partitions are
-answered at once, ahead of the ordinary handler.
+answered at once, ahead of the ordinary handler. What must be looked for in a log is, by a thread (lookups.py): anything
+that changes the files meanwhile has it done anew, and OFFSET_NOT_AVAILABLE has the client ask again after a few times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -15,13 +17,17 @@ from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
 from tailrace.wire.list_offsets import Found, Wanted, decode_list_offsets, encode_list_offsets_answer
 from tailrace.wire.messages import ListOffsetsRequest, ListOffsetsResponse
+from tailrace_broker.lookups import LogChanged
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partition import Partition
 
 _READ_COMMITTED = 1
+# How often a lookup is done: each time files of the log were cut, replaced or deleted under the last one.
+_MOST_TRIES = 4
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_ENDS = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 _Row = _Topic.ListOffsetsPartitionResponse
@@ -54,60 +60,83 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
     """One row per asked partition; errors are per partition."""
     topics, version, committed = [], context.api_version, request.isolation_level == _READ_COMMITTED
     for asked in request.topics:
-        name = asked.name.encode()
-        found = (
-            _answer(
-                broker,
-                name,
-                Wanted(row.partition_index, row.current_leader_epoch, row.timestamp),
-                committed,
-                version,
+        name, rows = asked.name.encode(), []
+        for row in asked.partitions:
+            wanted = Wanted(row.partition_index, row.current_leader_epoch, row.timestamp)
+            if wanted.timestamp in _ENDS:
+                found = _answer(broker, name, wanted, committed, version)
+            else:
+                found = await _look_up(broker, name, wanted, committed, version)
+            index, code, at_ms, offset, epoch = found
+            rows.append(
+                _Row(partition_index=index, error_code=code, timestamp=at_ms, offset=offset, leader_epoch=epoch)
             )
-            for row in asked.partitions
-        )
-        rows = [
-            _Row(partition_index=index, error_code=code, timestamp=at_ms, offset=offset, leader_epoch=epoch)
-            for index, code, at_ms, offset, epoch in found
-        ]
         topics.append(_Topic(name=asked.name, partitions=rows))
     return ListOffsetsResponse(topics=topics)
 
 
+async def _look_up(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:
+    """What is found in the log by its timestamps, which a thread reads meanwhile (lookups.py)."""
+    code: int = _not_available(version)
+    try:
+        for _ in range(_MOST_TRIES):
+            with suppress(LogChanged):
+                found = await _found_in(broker, topic, wanted, committed, version)
+                return Found(wanted.partition, 0, *found)
+    except ApiError as refusal:
+        code = refusal.code
+    except OSError:
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+    return Found(wanted.partition, int(code), -1, -1, -1)
+
+
 def _answer(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:
-    index, current_leader_epoch, timestamp = wanted
     code: int = ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        partition, refused = broker.leading(topic, index, by_id=False)
-        if partition is None:
-            return Found(index, int(refused), -1, -1, -1)
-        partition.check_epoch(current_leader_epoch)
-        return Found(index, 0, *_find(partition, timestamp, committed, version))
+        partition = _led(broker, topic, wanted, version)
+        return Found(wanted.partition, 0, *_end(partition, wanted.timestamp, committed, version))
     except ApiError as refusal:
         code = refusal.code
     except OSError:
         pass
-    return Found(index, int(code), -1, -1, -1)
+    return Found(wanted.partition, int(code), -1, -1, -1)
 
 
-def _find(partition: Partition, timestamp: int, committed: bool, version: int) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch), each -1 where there is none. Raises ApiError, OSError.
+def _led(broker: Broker, topic: bytes, wanted: Wanted, version: int) -> Partition:
+    """The partition, if it is led here in the epoch that the client knows. Raises ApiError."""
+    partition, refused = broker.leading(topic, wanted.partition, by_id=False)
+    if partition is None:
+        raise ApiError(ErrorCode(refused))
+    partition.check_epoch(wanted.current_leader_epoch)
+    if wanted.timestamp < 0 and version < _SINCE.get(wanted.timestamp, 0):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    return partition
+
+
+def _end(partition: Partition, timestamp: int, committed: bool, version: int) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch) of an end of the log, each -1 where there is none. Raises ApiError, OSError.
 
     committed: below the last stable offset, as who reads at read_committed sees it.
     """
-    if timestamp < 0 and version < _SINCE.get(timestamp, 0):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     log = partition.log
     if timestamp == LATEST:
         _check_settled(partition, version)
         return -1, partition.visible_end(committed), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
-    if timestamp in (EARLIEST_PENDING_UPLOAD, LATEST_TIERED):
-        return -1, -1, -1
-    if timestamp == MAX_TIMESTAMP:
-        hit = log.offset_of_max_timestamp(partition.visible_end(committed))
-    else:
-        hit = log.offset_for_timestamp(timestamp, partition.visible_end(committed))
+    return -1, -1, -1
+
+
+async def _found_in(
+    broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int
+) -> tuple[int, int, int]:
+    """As _end, of a record. Raises LogChanged, ApiError, OSError."""
+    partition = _led(broker, topic, wanted, version)
+    log = partition.log
+    timestamp = None if wanted.timestamp == MAX_TIMESTAMP else wanted.timestamp
+    hit = await broker.lookups.find(log.search(timestamp, partition.visible_end(committed)))
+    if _led(broker, topic, wanted, version) is not partition or partition.opened is not log:
+        raise LogChanged
     if hit is None:
         _check_settled(partition, version)
         return -1, -1, -1
@@ -117,4 +146,8 @@ def _find(partition: Partition, timestamp: int, committed: bool, version: int) -
 def _check_settled(partition: Partition, version: int) -> None:
     """KIP-207: a new leader does not know yet how much of its log is committed, and end offsets never go back."""
     if not partition.settled:
-        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE)
+        raise ApiError(_not_available(version))
+
+
+def _not_available(version: int) -> ErrorCode:
+    return ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,0 +1,66 @@
+"""What another thread finds out about a segment while the log goes on: on a view of its own, taken up afterwards.
+
+A walk through a whole segment, or a lookup that touches many places of it, may wait for the disk for long. So it runs
+on a view: the size, the holes and the indexes as they are now. The log's own thread takes up what was found, unless the
+segment was cut meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.log.open_files import OpenFiles
+from tailrace.log.reading import Slice
+
+if TYPE_CHECKING:
+    from tailrace.log.segment import Segment
+
+
+class Twin:
+    """A segment and its view, which another thread may read. Make it, and take it up, in the log's own thread."""
+
+    __slots__ = ("_damaged", "segment", "view")
+
+    def __init__(self, segment: Segment, open_files: OpenFiles) -> None:
+        self.segment = segment
+        self.view = segment.snapshot(open_files)
+        self.view.on_damage = self._note
+        self._damaged = False
+
+    def _note(self, view: Segment) -> None:
+        self._damaged = True
+
+    def stop(self) -> None:
+        """Nobody wants it any more: NotCached in its thread, at the latest where the disk would be waited for."""
+        self.view.reader.waits = False
+
+    def take_up(self) -> bool:
+        """The segment knows what was found out; False where too much was appended for that to be all."""
+        return self.segment.take_up(self.view, damaged=self._damaged)
+
+
+class Walk(Slice):
+    """A whole segment to be examined by another thread, in place of bytes that are not in the page cache.
+
+    Whoever needs it is told by NotCached, has it run, and reads again. It runs once, however many need it.
+    """
+
+    __slots__ = ("_doubted", "_suspected", "done", "failed", "twin")
+
+    def __init__(self, segment: Segment, *, suspected: bool, doubted: int | None) -> None:
+        super().__init__(segment.file, 0, 0)
+        self.twin = Twin(segment, OpenFiles())
+        self.done = self.failed = False
+        self._suspected = suspected
+        self._doubted = doubted
+
+    def run(self) -> None:
+        """In a thread; raises what reading raises, NotCached if it was stopped."""
+        view = self.twin.view
+        try:
+            view.load_indexes()  # also finds out what is wrong, if that is where it shows
+            if not view.examined:
+                view.examine(suspected=self._suspected, doubted=self._doubted)
+            self.done = True
+        finally:
+            self.failed = not self.done

@@ -1,0 +1,88 @@
+"""Lookups by timestamp, and walks through damaged segments, in threads: each may wait for the disk, many times over.
+
+They run on views of the segments (tailrace.log.elsewhere), so that the log goes on meanwhile; what they found counts if
+the files were not cut, replaced or deleted under them. One is under way for a connection, which waits for it, so no
+more wait for a thread than there are connections; who leaves stops its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from tailrace.log.elsewhere import Walk
+from tailrace.log.reading import TimestampOffset
+from tailrace.log.search import Search
+from tailrace_broker.switching import Switching
+
+_THREADS: Final = 4
+_Done: TypeAlias = Callable[[OSError | None], None]
+
+
+class LogChanged(Exception):
+    """The files were changed under a lookup: it must be done anew, on what is there now."""
+
+
+class Lookups:
+    """The threads of one broker. They are not nice: who holds the interpreter must not wait for a processor."""
+
+    def __init__(self, switching: Switching) -> None:
+        self.count = 0
+        self._switching = switching
+        self._threads = ThreadPoolExecutor(_THREADS, "lookup")
+        self._running: dict[asyncio.Future[Any], Callable[[], None]] = {}  # and how to stop it
+        self._walks: dict[Walk, asyncio.Future[None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    async def find(self, search: Search) -> TimestampOffset | None:
+        """What the search finds. Raises LogChanged, ApiError, OSError."""
+        ended: asyncio.Future[TimestampOffset | None] = self._begin(search.run, search.stop)
+        try:
+            await asyncio.wait([ended])
+        finally:
+            if not ended.done():  # the client has left
+                search.stop()
+                ended.cancel()
+        error = ended.exception()
+        if search.stale:
+            raise LogChanged
+        if not isinstance(error, OSError):
+            search.take_up()
+        return ended.result()
+
+    def walk(self, walk: Walk, done: _Done) -> None:
+        """Calls done once the walk is over, or with what it ended with; who wants the same walk waits for one."""
+        running = self._walks.get(walk)
+        if running is None:
+            running = self._walks[walk] = self._begin(walk.run, walk.twin.stop)
+            running.add_done_callback(lambda _: self._walks.pop(walk))
+        running.add_done_callback(partial(_tell, done))
+
+    def _begin(self, run: Callable[[], Any], stop: Callable[[], None]) -> asyncio.Future[Any]:
+        self.count += 1
+        self._switching.hold()
+        ended = asyncio.get_running_loop().run_in_executor(self._threads, run)
+        self._running[ended] = stop
+        ended.add_done_callback(self._ended)
+        return ended
+
+    def _ended(self, ended: asyncio.Future[Any]) -> None:
+        del self._running[ended]
+        self._switching.release()
+
+    def close(self) -> None:
+        """Stops what runs, and waits for that."""
+        for stop in self._running.values():
+            stop()
+        self._threads.shutdown(cancel_futures=True)
+
+
+def _tell(done: _Done, ended: asyncio.Future[None]) -> None:
+    if not ended.cancelled():
+        error = ended.exception()
+        done(error if error is None or isinstance(error, OSError) else OSError(str(error)))
