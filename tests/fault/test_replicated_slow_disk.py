@@ -1,9 +1,10 @@
-"""A broker whose disk takes long to sync, under a topic that asks for every batch to be synced."""
+"""A broker whose disk takes long: to sync, under a topic that asks for that after every batch, and to read."""
 
 from __future__ import annotations
 
 import select
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from support.load import Load, check, read_all
 from support.replicated import ROUND, create
 from support.slow_sync import SlowSync
 from support.tailrace_nodes import TailraceNodes
+
+START_MS = int(time.time() * 1000) - 60_000
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,26 @@ def test_a_slow_disk_holds_up_its_own_topic_and_no_other(cluster: tuple[Tailrace
         assert select.select([pending.connection.socket], [], [], 0)[0] == []  # not answered yet
         assert pending.answer().error_code == 0
     slow.set(0)
+
+
+def test_a_lookup_by_timestamp_that_waits_for_the_disk_holds_up_nobody(
+    cluster: tuple[TailraceNodes, SlowSync],
+) -> None:
+    nodes, slow = cluster
+    topic = create(nodes, [0, 1, 2])
+    for n in range(3):
+        assert topic.append(b"old", base_timestamp=START_MS + n, max_timestamp=START_MS + n) == n
+    slow.set(0, read_delay_ms=1500)
+    with nodes.raw(0, timeout_s=30) as connection:
+        sent = connection.send(topic.list_offset_request(START_MS + 1), 6)
+        for n in range(20):
+            assert topic.append(b"quick", base_timestamp=START_MS + 9, max_timestamp=START_MS + 9) == 3 + n
+            assert topic.fetch(3 + n, node=0).error_code == 0
+            assert topic.list_offset(node=0).offset == 4 + n
+        assert select.select([connection.socket], [], [], 0)[0] == []  # not answered yet
+        slow.set(0)
+        found = connection.receive(2, 6, sent).topics[0].partitions[0]
+    assert (found.error_code, found.offset, found.timestamp) == (0, 1, START_MS + 1)
 
 
 @pytest.mark.parametrize("leaders", ["all", "none"])

@@ -168,14 +168,16 @@ class Replicated:
                 return found
             found += values_of(bytes(answer.records))
 
+    def list_offset_request(self, timestamp: int, *, partition: int = 0, epoch: int = -1) -> Any:
+        """One partition."""
+        row = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
+        return build(LIST_OFFSETS, replica_id=-1, isolation_level=0, topics=[{"name": self.name, "partitions": [row]}])
+
     def list_offset(
         self, timestamp: int = LATEST, *, node: int | None = None, partition: int = 0, epoch: int = -1
     ) -> Any:
         """The partition's answer to ListOffsets."""
-        row = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
-        request = build(
-            LIST_OFFSETS, replica_id=-1, isolation_level=0, topics=[{"name": self.name, "partitions": [row]}]
-        )
+        request = self.list_offset_request(timestamp, partition=partition, epoch=epoch)
         leader = self.state(partition).leader if node is None else node
         return self.nodes.ask(leader, request, 6).topics[0].partitions[0]
 

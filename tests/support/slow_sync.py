@@ -1,4 +1,4 @@
-"""A disk that takes long to sync: a library preloaded into one service, steered by a file."""
+"""A disk that takes long to sync, or to read a log: a library preloaded into one service, steered by a file."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class SlowSync:
         self.set(0)
         self.environ = {"LD_PRELOAD": str(build(SOURCE, folder)), "SYNC_DELAY_FILE": str(self._delay)}
 
-    def set(self, delay_ms: int) -> None:
-        """How much longer each sync takes from now on."""
+    def set(self, delay_ms: int, read_delay_ms: int = 0) -> None:
+        """How much longer each sync takes from now on, and each read of a log that may wait for the disk."""
         fresh = self._delay.with_suffix(".new")
-        fresh.write_text(str(delay_ms))
+        fresh.write_text(f"{delay_ms} {read_delay_ms}")
         fresh.replace(self._delay)

@@ -7,6 +7,7 @@ segment was cut meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tailrace.log.open_files import OpenFiles
@@ -31,8 +32,8 @@ class Twin:
         self._damaged = True
 
     def stop(self) -> None:
-        """Nobody wants it any more: NotCached in its thread, at the latest where the disk would be waited for."""
-        self.view.reader.waits = False
+        """Nobody wants it any more: NotCached in its thread."""
+        self.view.reader.stop()
 
     def take_up(self) -> bool:
         """The segment knows what was found out; False where too much was appended for that to be all."""
@@ -40,27 +41,26 @@ class Twin:
 
 
 class Walk(Slice):
-    """A whole segment to be examined by another thread, in place of bytes that are not in the page cache.
+    """A segment for another thread, to load its indexes or examine it, in place of bytes that are not in the page cache.
 
     Whoever needs it is told by NotCached, has it run, and reads again. It runs once, however many need it.
     """
 
-    __slots__ = ("_doubted", "_suspected", "done", "failed", "twin")
+    __slots__ = ("_examine", "done", "failed", "twin")
 
-    def __init__(self, segment: Segment, *, suspected: bool, doubted: int | None) -> None:
+    def __init__(self, segment: Segment, examine: Callable[[Segment], None] | None = None) -> None:
         super().__init__(segment.file, 0, 0)
         self.twin = Twin(segment, OpenFiles())
         self.done = self.failed = False
-        self._suspected = suspected
-        self._doubted = doubted
+        self._examine = examine
 
     def run(self) -> None:
         """In a thread; raises what reading raises, NotCached if it was stopped."""
         view = self.twin.view
         try:
-            view.load_indexes()  # also finds out what is wrong, if that is where it shows
-            if not view.examined:
-                view.examine(suspected=self._suspected, doubted=self._doubted)
+            _ = view.offset_index  # also finds out what is wrong, if that is where it shows
+            if self._examine is not None and not view.examined:
+                self._examine(view)
             self.done = True
         finally:
             self.failed = not self.done

@@ -30,9 +30,11 @@ class _Inode:
         self.errors = 0  # of writing back, and whether a sync has told of the last (the kernel's errseq_t)
         self.told = True
         self.modified_ms = 0
+        self.cold: set[int] = set()  # pages that are on the disk only
 
     def write(self, position: int, data: bytes, page_bytes: int) -> None:
         _apply(self.cached, (position, data))
+        self.cold.difference_update(_pages(position, len(data), page_bytes))
         # The kernel writes back page by page, in an order of its own.
         while data:
             length = page_bytes - position % page_bytes
@@ -69,6 +71,10 @@ class _Inode:
         self.pending.clear()
         self.cached = bytearray(self.durable)
         self.told = True
+
+
+def _pages(position: int, length: int, page_bytes: int) -> range:
+    return range(position // page_bytes, -(-(position + length) // page_bytes))
 
 
 def _apply(content: bytearray, change: tuple[int, bytes] | int) -> None:
@@ -162,20 +168,31 @@ class MemoryFile:
 
     def pread(self, length: int, position: int) -> bytes:
         self._filesystem.maybe_fail("read")
+        self._bring(length, position)
         data = bytes(self._inode.cached[position : position + length])
         self._filesystem.reads += 1
         self._filesystem.bytes_read += len(data)
         return data
 
-    def pread_cached(self, length: int, position: int) -> bytes:
-        return self.pread(length, position)
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        return None if self._cold(length, position) else self.pread(length, position)
 
     def cached(self, length: int, position: int) -> bool:
         self._filesystem.maybe_fail("read")
-        return True
+        return not self._cold(length, position)
 
     def warm(self, length: int, position: int) -> None:
         self._filesystem.maybe_fail("read")
+        self._bring(length, position)
+
+    def _cold(self, length: int, position: int) -> set[int]:
+        cold = self._inode.cold
+        return cold.intersection(_pages(position, length, self._filesystem.page_bytes)) if cold else cold
+
+    def _bring(self, length: int, position: int) -> None:
+        if cold := self._cold(length, position):
+            self._filesystem.on_disk_read()
+            self._inode.cold -= cold
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         data = b"".join(buffers)
@@ -239,6 +256,7 @@ class MemoryFilesystem:
         # After a failed sync a process goes on reading what it wrote (ext4), or what the disk has (XFS).
         self.failed_sync_empties_cache = False
         self.failed_syncs = 0  # since the machine started
+        self.on_disk_read: Callable[[], None] = lambda: None  # hears of each read that waits for the disk
         self._stop_at = -1
         self._root = _Directory()
         self._journal = _Journal()
@@ -307,6 +325,13 @@ class MemoryFilesystem:
             other.open(path, create=True).pwritev([bytes(self.content(path))], 0)
         other.crash_proof()
         return other
+
+    def drop_caches(self) -> None:
+        """The page cache forgets all of it."""
+        for path in self.files():
+            node = self._find(path)
+            assert isinstance(node, _Inode)
+            node.cold = set(_pages(0, len(node.cached), self.page_bytes))
 
     def crash_proof(self) -> None:
         """Brings everything to the disk."""

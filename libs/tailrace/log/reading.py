@@ -12,10 +12,16 @@ from tailrace.records.batch import Bytes
 class Reader:
     """Who reads a log's segments now. Who does not wait for the disk gets NotCached where he would have to."""
 
-    __slots__ = ("waits",)
+    __slots__ = ("stopped", "waits")
 
     def __init__(self) -> None:
         self.waits = True
+        self.stopped = False  # gets NotCached, and nothing else
+
+    def stop(self) -> None:
+        """He does not want anything any more. From any thread."""
+        self.stopped = True
+        self.waits = False
 
 
 class Slice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from struct import Struct
 from typing import Final, NoReturn
@@ -220,10 +221,10 @@ class Segment:
 
     def load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """The indexes of a closed segment from their files; rebuilt from the batches if they are missing or damaged."""
-        if not self.reader.waits:
-            if self._walked() and self._indexes is not None:
-                return self._indexes
-            self._look_for_indexes()
+        if self._walked() and self._indexes is not None:
+            return self._indexes
+        if not self.reader.waits and not self._indexes_are_cached():
+            self._have_walked(Walk(self))
         try:
             return self._load_indexes()
         except (NotCached, OSError):
@@ -238,7 +239,7 @@ class Segment:
         intact = time_index.load(self.filesystem, self.path(TIME_INDEX_SUFFIX)) and intact
         if not intact or (self.size_bytes and not len(time_index)):
             if not self.reader.waits:
-                self._have_walked(suspected=False, doubted=None)
+                self._have_walked(Walk(self))
             self.forget_indexes()
             for position, header in self.headers(0):
                 self.note(header, position)
@@ -411,10 +412,11 @@ class Segment:
         anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds, and the
         batch at `doubted` if its CRC is. A reader who does not wait gets NotCached, for another thread has to do it.
         """
-        if self._walked():
+        if self._walked() and self.examined:
             return
         if not self.reader.waits:
-            self._have_walked(suspected=suspected, doubted=doubted)
+            view_examine = partial(Segment.examine, suspected=suspected, doubted=doubted)
+            self._have_walked(Walk(self, view_examine))
         if doubted is not None:
             suspected = intact(self, doubted) is None
         known = self._indexes is not None
@@ -434,16 +436,17 @@ class Segment:
             self.on_damage(self)
 
     def _walked(self) -> bool:
-        """Whether another thread has walked it; it knows what that found."""
+        """Whether another thread has just walked it; it knows what that found."""
         walk = self._walk
         if walk is None or not walk.done:
             return False
         self._walk = None
         return walk.twin.take_up()
 
-    def _have_walked(self, *, suspected: bool, doubted: int | None) -> NoReturn:
+    def _have_walked(self, walk: Walk) -> NoReturn:
+        """By another thread, unless one does so already."""
         if self._walk is None or self._walk.failed:
-            self._walk = Walk(self, suspected=suspected, doubted=doubted)
+            self._walk = walk
         raise NotCached(self._walk)
 
     def _heads(self, at: int, first: int, limit: int | None = None) -> Bytes:
@@ -454,21 +457,25 @@ class Segment:
         length = min(_WALK_BYTES, self.size_bytes - at)
         if limit is not None:
             length = min(length, max(0, limit - at) + HEADER_SIZE)
-        if self.reader.waits:
-            return self.file.pread(length, at)
-        chunk = self.file.pread_cached(length, at)
-        if chunk is None:
-            raise NotCached(Slice(self.file, first, at + length - first))
-        return chunk
+        return self._pread(length, at, first)
 
-    def _look_for_indexes(self) -> None:
-        """NotCached if loading the indexes would have to wait for the disk."""
+    def _pread(self, length: int, position: int, first: int) -> Bytes:
+        if self.reader.waits:
+            return self.file.pread(length, position)
+        data = None if self.reader.stopped else self.file.pread_cached(length, position)
+        if data is None:
+            raise NotCached(Slice(self.file, first, position + length - first))
+        return data
+
+    def _indexes_are_cached(self) -> bool:
+        """Whether loading them from their files need not wait for the disk."""
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             with suppress(FileNotFoundError):
                 file = self.filesystem.open(self.path(suffix))
                 size = file.stat().size_bytes
                 if size and not file.cached(size, 0):
-                    raise NotCached(Slice(file, 0, size))
+                    return False
+        return True
 
     def position_of(self, offset: int) -> int:
         """Where the first batch begins that holds offset or a later one; size_bytes if there is none.
@@ -564,9 +571,9 @@ class Segment:
             at, next_offset = end, base_offset + delta + 1
         return at, next_offset
 
-    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+    def read_batch(self, position: int, header: BatchHeader) -> Bytes:
         """The whole batch that header describes."""
-        return self.file.pread(header.size_bytes, position)
+        return self._pread(header.size_bytes, position, position)
 
     def truncate(self, position: int) -> None:
         """Cuts the segment at a batch's beginning and takes the rest's marks back."""
