@@ -26,12 +26,13 @@ def squeezed(codec: Codec, values: list[bytes]) -> bytes:
     return Batch(payload=payload, attributes=codec, record_count=count, last_offset_delta=count - 1).encode()
 
 
-def stored(topic: Topic) -> bytes:
+def stored(topic: Topic, version: int = 12) -> bytes:
     rows = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
     asked = [{"topic": topic.name, "partitions": rows}]
     fields = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "session_id": 0, "session_epoch": -1}
     with topic.leader() as connection:
-        answer = connection.ask(build(1, replica_id=-1, topics=asked, forgotten_topics_data=[], **fields), 12)
+        answer = connection.ask(build(1, replica_id=-1, topics=asked, forgotten_topics_data=[], **fields), version)
+    assert answer.responses[0].partitions[0].error_code == 0
     return bytes(answer.responses[0].partitions[0].records)
 
 
@@ -44,6 +45,18 @@ def test_a_batch_is_stored_as_the_topic_says(target: Target, asked: str, codec: 
     assert (answer.error_code, answer.base_offset) == (0, 0)
     data = stored(topic)
     assert HEADER.unpack_from(data)[5] & 7 == (sent if codec is None else codec)
+    assert [row.value for row in iterate_all(data)] == VALUES
+
+
+@pytest.mark.capability("compression.type: batches are stored as the topic says (KIP-390)")
+@pytest.mark.parametrize("version", [4, 9, 10])
+@pytest.mark.parametrize(("asked", "sent"), [("zstd", Codec.NONE), ("zstd", Codec.ZSTD), ("producer", Codec.ZSTD)])
+def test_zstd_is_served_in_every_version(target: Target, asked: str, sent: Codec, version: int) -> None:
+    """Kafka had UNSUPPORTED_COMPRESSION_TYPE for topics of compression.type=zstd below v10; 4.x converts nothing."""
+    topic = create_topic(target, configs={"compression.type": asked})
+    assert topic.produce(squeezed(sent, VALUES)).base_offset == 0
+    data = stored(topic, version)
+    assert HEADER.unpack_from(data)[5] & 7 == Codec.ZSTD
     assert [row.value for row in iterate_all(data)] == VALUES
 
 

@@ -41,7 +41,7 @@ class Twin:
 
 
 class Walk(Slice):
-    """A segment for another thread, to load its indexes or examine it, in place of bytes that are not in the page cache.
+    """A segment for another thread, to load its indexes or examine it, in place of bytes that are not cached.
 
     Whoever needs it is told by NotCached, has it run, and reads again. It runs once, however many need it.
     """
