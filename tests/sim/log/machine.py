@@ -89,6 +89,7 @@ class Machine:
         self.high_watermark = 0
         self.unsure = False
         self.gone = False  # what was not flushed may be, at the next start
+        self.unwritten = False  # the kernel has failed to write back since the machine started, and may not have told
         self.faulty = dice.choice((0.0, 0.3, 1.0))  # how much goes wrong in this world
         self.faults = self.acknowledged = self.compactions = self.decays = 0
         self.decay_dice = random.Random(dice.getstate()[1][0])  # its own: a world is the same without
@@ -118,7 +119,7 @@ class Machine:
         self.logs = LogDir.open(disk, DIRECTORY, node_id=0, cluster_id="sim", now_ms=self.now_ms)
         if self.logs.failed_before:
             self.say(f"   {self.logs.reread_bytes} bytes are read again: {self.logs.failed_before}")
-            self.filesystem.failed_syncs = 0
+            self.filesystem.failed_syncs, self.unwritten = 0, False
         if clean and not self.logs.clean:
             raise Violation("a clean shutdown was not taken for one")
         self.logs.measure_tails(at_once_bytes=0)
@@ -188,8 +189,8 @@ class Machine:
     def end_process(self) -> None:
         """Kills it. After a failed sync the cache may show what no disk has: a start must be told, or the power go."""
         filesystem = self.filesystem
-        self.gone = self.gone or filesystem.failed_syncs > 0
         marked = f"{DIRECTORY}/{DISK_FAILED}" in filesystem.files()
+        self.gone = self.gone or filesystem.failed_syncs > 0 or (marked and self.unwritten)
         if filesystem.failed_syncs and not marked and not filesystem.failed_sync_empties_cache:
             # Nobody guards this disk, it took no mark, or the kill came just before it.
             self.say("the process is killed, and the power fails")
@@ -263,6 +264,7 @@ class Machine:
             path = self.cache_dice.choice([path for path in self.filesystem.files() if f"/{TOPIC}-0/" in path])
             self.say(f"{path} cannot be written back")
             self.faults += 1
+            self.unwritten = True
             self.filesystem.fail_to_write_back(path)
 
     def offline(self, failed: OSError) -> None:
