@@ -345,6 +345,23 @@ async def test_offsets_are_found_by_time_and_at_both_ends(tmp_path: Path) -> Non
         assert (await list_offset(broker, -3, version=6))[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
+@pytest.mark.parametrize("version", [1, 7, 11])
+@pytest.mark.parametrize("timestamp", [-7, -(2**63)])
+async def test_a_negative_time_that_is_none_of_kafkas_is_refused(tmp_path: Path, timestamp: int, version: int) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"))
+        assert await list_offset(broker, timestamp, version) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
+
+
+async def test_the_beginning_of_an_empty_log_has_the_leaders_epoch(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        one = ListOffsetsRequest.ListOffsetsTopic
+        row = one.ListOffsetsPartition(partition_index=0, timestamp=-2, current_leader_epoch=-1)
+        request = ListOffsetsRequest(replica_id=-1, topics=[one(name="t", partitions=[row])])
+        found = (await broker.client.ask(request, timeout_ms=5000)).topics[0].partitions[0]
+        assert (found.error_code, found.offset, found.leader_epoch) == (0, 0, 3)
+
+
 async def test_an_end_that_is_asked_right_behind_a_record_counts_it(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         for number in range(1, 20):

@@ -28,7 +28,8 @@ _READ_COMMITTED = 1
 _MOST_TRIES = 4
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _ENDS = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
-_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_NEVER = 1 << 15  # any other negative time means nothing, in no version
 _Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 _Row = _Topic.ListOffsetsPartitionResponse
 
@@ -108,7 +109,7 @@ def _led(broker: Broker, topic: bytes, wanted: Wanted, version: int) -> Partitio
     if partition is None:
         raise ApiError(ErrorCode(refused))
     partition.check_epoch(wanted.current_leader_epoch)
-    if wanted.timestamp < 0 and version < _SINCE.get(wanted.timestamp, 0):
+    if wanted.timestamp < 0 and version < _SINCE.get(wanted.timestamp, _NEVER):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     return partition
 
@@ -123,7 +124,9 @@ def _end(partition: Partition, timestamp: int, committed: bool, version: int) ->
         _check_settled(partition, version)
         return -1, partition.visible_end(committed), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
+        start = log.log_start_offset
+        # An epoch begins when its leader does (KIP-101): of an empty log that is the present one's.
+        return -1, start, log.epoch_at(start) if start < log.log_end_offset else partition.leader_epoch
     return -1, -1, -1
 
 
