@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
 
+from support.children import child_of
 from support.load import Load, Promised, read_all
 from support.waiting import until
 from tailrace.testing import Cluster
@@ -31,22 +30,11 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def cleaner_of(cluster: Cluster) -> int | None:
-    """The process that the broker started, if it has."""
-    broker = cluster.process_id("broker")
-    for children in Path(f"/proc/{broker}/task").glob("*/children"):
-        for pid in children.read_text().split():
-            with suppress(OSError):  # it may have ended meanwhile
-                if b"cleaner_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return int(pid)
-    return None
-
-
 def wait_for_cleaner(cluster: Cluster, but: int | None = None) -> int:
     """Its pid. The broker waits a second before it starts another one, and longer from death to death."""
 
     def look() -> int | None:
-        pid = cleaner_of(cluster)
+        pid = child_of(cluster.process_id("broker"), "cleaner_process")
         return pid if pid != but else None
 
     return until(look, "the broker has started a cleaner", timeout_s=60)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
+from support.children import child_of
 from support.waiting import until
 from tailrace.testing import Cluster
 
@@ -41,16 +41,6 @@ def forget(data: Path) -> None:
         os.close(descriptor)
 
 
-def cold_process(broker: int) -> int | None:
-    """The process that the broker started, if it has."""
-    for children in Path(f"/proc/{broker}/task").glob("*/children"):
-        for pid in children.read_text().split():
-            with suppress(OSError):  # it may have ended meanwhile
-                if b"cold_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return int(pid)
-    return None
-
-
 def gone(pid: int) -> bool:
     """It has ended: as a child of somebody who does not look after it, it stays a zombie."""
     try:
@@ -72,7 +62,7 @@ def test_kill_9_of_the_cold_process_costs_no_record(cluster: Cluster, tmp_path: 
             read.append((row.offset, int(row.value.split(b" ")[0])))
         if len(killed) < len(KILLS) and len(read) >= KILLS[len(killed)]:
             forget(tmp_path / "data")
-            process = cold_process(broker)
+            process = child_of(broker, "cold_process")
             if process is None:  # it rests before it is started again; threads read meanwhile
                 killed.append(0)
             else:
@@ -93,7 +83,7 @@ def test_the_cold_process_ends_with_its_broker(cluster: Cluster, tmp_path: Path)
 
     def started() -> int | None:
         consumer.poll(100)
-        return cold_process(cluster.process_id("broker"))
+        return child_of(cluster.process_id("broker"), "cold_process")
 
     process = until(started, "the broker has started its cold process")
     consumer.close()
