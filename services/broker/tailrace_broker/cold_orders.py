@@ -21,6 +21,7 @@ class Status(NamedTuple):
     error: int
 
 
+MOST_AT_ONCE: Final = 4  # orders under way; so many threads read
 ORDER: Final = Struct("=Iqq")
 STATUS: Final = Struct("=Ii")
 HELLO: Final = Status(0, 0)  # before all others: from now on orders are taken

@@ -16,9 +16,8 @@ from contextlib import suppress
 from threading import Thread
 from typing import Final
 
-from tailrace_broker.cold_orders import HELLO, ORDER, STATUS, Order, Status
+from tailrace_broker.cold_orders import HELLO, MOST_AT_ONCE, ORDER, STATUS, Order, Status
 
-THREADS: Final = 4
 _NICEST: Final = 19
 
 
@@ -35,7 +34,7 @@ def touch(descriptor: int, position: int, length: int, sink: int) -> None:
     """Returns when these bytes are in the page cache.
 
     The descriptor is the broker's own, so that the kernel sees one reader that goes on: it reads ahead in few large
-    folios then, at a quarter of the CPU of a description that is new each time.
+    folios then, which a description that is new each time would not get.
     """
     end = position + length
     while position < end and (count := os.sendfile(sink, descriptor, position, end - position)):
@@ -72,7 +71,7 @@ def main(arguments: list[str]) -> None:
     yield_to_others()
     orders = socket.socket(fileno=int(arguments[0]))
     orders.send(STATUS.pack(*HELLO))
-    threads = [Thread(target=serve, args=(orders,), daemon=True) for _ in range(THREADS)]
+    threads = [Thread(target=serve, args=(orders,), daemon=True) for _ in range(MOST_AT_ONCE)]
     for thread in threads:
         thread.start()
     for thread in threads:

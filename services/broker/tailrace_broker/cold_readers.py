@@ -1,9 +1,9 @@
 """Who reads cold data, and how its answers are sent.
 
 Whoever reads on where the disk had to be waited for gets everything there by the same way, also what the kernel has
-read ahead meanwhile: its next reading ahead is the work of whoever touches what the last one brought, milliseconds
-where it reads 8 MiB ahead (read_ahead_kb), and the event loop has none of them to spare. What is asked for at once
-grows with what was read in one go, as the kernel's own reading ahead does.
+read ahead meanwhile: its next reading ahead is the work of whoever touches what the last one brought, much of it where
+read_ahead_kb is large, and the event loop has no time for that. What is asked for at once grows with what was read in
+one go, as the kernel's own reading ahead does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_FILES: Final = 64  # of one connection; the one that began first is forgot
 _COLD: Final = "cold reader"
 
 
-class Reader:
+class ColdReader:
     """A connection that reads cold data: up to where that was brought into the page cache for it, for each file.
 
     Files are known by their identity alone, so that one that was deleted is not kept; a mistaken one costs a wait.
@@ -62,11 +62,11 @@ class Reader:
         return Slice(piece.file, piece.position, end - piece.position)
 
 
-def cold_reader(state: dict[str, Any]) -> Reader:
+def cold_reader(state: dict[str, Any]) -> ColdReader:
     """Of a connection, known by its state, that has to wait for the disk."""
     reader = state.get(_COLD)
     if reader is None:
-        reader = state[_COLD] = Reader()
+        reader = state[_COLD] = ColdReader()
     return reader
 
 
@@ -75,7 +75,7 @@ def loaded(piece: Slice, sends_files: bool, state: dict[str, Any], *, wait: bool
 
     None where the disk would have to be waited for and `wait` is not set.
     """
-    reader: Reader | None = state.get(_COLD)
+    reader: ColdReader | None = state.get(_COLD)
     if reader is not None and not wait and reader.must_wait(piece):
         return None
     if not sends_files or piece.length < _SENDFILE_BYTES:

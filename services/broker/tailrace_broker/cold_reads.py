@@ -16,11 +16,12 @@ from typing import Any, Final, TypeAlias
 
 from tailrace.log.elsewhere import Walk
 from tailrace.log.reading import Slice
+from tailrace_broker.cold_orders import MOST_AT_ONCE
 from tailrace_broker.cold_readers import cold_reader
-from tailrace_broker.cold_worker import MOST_AT_ONCE, ColdWorker, InThreads
+from tailrace_broker.cold_worker import ColdWorker, InThreads
 
 _TURN_BYTES: Final = 1_048_576
-# How often one fetch goes to the threads: each time the page cache may have lost what the last one brought.
+# How often one fetch waits for the disk: each time the page cache may have lost what the last one brought.
 MOST_TRIES: Final = 4
 
 _Done: TypeAlias = Callable[[OSError | None], None]

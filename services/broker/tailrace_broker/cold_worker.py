@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from tailrace.log.reading import Slice
-from tailrace_broker.cold_orders import ORDER, STATUS, Status
+from tailrace_broker.cold_orders import MOST_AT_ONCE, ORDER, STATUS, Status
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_process")
-MOST_AT_ONCE: Final = 4
 _NICEST: Final = 19
 _REST_SECONDS: Final = 10.0  # after a death, times their number
 _MOST_REST_SECONDS: Final = 600.0

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tailrace.log.filesystem import FileStat
-from tailrace.log.memory import MemoryFile, MemoryFilesystem
+from tailrace.log.memory import MemoryFile
 from tailrace.log.reading import Slice
-from tailrace_broker.cold_readers import Reader, cold_reader, loaded
+from tailrace_broker.cold_readers import ColdReader, cold_reader, loaded
 
 MIB = 1 << 20
 
@@ -39,7 +39,7 @@ def place(wanted: Slice) -> tuple[int, int]:
 
 
 def test_who_goes_on_is_brought_more_each_time() -> None:
-    reader, file, at = Reader(), File(), 0
+    reader, file, at = ColdReader(), File(), 0
     seen: list[int] = []
     while len(seen) < 6:
         if not seen or reader.must_wait(piece(file, at)):
@@ -53,7 +53,7 @@ def test_who_goes_on_is_brought_more_each_time() -> None:
 
 
 def test_who_jumps_begins_anew() -> None:
-    reader, file = Reader(), File()
+    reader, file = ColdReader(), File()
     reader.wants(piece(file, 0))
     assert place(reader.wants(piece(file, MIB))) == (MIB, 2 * MIB)
     assert not reader.must_wait(piece(file, 50 * MIB))  # it may be in the page cache: a look at it will tell
@@ -63,13 +63,13 @@ def test_who_jumps_begins_anew() -> None:
 
 
 def test_nothing_is_asked_for_behind_the_end_of_the_file() -> None:
-    reader, file = Reader(), File(size=2 * MIB + 7)
+    reader, file = ColdReader(), File(size=2 * MIB + 7)
     reader.wants(piece(file, 0))
     assert place(reader.wants(piece(file, MIB))) == (MIB, MIB + 7)
 
 
 def test_a_file_that_is_no_longer_cold_is_read_as_any_other() -> None:
-    reader, file = Reader(), File(hot_from=60 * MIB)
+    reader, file = ColdReader(), File(hot_from=60 * MIB)
     reader.wants(piece(file, 40 * MIB))
     assert reader.reads(piece(file, 0))
     assert reader.must_wait(piece(file, 41 * MIB))
@@ -80,33 +80,24 @@ def test_a_file_that_is_no_longer_cold_is_read_as_any_other() -> None:
 
 def test_who_catches_up_is_not_kept_from_the_newest() -> None:
     """The last records are in the page cache because they were just written."""
-    reader, file = Reader(), File(size=3 * MIB, hot_from=2 * MIB)
+    reader, file = ColdReader(), File(size=3 * MIB, hot_from=2 * MIB)
     assert place(reader.wants(piece(file, 0))) == (0, MIB)
     assert not reader.must_wait(piece(file, MIB))
 
 
 def test_a_disk_that_fails_is_heard_of_by_who_brings_it() -> None:
-    reader, file = Reader(), File()
+    reader, file = ColdReader(), File()
     file.error = OSError(5, "Input/output error")
     assert place(reader.wants(piece(file, 0))) == (0, MIB)
     assert not reader.reads(piece(file, 0))
 
 
 def test_the_files_of_a_connection_share_what_is_brought_ahead_and_are_no_more_than_64() -> None:
-    reader, files = Reader(), [File() for _ in range(70)]
+    reader, files = ColdReader(), [File() for _ in range(70)]
     for file in files:
         reader.wants(piece(file, 0))
     assert [reader.reads(piece(file, 0)) for file in files] == [False] * 6 + [True] * 64
     assert place(reader.wants(piece(files[-1], MIB))) == (MIB, MIB + 8 * MIB // 64)
-
-
-@pytest.fixture
-def file() -> MemoryFile:
-    filesystem = MemoryFilesystem()
-    filesystem.make_directory("/d")
-    file = filesystem.open("/d/f", create=True)
-    file.pwritev([b"x" * 200_000], 0)
-    return file
 
 
 @pytest.mark.parametrize("length", [1000, 100_000])
@@ -138,7 +129,7 @@ def test_who_reads_cold_data_gets_it_in_slices(file: MemoryFile, monkeypatch: py
 
 
 def test_a_segment_that_was_deleted_is_not_kept() -> None:
-    reader, file = Reader(), File()
+    reader, file = ColdReader(), File()
     reader.wants(piece(file, 0))
     gone = weakref.ref(file)
     del file

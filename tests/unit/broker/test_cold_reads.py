@@ -33,15 +33,6 @@ def job(file: Any, *lengths: int) -> Job:
     return Job([Slice(file, 0, length) for length in lengths], ignore)
 
 
-@pytest.fixture
-def file() -> MemoryFile:
-    filesystem = MemoryFilesystem()
-    filesystem.make_directory("/d")
-    file = filesystem.open("/d/f", create=True)
-    file.pwritev([b"x" * 200_000], 0)
-    return file
-
-
 def test_a_large_job_takes_turns_with_the_others(file: MemoryFile) -> None:
     turns, large, small = Turns(1), job(file, 2 * MIB + 1, 5), job(file, 10)
     turns.add(large)
