@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,18 @@ def test_several_directories_are_brokers_of_one_cluster(tmp_path: Path) -> None:
     assert {number: broker.broker_epoch for number, broker in image.brokers.items()} == {0: 1, 1: 2, 2: 3}
     refused = run("import-kafka", *directories[:2], "--data", tmp_path / "less")
     assert refused.exit_code == 1 and "Broker 3 holds replicas too" in refused.output
+
+
+def test_a_directory_that_is_named_twice_is_refused_with_a_sentence(kafka: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(kafka)
+    copy = tmp_path / "copy"
+    shutil.copytree(kafka, copy)
+    for other, why in ((kafka, "is named twice: name"), (tmp_path / "link", "and as"), (copy, "one is a copy")):
+        before = contents(kafka)
+        refused = run("import-kafka", kafka, other, "--data", tmp_path / "new")
+        assert refused.exit_code == 1 and why in refused.output, refused.output
+        assert contents(kafka) == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "kafka", "link"]
 
 
 def test_records_of_transactions_count_when_they_end_and_what_has_no_place_is_told(kafka: Path, tmp_path: Path) -> None:

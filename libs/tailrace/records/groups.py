@@ -2,6 +2,9 @@
 
 Keys are never flexible. Values are written as Kafka 4.3 writes them: OffsetCommitValue 4 with the topic's id (1 with an
 expire timestamp, from OffsetCommit v2-4 with a retention time), GroupMetadataValue 3; versions 0 to 4 are read.
+
+Of what Kafka's coordinator writes about a KIP-848 group only its being one is read (ConsumerGroupMetadata): an imported
+log has such groups, with their offsets, and their members join anew.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from uuid import UUID
 OFFSET_COMMIT_LEGACY_KEY = 0
 OFFSET_COMMIT_KEY = 1
 GROUP_METADATA_KEY = 2
+CONSUMER_GROUP_METADATA_KEY = 3
 
 _FLEXIBLE_FROM = 4
 _ZERO_ID = UUID(int=0)
@@ -81,13 +85,20 @@ class GroupMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRemoved:
-    """The tombstone of a group."""
+class ConsumerGroupMetadata:
+    """A group of the consumer protocol (KIP-848), which Apache Kafka wrote; nothing else of it is kept."""
 
     group_id: str
 
 
-GroupRecord: TypeAlias = OffsetCommitted | OffsetRemoved | GroupMetadata | GroupRemoved
+@dataclass(frozen=True, slots=True)
+class GroupRemoved:
+    """The tombstone of a group of either protocol; written as a classic group, which removes both in Kafka, too."""
+
+    group_id: str
+
+
+GroupRecord: TypeAlias = OffsetCommitted | OffsetRemoved | GroupMetadata | ConsumerGroupMetadata | GroupRemoved
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -99,6 +110,9 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _offset_key(record), None
         case GroupMetadata():
             return _group_key(record.group_id), _group_value(record)
+        case ConsumerGroupMetadata():
+            key = _INT16.pack(CONSUMER_GROUP_METADATA_KEY) + _string(record.group_id)
+            return key, _INT16.pack(0) + _INT32.pack(0) + b"\0"
         case GroupRemoved():
             return _group_key(record.group_id), None
 
@@ -117,6 +131,9 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
         if value is None:
             return GroupRemoved(group_id)
         return _read_group(_Reader(value), group_id)
+    if kind == CONSUMER_GROUP_METADATA_KEY:
+        group_id = reader.string()
+        return GroupRemoved(group_id) if value is None else ConsumerGroupMetadata(group_id)
     return None
 
 

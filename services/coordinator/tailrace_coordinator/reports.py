@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tailrace.clock import Clock
-from tailrace_coordinator.groups.describe import GROUP_TYPE
+from tailrace_coordinator.groups.describe import group_type
 from tailrace_coordinator.groups.machine import GroupMachine
 
 MAX_ROWS = 20_000
@@ -51,7 +51,7 @@ def _groups(machines: Iterable[GroupMachine]) -> Iterator[dict[str, Any]]:
             yield {
                 "group_id": group.group_id,
                 "state": group.state.value,
-                "type": GROUP_TYPE,
+                "type": group_type(group),
                 "members": len(group.members),
             }
 

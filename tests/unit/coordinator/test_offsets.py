@@ -6,7 +6,7 @@ import pytest
 
 from support.groups import START_MS, Driver, subscription
 from tailrace.errors import ErrorCode
-from tailrace.records.groups import OffsetCommitted, decode
+from tailrace.records.groups import ConsumerGroupMetadata, GroupRemoved, OffsetCommitted, decode, encode
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.offsets import Commit, Position
 
@@ -30,6 +30,28 @@ def test_a_standalone_consumer_commits_without_a_group() -> None:
     offset = found["t", 0]
     assert (offset.offset, offset.leader_epoch, offset.metadata) == (42, 7, "mine")
     assert driver.describe("simple").state == "Empty"
+
+
+def test_an_imported_consumer_group_is_one_until_a_member_joins() -> None:
+    written = (OffsetCommitted("g", "t", 0, 42), GroupRemoved("g"), ConsumerGroupMetadata("g"))  # KIP-848's upgrade
+    driver = Driver(log=[encode(record) for record in written])
+    (listed,) = driver.list_groups()
+    assert (listed.group_type, listed.protocol_type, listed.state) == ("consumer", "consumer", "Empty")
+    assert not driver.list_groups(types=["classic"]) and not driver.list_groups("stable")
+    assert driver.list_groups("empty", types=["consumer"]) == (listed,)
+    assert driver.describe("g").protocol_type == "consumer"
+    member_of(driver, "g", "t")
+    for at in (driver, driver.reloaded()):
+        (listed,) = at.list_groups()
+        assert (listed.group_type, listed.protocol_type) == ("classic", "consumer")
+        assert at.fetch("g")["t", 0].offset == 42
+
+
+def test_an_imported_consumer_group_is_deleted_for_good() -> None:
+    driver = Driver(log=[encode(record) for record in (ConsumerGroupMetadata("g"), OffsetCommitted("g", "t", 0, 42))])
+    assert driver.delete_group("g") == ErrorCode.NONE
+    for at in (driver, driver.reloaded()):
+        assert not at.list_groups() and not at.fetch("g")
 
 
 def test_committed_offsets_survive_the_coordinator() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.groups import subscription
 from tailrace.records.groups import (
     BadRecord,
+    ConsumerGroupMetadata,
     GroupMetadata,
     GroupRecord,
     GroupRemoved,
@@ -117,7 +118,13 @@ def test_a_flexible_group_is_read() -> None:
 
 
 def test_keys_of_other_types_are_passed_over() -> None:
-    assert decode(bytes.fromhex("00030001aa"), b"anything") is None
+    assert decode(bytes.fromhex("00040001aa"), b"anything") is None
+
+
+def test_of_a_consumer_group_only_its_being_one_is_read() -> None:
+    key = bytes.fromhex("000300026a33")  # as Apache Kafka 4.3.1 wrote it
+    assert decode(key, bytes.fromhex("0000000000040100081122334455667788")) == ConsumerGroupMetadata("j3")
+    assert decode(key, None) == GroupRemoved("j3")
 
 
 names = st.text(max_size=20)
@@ -131,6 +138,7 @@ records: st.SearchStrategy[GroupRecord] = st.one_of(
     st.builds(OffsetCommitted, names, names, ints, longs, ints, st.text(max_size=200), longs),
     st.builds(OffsetRemoved, names, names, ints),
     st.builds(GroupRemoved, names),
+    st.builds(ConsumerGroupMetadata, names),
 )
 
 

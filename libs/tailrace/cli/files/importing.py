@@ -83,6 +83,7 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
     """Imports into target, which appears when all is there; yields sentences about it. Refused, OSError."""
     if target.exists():
         raise Refused(f"{target} exists already: name a data directory that does not, with --data DIR.")
+    kafka_dirs.refuse_repeated(paths)
     found = [kafka_dirs.read(path, unclean=unclean) for path in paths]
     if len({directory.cluster_id for directory in found}) != 1:
         raise Refused("The directories are of several clusters: " + ", ".join(sorted({d.cluster_id for d in found})))
@@ -128,12 +129,17 @@ def brokers_of(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker
         raise Refused("There is nothing to import: the cluster has no topics.")
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):
-            places = [
-                _of(directory, image, (name, index)) for node in partition.replicas for directory in by_node[node]
-            ]
-            if not any(places):
-                raise Refused(f"{name}-{index} is in none of the directories: name every entry of log.dirs.")
+            _refuse_lost_or_twice(image, (name, index), [by_node[node] for node in partition.replicas])
     return [Broker(new, old, by_node[old]) for new, old in enumerate(sorted(by_node))]
+
+
+def _refuse_lost_or_twice(image: MetadataImage, place: TopicPartition, nodes: list[list[KafkaDirectory]]) -> None:
+    held = [[path for directory in node if (path := _of(directory, image, place))] for node in nodes]
+    if not any(held):
+        raise Refused(f"{place[0]}-{place[1]} is in none of the directories: name every entry of log.dirs.")
+    for paths in held:
+        if len(paths) > 1:
+            raise Refused(f"{paths[0]} and {paths[1]} hold the same replica, so one is a copy: leave it out.")
 
 
 def _of(directory: KafkaDirectory, image: MetadataImage, place: TopicPartition) -> Path | None:

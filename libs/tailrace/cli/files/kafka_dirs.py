@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,16 @@ class KafkaDirectory:
     def offset(self, name: str, place: TopicPartition) -> int:
         """What a checkpoint says of a partition, 0 if nothing."""
         return self.offsets.get(name, {}).get(place, 0)
+
+
+def refuse_repeated(paths: Sequence[Path]) -> None:
+    """Refused where a directory is named twice, also by another way to it."""
+    named: dict[Path, Path] = {}
+    for path in paths:
+        other = named.setdefault(path.resolve(), path)
+        if other is not path:
+            same = "twice" if other == path else f"twice, as {other} and as {path}"
+            raise Refused(f"{path.resolve()} is named {same}: name each directory once.")
 
 
 def read(path: Path, *, unclean: bool) -> KafkaDirectory:

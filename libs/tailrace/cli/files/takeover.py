@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tailrace.log import files
-from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.segment import LOG_SUFFIX
 
 _COPY_BYTES: Final = 16 * 1024 * 1024
 _REBUILT: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)

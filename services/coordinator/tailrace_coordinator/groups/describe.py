@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
+from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE
 
-GROUP_TYPE = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Listed:
     group_id: str
     protocol_type: str
     state: str
-    group_type: str = GROUP_TYPE
+    group_type: str = CLASSIC
 
 
 def describe(group: ClassicGroup) -> Described:
@@ -50,7 +51,7 @@ def describe(group: ClassicGroup) -> Described:
     return Described(
         group.group_id,
         str(group.state),
-        group.protocol_type or "",
+        protocol_type(group),
         protocol,
         tuple(_described(member, protocol if stable else None) for member in group.members.values()),
     )
@@ -71,10 +72,18 @@ def list_groups(
     groups: Mapping[str, ClassicGroup], states: frozenset[str], types: frozenset[str]
 ) -> tuple[Listed, ...]:
     """Returns the groups in one of the states (KIP-518) and types (KIP-848), lower case; an empty filter takes all."""
-    if types and GROUP_TYPE not in types:
-        return ()
     return tuple(
-        Listed(group.group_id, group.protocol_type or "", str(group.state))
+        Listed(group.group_id, protocol_type(group), str(group.state), group_type(group))
         for group in groups.values()
-        if not states or group.state.lower() in states
+        if (not states or group.state.lower() in states) and (not types or group_type(group) in types)
     )
+
+
+def group_type(group: ClassicGroup) -> str:
+    """Returns Kafka's word: an imported KIP-848 group is one until a member joins it, which is a classic one here."""
+    return CONSUMER if group.is_consumer else CLASSIC
+
+
+def protocol_type(group: ClassicGroup) -> str:
+    """Returns what its members speak, empty for a group that has only offsets."""
+    return PROTOCOL_TYPE if group.is_consumer else group.protocol_type or ""

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.groups import (
+    ConsumerGroupMetadata,
     GroupMetadata,
     GroupRecord,
     GroupRemoved,
@@ -43,6 +44,8 @@ class GroupMachine:
         match record:
             case GroupMetadata():
                 self._group(record.group_id).apply(record)
+            case ConsumerGroupMetadata():
+                self._group(record.group_id).is_consumer = True
             case GroupRemoved():
                 self.groups.pop(record.group_id, None)
             case OffsetCommitted():

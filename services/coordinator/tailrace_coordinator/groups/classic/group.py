@@ -71,6 +71,7 @@ class ClassicGroup:
         "generation_id",
         "group_id",
         "initial_delay",
+        "is_consumer",
         "leader",
         "members",
         "metadata_size_bytes",
@@ -103,6 +104,7 @@ class ClassicGroup:
         self.new_member_added = False
         self.initial_delay: tuple[int, int] | None = None  # (delay_ms, remaining_ms) of the initial rebalance
         self.subscribed_topics: frozenset[str] | None = None  # None: not known
+        self.is_consumer = False  # imported from Kafka as one of KIP-848, and nobody has joined it since
 
     @property
     def can_rebalance(self) -> bool:
@@ -130,6 +132,7 @@ class ClassicGroup:
             self.static_members[member.group_instance_id] = member.member_id
         if not self.members:
             self.protocol_type = member.protocol_type
+            self.is_consumer = False
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
@@ -265,6 +268,7 @@ class ClassicGroup:
         if record.current_state_timestamp_ms == -1:
             self.current_state_timestamp_ms = None
         self.generation_id = record.generation_id
+        self.is_consumer = False
         self.protocol_type = record.protocol_type or None
         self.protocol_name = record.protocol
         self.leader = record.leader
