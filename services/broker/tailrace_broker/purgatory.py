@@ -1,7 +1,9 @@
 """Requests that wait for data or a deadline: one heap of deadlines, one timer, waiters woken once per loop tick.
 
 acks=all waits are many, short, and have deadlines far away: they stand in lines, one for each timeout, where those that
-are done leave with the next that comes. In the heap they would stay until their deadlines.
+are done leave with the next that comes. Timeouts are the clients' own, so neither the lines nor what is done and cannot
+leave yet may grow with them: beyond a number of lines timeouts are rounded up, and who is done is swept out (Kafka's
+purgatory purges, too).
 """
 
 from __future__ import annotations
@@ -9,9 +11,12 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tailrace.clock import Cancellable, Clock
+
+_EXACT_LINES: Final = 64  # timeouts that are kept to the millisecond; others may be a sixteenth longer
+_FEW: Final = 256  # done or not, so many cost nobody anything
 
 
 class Wait(Protocol):
@@ -22,6 +27,16 @@ class Wait(Protocol):
     def try_complete(self) -> None: ...
 
     def expire(self) -> None: ...
+
+
+class _Line:
+    """Who waits equally long, in the order of their deadlines; at sweep_at of them those that are done go."""
+
+    __slots__ = ("sweep_at", "waits")
+
+    def __init__(self) -> None:
+        self.waits: deque[tuple[float, Wait]] = deque()
+        self.sweep_at = _FEW
 
 
 class Purgatory:
@@ -35,7 +50,8 @@ class Purgatory:
         self._timer: Cancellable | None = None
         self._timer_at_ms = 0.0
         self._dirty: set[Any] = set()
-        self._lines: dict[float, deque[tuple[float, Wait]]] = {}
+        self._sweep_at = _FEW  # of the heap
+        self._lines: dict[float, _Line] = {}
 
     def park(self, wait: Wait, keys: Iterable[Any], max_wait_ms: float) -> None:
         """Lets `wait` sleep until one of the keys is marked or max_wait_ms passed."""
@@ -44,32 +60,43 @@ class Purgatory:
         self._order += 1
         at_ms = self._clock.monotonic_ms() + max_wait_ms
         heapq.heappush(self._heap, (at_ms, self._order, wait))
+        if len(self._heap) >= self._sweep_at:
+            self._heap = [entry for entry in self._heap if not entry[2].done]
+            heapq.heapify(self._heap)
+            self._sweep_at = 2 * len(self._heap) + _FEW
         self._arm()
 
     def line_up(self, wait: Wait, max_wait_ms: float) -> None:
         """Lets `wait` expire after max_wait_ms unless somebody has completed it by then."""
-        at_ms = self._clock.monotonic_ms() + max_wait_ms
         line = self._lines.get(max_wait_ms)
         if line is None:
-            line = self._lines[max_wait_ms] = deque()
+            if len(self._lines) >= _EXACT_LINES:
+                max_wait_ms = _rounded_up(max_wait_ms)
+            line = self._lines.get(max_wait_ms)
+        if line is None:
+            line = self._lines[max_wait_ms] = _Line()
             self._clock.call_later(max_wait_ms, lambda: self._expire_line(max_wait_ms))
-        while line and line[0][1].done:
-            line.popleft()
-        line.append((at_ms, wait))
+        waits = line.waits
+        while waits and waits[0][1].done:
+            waits.popleft()
+        waits.append((self._clock.monotonic_ms() + max_wait_ms, wait))
+        if len(waits) >= line.sweep_at:
+            line.waits = deque([entry for entry in waits if not entry[1].done])
+            line.sweep_at = 2 * len(line.waits) + _FEW
 
     @property
     def in_line(self) -> int:
         """How many produce requests wait for their replicas."""
-        return sum(not wait.done for line in self._lines.values() for _, wait in line)
+        return sum(not wait.done for line in self._lines.values() for _, wait in line.waits)
 
     def _expire_line(self, max_wait_ms: float) -> None:
         line, now_ms = self._lines[max_wait_ms], self._clock.monotonic_ms()
-        while line and (line[0][1].done or line[0][0] <= now_ms):
-            wait = line.popleft()[1]
+        while (waits := line.waits) and (waits[0][1].done or waits[0][0] <= now_ms):
+            wait = waits.popleft()[1]
             if not wait.done:
-                wait.expire()
-        if line:
-            self._clock.call_later(max(0.0, line[0][0] - now_ms), lambda: self._expire_line(max_wait_ms))
+                wait.expire()  # which may have others line up
+        if waits:
+            self._clock.call_later(max(0.0, waits[0][0] - now_ms), lambda: self._expire_line(max_wait_ms))
         else:
             del self._lines[max_wait_ms]
 
@@ -113,3 +140,9 @@ class Purgatory:
             if not wait.done:
                 wait.expire()
         self._arm()
+
+
+def _rounded_up(wait_ms: float) -> float:
+    """To five significant bits, so that there are a few hundred different ones at most."""
+    step = 1 << max(0, int(wait_ms).bit_length() - 5)
+    return -(-wait_ms // step) * step

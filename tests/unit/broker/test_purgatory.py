@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from tailrace.clock import ManualClock
 from tailrace_broker.purgatory import Purgatory
@@ -105,3 +109,45 @@ def test_who_stands_in_line_expires_at_its_own_deadline_and_the_done_leave_with_
     place.line_up(waits[0], 1000)
     clock.advance(1000)
     assert waits[0].story == [], "done before"
+
+
+def test_timeouts_that_clients_make_up_cost_a_bounded_number_of_lines_and_timers() -> None:
+    place, clock, _ = purgatory()
+    timers = 0
+    later = clock.call_later
+
+    def counted(delay_ms: float, callback: Callable[[], None]) -> Any:
+        nonlocal timers
+        timers += 1
+        return later(delay_ms, callback)
+
+    clock.call_later = counted  # type: ignore[method-assign]
+    for number in range(5000):
+        parked = Parked()
+        place.line_up(parked, 2**31 - 1 - number * 400_000)
+        parked.done = True
+    assert timers < 600 and place.in_line == 0
+    waits = {ms: Parked() for ms in (1, 999, 30_000, 123_457)}
+    for ms, parked in waits.items():
+        place.line_up(parked, ms)
+    for ms, parked in waits.items():
+        clock.advance(ms - clock.monotonic_ms() - 1)
+        assert parked.story == []
+        clock.advance(1 + ms / 16)
+        assert parked.story == ["expired"]
+
+
+@pytest.mark.parametrize("lined_up", [True, False])
+def test_who_is_done_does_not_wait_behind_who_is_not(lined_up: bool) -> None:
+    place, _, _ = purgatory()
+    stuck, refs = Parked(), list[weakref.ref[Parked]]()
+    for parked in (stuck, *(Parked() for _ in range(5000))):
+        if lined_up:
+            place.line_up(parked, 2**31 - 1)
+        else:
+            place.park(parked, [], 2**31 - 1)
+        parked.done = parked is not stuck
+        refs.append(weakref.ref(parked))
+    del parked
+    assert sum(ref() is not None for ref in refs) < 600
+    assert (place.in_line if lined_up else len(place)) == 1
