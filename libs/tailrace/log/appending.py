@@ -257,7 +257,9 @@ def append_replicated(log: Log, records: Bytes, now_ms: int, max_epoch: int) -> 
             if len(view) > free or header.max_timestamp > roll_ms or header.last_offset > max_offset:
                 _write_replicated(log, views, headers)
                 views, headers = [], []
-                log.roll()
+                # What compaction has taken from the leader's log may be more offsets than a segment can hold.
+                far = header.last_offset - next_offset > MAX_RELATIVE_OFFSET
+                log.roll(header.base_offset if far else next_offset)
                 free, roll_ms, max_offset = Run(log, -1).room(now_ms)
             views.append(view)
             headers.append(header)

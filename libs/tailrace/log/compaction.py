@@ -7,7 +7,8 @@ a Job and its Outcome, so that it can run in another process (the broker's clean
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import errno
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from tailrace.log.filesystem import Filesystem, join
 from tailrace.log.recovery import CLEANED_SUFFIX
 from tailrace.log.retained import BYTES_PER_KEY, LastRecord, OffsetMap, Retention
 from tailrace.log.segment import LOG_SUFFIX, Segment
+from tailrace.log.swap import discard
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex, read_index, sums_of, sums_path
 from tailrace.log.transactions import DamagedIndex, marker_type
 from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate
@@ -30,18 +32,29 @@ _LOAD_FACTOR: Final = 0.9
 
 
 class Limits(NamedTuple):
-    """What bounds a pass: keys in the map, bytes between two steps, bytes read and written per second (0: any)."""
+    """What bounds a pass: keys in the map, bytes between two steps, bytes read and written per second (0: any).
+
+    spare_bytes are left free on the disk: a copy that filled it would cost the log directory.
+    """
 
     max_keys: int = int(_DEDUPE_BUFFER_BYTES * _LOAD_FACTOR) // BYTES_PER_KEY
     step_bytes: int = _STEP_BYTES
     bytes_per_second: float = 0.0
+    spare_bytes: int = 0
 
     @classmethod
-    def of(cls, dedupe_bytes: int, load_factor: float, buffer_bytes: int, bytes_per_second: float) -> Limits:
+    def of(
+        cls,
+        dedupe_bytes: int,
+        load_factor: float,
+        buffer_bytes: int,
+        bytes_per_second: float,
+        spare_bytes: int = 0,
+    ) -> Limits:
         """From log.cleaner.dedupe.buffer.size, .io.buffer.load.factor, .io.buffer.size, .io.max.bytes.per.second."""
         max_keys = max(1, int(dedupe_bytes * load_factor) // BYTES_PER_KEY)
         rate = bytes_per_second if bytes_per_second < 2**63 else 0.0
-        return cls(max_keys, max(4096, buffer_bytes), rate)
+        return cls(max_keys, max(4096, buffer_bytes), rate, spare_bytes)
 
 
 class Job(NamedTuple):
@@ -77,10 +90,26 @@ class Outcome(NamedTuple):
     map_is_full: bool
 
 
-class Pass:
-    """One pass over files. It writes .cleaned files and touches nothing else, so it may go on anywhere."""
+def any_room() -> int:
+    """Usable bytes of a disk that nobody asked about."""
+    return 2**63 - 1
 
-    def __init__(self, filesystem: Filesystem, job: Job, segments: tuple[Segment, ...]) -> None:
+
+class Pass:
+    """One pass over files. It writes .cleaned files and touches nothing else, so it may go on anywhere.
+
+    usable_bytes says what is free on their disk.
+    """
+
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        job: Job,
+        segments: tuple[Segment, ...],
+        usable_bytes: Callable[[], int] = any_room,
+    ) -> None:
+        self._usable_bytes = usable_bytes
+        self._is_full = False  # the disk, but for what is spared
         self._filesystem = filesystem
         self._job = job
         self._segments = segments
@@ -93,22 +122,39 @@ class Pass:
         self._map_is_full = False
 
     @classmethod
-    def open(cls, filesystem: Filesystem, job: Job) -> Pass:
+    def open(cls, filesystem: Filesystem, job: Job, usable_bytes: Callable[[], int] = any_room) -> Pass:
         """The pass over the files that the job names; its steps raise FileNotFoundError where retention was faster."""
         segments = []
         for base_offset, size_bytes in job.segments:
             segment = Segment(filesystem, job.directory, base_offset, job.index_interval_bytes)
             segment.size_bytes = size_bytes
             segments.append(segment)
-        return cls(filesystem, job, tuple(segments))
+        return cls(filesystem, job, tuple(segments), usable_bytes)
 
     def outcome(self) -> Outcome:
         """After the last step."""
         return Outcome(self._end_offset, tuple(self._groups), self._bytes_read, self._bytes_written, self._map_is_full)
 
     def steps(self) -> Iterator[int]:
-        """Does the pass; yields the bytes read and written since the last step. ApiError if a batch is damaged."""
+        """Does the pass; yields the bytes read and written since the last step. ApiError if a batch is damaged.
+
+        Where the disk has no room for all copies, it ends with those it could make: once they have taken their sources'
+        place there is more. Without any: OSError ENOSPC. What is left of a failed pass would take room, so that goes.
+        """
         self._sweep()
+        try:
+            self._is_full = self._usable_bytes() < self._job.limits.spare_bytes
+            if not self._is_full:
+                yield from self._clean()
+            if self._is_full and not self._groups:
+                spare_bytes = self._job.limits.spare_bytes
+                raise OSError(errno.ENOSPC, f"a cleaned copy would leave fewer than {spare_bytes:,} bytes free")
+        except (ApiError, OSError):
+            with suppress(OSError):
+                self._sweep()
+            raise
+
+    def _clean(self) -> Iterator[int]:
         yield from self._map_keys()
         sources = [segment for segment in self._segments if segment.base_offset < self._end_offset]
         if self._end_offset <= self._job.first_dirty_offset or not sources:
@@ -125,6 +171,26 @@ class Pass:
         )
         for group in grouped(sources, self._job.segment_bytes, self._job.end_offset):
             yield from self._copy(group, retention)
+            if self._is_full:
+                self._end_offset = self._job.first_dirty_offset  # the next pass begins where this one did
+                self._keep_what_frees_room()
+                return
+
+    def _keep_what_frees_room(self) -> None:
+        """A copy as large as its source would be made again by every pass, none of which gets any further."""
+        kept = []
+        for group in self._groups:
+            if len(group.sources) > 1 or group.size_bytes < group.sources[0][1]:
+                kept.append(group)
+            else:
+                discard(self._output(group.base_offset))
+        self._groups = kept
+
+    def _output(self, base_offset: int) -> Segment:
+        job = self._job
+        output = Segment(self._filesystem, job.directory, base_offset, job.index_interval_bytes)
+        output.name_suffix = CLEANED_SUFFIX
+        return output
 
     def _sweep(self) -> None:
         """Removes what an earlier pass left that was not finished."""
@@ -190,8 +256,7 @@ class Pass:
 
     def _copy(self, sources: tuple[Segment, ...], retention: Retention) -> Iterator[int]:
         first, done = sources[0], 0
-        output = Segment(self._filesystem, first.directory, first.base_offset, first.index_interval_bytes)
-        output.name_suffix = CLEANED_SUFFIX
+        output = self._output(first.base_offset)
         output.create()
         pending: list[Bytes] = []
         for source in sources:
@@ -204,6 +269,10 @@ class Pass:
                     self._bytes_read += done
                     yield done + self._write(output, pending)
                     done = 0
+                    if self._usable_bytes() < self._job.limits.spare_bytes:
+                        self._is_full = True
+                        discard(output)
+                        return
         self._bytes_read += done
         done += self._write(output, pending)
         output.seal()

@@ -20,7 +20,7 @@ def truncate_to(log: Log, offset: int) -> None:
         return
     if offset < log.recovery_point:
         # On the disk before the cut: recovery believes what lies below, and new records are about to.
-        log.lower_recovery_point(_batch_start(log, offset))
+        log.lower_recovery_point(_end_before(log, offset))
     if offset < log.cleaned_offset:
         # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
         log.lower_cleaned_offset(offset)
@@ -28,7 +28,7 @@ def truncate_to(log: Log, offset: int) -> None:
     if keep == 0:
         reset_to(log, offset)
         return
-    for segment in log.segments[keep:]:
+    for segment in reversed(log.segments[keep:]):  # newest first: a crash in between leaves no gap
         log.doomed.add(segment, due_ms=0)
     # With them, or a snapshot of what was cut could come back behind new records of its offsets.
     remove_snapshots_above(log.filesystem, log.directory, offset)
@@ -44,10 +44,19 @@ def truncate_to(log: Log, offset: int) -> None:
     _after_cut(log, end_offset)
 
 
-def _batch_start(log: Log, offset: int) -> int:
+def _end_before(log: Log, offset: int) -> int:
+    """Where the last batch before the one that holds offset ends.
+
+    Not where that one begins: should a crash come before the cut, recovery would find it behind a gap (of compaction)
+    below its recovery point, and might take its base offset for a damaged one.
+    """
     segment = log.segments[max(0, bisect_right(log.bases, offset) - 1)]
-    header = next(segment.headers(segment.position_of(offset)), None)
-    return offset if header is None else min(offset, header[1].base_offset)
+    position, end = segment.position_of(offset), segment.base_offset
+    for at, header in segment.headers(segment.offset_index.floor_position(max(0, position - 1))):
+        if at >= position:
+            break
+        end = header.next_offset
+    return min(offset, end)
 
 
 def reset_to(log: Log, offset: int) -> None:

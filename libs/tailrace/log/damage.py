@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.errors import ApiError
+from tailrace.log.elsewhere import Walk
 from tailrace.log.reading import NotCached, Slice
 from tailrace.records.batch import HEADER_SIZE, MAGIC, BatchHeader, corrupt, read_header, validate
 
@@ -126,6 +128,36 @@ def damaged(segment: Segment, hole: Hole) -> ApiError:
     """What is answered in place of a hole."""
     where = f"{segment.path('.log')} from {hole.position} to {hole.end}"
     return corrupt(f"offsets {hole.first_offset} to {hole.next_offset - 1} are damaged: {where}")
+
+
+def examine(segment: Segment, *, suspected: bool = True, anchor: int | None = None, doubted: int | None = None) -> None:
+    """Finds all that is wrong by walking the whole segment, and makes its indexes anew from what is sound.
+
+    anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds, and the
+    batch at `doubted` if its CRC is. A reader who does not wait gets NotCached, for another thread has to do it.
+    """
+    if segment._walked() and segment.examined:
+        return
+    if not segment.reader.waits:
+        view_examine = partial(examine, suspected=suspected, doubted=doubted)
+        segment._have_walked(Walk(segment, view_examine))
+    if doubted is not None:
+        suspected = intact(segment, doubted) is None
+    known = segment._indexes is not None
+    segment.forget_indexes()
+    holes: list[Hole] = []
+    for found in walk(segment, 0, segment.base_offset, segment.end_offset, anchor):
+        if isinstance(found, Hole):
+            holes.append(found)
+        else:
+            segment.note(found[1], found[0])
+    segment.examined, segment.holes = True, tuple(holes)
+    if not known:
+        segment._indexes = None
+    elif segment.end_offset is not None:
+        segment.note_latest()
+    if suspected or holes:
+        segment.on_damage(segment)
 
 
 def _header_at(segment: Segment, position: int) -> BatchHeader | None:

@@ -8,6 +8,7 @@ segment was cut meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.log.open_files import OpenFiles
@@ -17,19 +18,21 @@ if TYPE_CHECKING:
     from tailrace.log.segment import Segment
 
 
+def _note(damages: list[int], view: Segment) -> None:
+    damages.append(view.base_offset)
+
+
 class Twin:
     """A segment and its view, which another thread may read. Make it, and take it up, in the log's own thread."""
 
-    __slots__ = ("_damaged", "segment", "view")
+    __slots__ = ("_damages", "segment", "view")
 
     def __init__(self, segment: Segment, open_files: OpenFiles) -> None:
         self.segment = segment
         self.view = segment.snapshot(open_files)
-        self.view.on_damage = self._note
-        self._damaged = False
-
-    def _note(self, view: Segment) -> None:
-        self._damaged = True
+        # Not of this object, or both would stay, with the open file, until a garbage collection.
+        self._damages: list[int] = []
+        self.view.on_damage = partial(_note, self._damages)
 
     def stop(self) -> None:
         """Nobody wants it any more: NotCached in its thread."""
@@ -37,7 +40,7 @@ class Twin:
 
     def take_up(self) -> bool:
         """The segment knows what was found out; False where too much was appended for that to be all."""
-        return self.segment.take_up(self.view, damaged=self._damaged)
+        return self.segment.take_up(self.view, damaged=bool(self._damages))
 
 
 class Walk(Slice):

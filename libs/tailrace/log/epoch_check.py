@@ -6,9 +6,10 @@ tells. The epoch lies outside a batch's CRC, too: where the batches do not agree
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import Final
 
 from tailrace.log.leader_epochs import LeaderEpochs
@@ -38,11 +39,25 @@ def agree(
             found = islice(_headers(segments, max(start, lowest)), _LOOKED_AT - 1)
             sound = _is_of([header for header in found if header.base_offset < limit], epoch)
         else:
-            sound = _begins(list(islice(_headers(segments, start - 1), _LOOKED_AT)), before, epoch, start, limit)
+            found = islice(_headers(segments, start - 1), _LOOKED_AT)
+            sound = _begins(_from_before(segments, start, list(found)), before, epoch, start, limit)
         if not sound:
             return False
     last = next(_headers(segments, log_end_offset - 1), None) if entries and log_end_offset > lowest else None
     return last is None or last.partition_leader_epoch <= epochs.latest
+
+
+def _from_before(segments: Sequence[Segment], start: int, found: list[BatchHeader]) -> list[BatchHeader]:
+    """These batches from start on, behind the last one before: it may lie beyond a gap that compaction left."""
+    if found and found[0].base_offset < start:
+        return found
+    last = bisect_left(segments, start, key=lambda segment: segment.base_offset)
+    for segment in reversed(segments[:last]):
+        headers = (header for _, header in segment.headers(segment.offset_index.entry(start - 1)[1]))
+        before = deque(takewhile(lambda header: header.base_offset < start, headers), maxlen=1)
+        if before:
+            return [before[0], *found]
+    return found
 
 
 def _begins(found: list[BatchHeader], before: int, epoch: int, start: int, limit: int) -> bool:
@@ -72,16 +87,19 @@ def _headers(segments: Sequence[Segment], offset: int) -> Iterator[BatchHeader]:
             yield header
 
 
-def from_batches(segments: Sequence[Segment], read: LeaderEpochs) -> LeaderEpochs:
-    """What the batches say, of which all headers are read; read, the file's, if they contradict one another."""
+def from_batches(segments: Sequence[Segment], known: LeaderEpochs, read: Sequence[tuple[int, int]]) -> LeaderEpochs:
+    """What the batches say, of which all headers are read; known, what was believed so far, if they contradict.
+
+    read are the entries of the file, as they are there.
+    """
     made, batches = LeaderEpochs(), dict[int, int]()
     for header in _headers(segments, segments[0].base_offset):
         epoch = header.partition_leader_epoch
         if 0 <= epoch < made.latest:
-            return read
+            return known
         made.assign(epoch, header.base_offset)
         batches[epoch] = batches.get(epoch, 0) + 1
-    said = {start: epoch for epoch, start in read.entries()}
+    said = {start: epoch for epoch, start in read}
     known_from = min(said, default=0)  # of what lies before it the file says nothing
     believed = LeaderEpochs()
     for epoch, start in made.entries():

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tailrace.log.elsewhere import Twin
+from tailrace.log.open_files import OpenFiles
 from tailrace.log.retention import SegmentFacts, expendable
 from tailrace.log.snapshots import remove_snapshots
 
 if TYPE_CHECKING:
     from tailrace.log.log import Log
+    from tailrace.log.segment import Segment
 
 
-def delete_retention(log: Log, now_ms: int, high_watermark: int) -> int:
+def delete_retention(log: Log, now_ms: int, high_watermark: int, *, known_only: bool = False) -> int:
     """As Log.delete_retention."""
     log.producers.expire(now_ms, log.producer_id_expiration_ms)
     by_policy = "delete" in log.config.cleanup_policy
     ends = [*log.bases[1:], log.log_end_offset]
+    known = {
+        id(segment): segment.largest_timestamp_ms
+        for segment in _aged(log, now_ms, high_watermark)
+        if segment.indexed or not known_only
+    }
     facts = [
-        SegmentFacts(end, segment.size_bytes, segment.largest_timestamp_ms if by_policy else 0)
+        SegmentFacts(end, segment.size_bytes, known.get(id(segment), now_ms))
         for segment, end in zip(log.segments, ends, strict=True)
         if segment.size_bytes or segment is not log.active
     ]
@@ -32,6 +41,45 @@ def delete_retention(log: Log, now_ms: int, high_watermark: int) -> int:
     if count:
         _give_up(log, count, now_ms + log.config.file_delete_delay_ms)
     return count
+
+
+def _aged(log: Log, now_ms: int, high_watermark: int) -> Iterator[Segment]:
+    """The segments whose age is asked for, oldest first: of the next one only if this one may go by its own."""
+    config = log.config
+    if "delete" not in config.cleanup_policy or config.retention_ms < 0:
+        return
+    for segment, end in zip(log.segments, [*log.bases[1:], log.log_end_offset], strict=True):
+        if end > high_watermark:
+            return
+        if end > log.log_start_offset and (segment.size_bytes or segment is not log.active):
+            yield segment
+            if not segment.indexed or now_ms - segment.largest_timestamp_ms <= config.retention_ms:
+                return
+
+
+class Look:
+    """Reads the indexes of a segment whose age is asked for: run() in a thread, then take_up()."""
+
+    def __init__(self, log: Log, segment: Segment) -> None:
+        self._log = log
+        self._as_it_was = (log.cuts, log.directory)
+        self._twin = Twin(segment, OpenFiles(limit=1))
+
+    def run(self) -> None:
+        """Raises OSError."""
+        self._twin.view.load_indexes()
+
+    def take_up(self) -> bool:
+        """Whether the log knows them now, and its files are the same."""
+        log, segment = self._log, self._twin.segment
+        here = any(one is segment for one in log.segments)
+        return here and (log.cuts, log.directory) == self._as_it_was and self._twin.take_up() and segment.indexed
+
+
+def begin_look(log: Log, now_ms: int, high_watermark: int) -> Look | None:
+    """As Log.begin_look_at_age."""
+    unknown = next((one for one in _aged(log, now_ms, high_watermark) if not one.indexed), None)
+    return None if unknown is None else Look(log, unknown)
 
 
 def _give_up(log: Log, count: int, due_ms: int) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.log import checkpoints
-from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.segment import LOG_SUFFIX
 from tailrace.log.snapshots import SNAPSHOT_SUFFIX
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX
 from tailrace.log.twins import TWIN_SUFFIX

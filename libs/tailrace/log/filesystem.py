@@ -26,6 +26,15 @@ class FileStat(NamedTuple):
 class File(Protocol):
     """An open file. It stays readable after its name is removed, until the last reference to it goes."""
 
+    @property
+    def unsynced(self) -> bool:
+        """Whether something was written to it that no sync through it has covered, as far as it was told."""
+        ...
+
+    def owe_sync(self) -> None:
+        """Somebody else wrote to it, an earlier process perhaps, and nobody knows whether that is on the disk."""
+        ...
+
     def fileno(self) -> int:
         """The descriptor, for sendfile."""
         ...
@@ -104,10 +113,11 @@ class Filesystem(Protocol):
 class RealFile:
     """A descriptor that closes itself with its last reference, so that slices of a deleted segment stay readable."""
 
-    __slots__ = ("_fd", "_may_wait")
+    __slots__ = ("_fd", "_may_wait", "unsynced")
 
     def __init__(self, path: str, flags: int) -> None:
         self._fd = -1
+        self.unsynced = False
         self._may_wait = True  # until the file system says that it knows no reads that do not wait, as tmpfs does
         self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
 
@@ -117,6 +127,9 @@ class RealFile:
 
     def fileno(self) -> int:
         return self._fd
+
+    def owe_sync(self) -> None:
+        self.unsynced = True
 
     def pread(self, length: int, position: int) -> bytes:
         data = os.pread(self._fd, length, position)
@@ -167,6 +180,7 @@ class RealFile:
             position += count
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
+        self.unsynced = True
         written = os.pwritev(self._fd, buffers[:_IOV_MAX], position)
         if written != sum(map(len, buffers)):
             self._write_rest(b"".join(buffers)[written:], position + written)
@@ -179,10 +193,16 @@ class RealFile:
             view = view[written:]
 
     def truncate(self, size_bytes: int) -> None:
+        self.unsynced = True
         os.ftruncate(self._fd, size_bytes)
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        self.unsynced = False  # before: what is written meanwhile may not be covered
+        try:
+            os.fdatasync(self._fd)
+        except OSError:
+            self.unsynced = True
+            raise
 
     def reread(self) -> None:
         # What is dirty stays in the page cache, and a later sync writes it or fails.

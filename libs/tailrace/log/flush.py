@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from tailrace.log.checkpoints import LEADER_EPOCH, format_epochs
-from tailrace.log.filesystem import File, Filesystem, write_file_atomically
+from tailrace.log.checkpoints import LEADER_EPOCH, PARTITION_METADATA, format_epochs
+from tailrace.log.filesystem import File, Filesystem, join, write_file_atomically
 from tailrace.log.snapshots import remove_snapshots
 
 if TYPE_CHECKING:
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 class Unsynced:
     """What beside the segments' bytes must reach the disk before the recovery point may move."""
 
-    __slots__ = ("directories", "epochs", "gone", "is_renamed", "version")
+    __slots__ = ("directories", "epochs", "gone", "is_renamed", "metadata", "version")
 
     def __init__(self, *directories: str) -> None:
         self.directories = set(directories)
         self.epochs = True
         self.version = 0
         self.is_renamed = False  # the log's directory has a name that may not be on the disk
+        self.metadata = False  # partition.metadata was written without a sync
         self.gone = False  # the log was deleted; read by flushes in other threads
 
     def __bool__(self) -> bool:
@@ -65,6 +67,7 @@ class Flush(NamedTuple):
     cuts: int = 0
     unsynced: Unsynced | None = None
     failed: OSError | None = None  # of an earlier sync, which this one must not hide
+    metadata: bool = False
 
     def run(self) -> None:
         """Returns when everything below offset is on the disk; after an OSError the log must be opened anew."""
@@ -74,6 +77,10 @@ class Flush(NamedTuple):
             file.sync()
         if self.unsynced is not None and self.unsynced.gone:
             return  # deleted: a new log of that name may be there by now, and these are not its epochs
+        if self.metadata:
+            # Records whose topic nobody knows any more would be taken for those of the next topic of that name.
+            with suppress(FileNotFoundError):  # Kafka wrote none once
+                self.filesystem.open(join(self.directory, PARTITION_METADATA)).sync()
         if self.epochs is not None:
             write_file_atomically(self.filesystem, self.directory, LEADER_EPOCH, format_epochs(self.epochs))
         for name in self.names:
@@ -121,4 +128,4 @@ def _flush_of(log: Log, files: list[File], offset: int, now_ms: int) -> Flush:
     epochs = log.epochs.entries() if unsynced.epochs else None
     names = sorted(unsynced.directories)
     begun = (log.filesystem, log.directory, files, names, epochs, unsynced.version, offset, now_ms)
-    return Flush(*begun, log.cuts, unsynced, failed)
+    return Flush(*begun, log.cuts, unsynced, failed, unsynced.metadata and log.log_end_offset > 0)

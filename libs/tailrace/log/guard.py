@@ -25,6 +25,7 @@ _NOT_THE_DISK: Final = frozenset(
         errno.EISDIR,
         errno.ENOTDIR,
         errno.ENOTEMPTY,
+        errno.ENAMETOOLONG,
         errno.EAGAIN,
         errno.EINTR,
         errno.EBADF,
@@ -132,6 +133,13 @@ class GuardedFile:
     def __init__(self, guard: Guard, file: File) -> None:
         self._guard = guard
         self._file = file
+
+    @property
+    def unsynced(self) -> bool:
+        return self._file.unsynced
+
+    def owe_sync(self) -> None:
+        self._file.owe_sync()
 
     def fileno(self) -> int:
         return self._file.fileno()

@@ -17,6 +17,8 @@ from typing import Final
 
 from tailrace.log.filesystem import File, Filesystem, read_file
 
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
 OFFSET_ENTRY_SIZE: Final = 8
 TIME_ENTRY_SIZE: Final = 12
 _POSITION_MASK: Final = 0xFFFFFFFF

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Final
+from weakref import ref
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import appending, compacting, cutting, expiring, flush, lookup
@@ -22,6 +24,7 @@ from tailrace.log.compaction import Limits as CleanerLimits
 from tailrace.log.config import LogSettings
 from tailrace.log.damage import damaged, settle
 from tailrace.log.deletion import Doomed
+from tailrace.log.expiring import Look
 from tailrace.log.filesystem import File, Filesystem
 from tailrace.log.flush import Flush, Unsynced
 from tailrace.log.leader_epochs import LeaderEpochs
@@ -43,6 +46,12 @@ _CLEANER_LIMITS: Final = CleanerLimits()
 _PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
+def _hear(log: ref[Log], segment: Segment) -> None:
+    here = log()
+    if here is not None:
+        here.heard_damage(segment)
+
+
 class Log:
     """Open with Log.open. Offsets are absolute, times are milliseconds, sizes bytes."""
 
@@ -50,6 +59,8 @@ class Log:
         self, filesystem: Filesystem, directory: str, config: LogSettings, segments: list[Segment], epochs: LeaderEpochs
     ) -> None:
         self.directory = directory
+        # A segment that held its log would keep the files of a deleted one, and their space, until a collection.
+        self._hears = partial(_hear, ref(self))
         self.epochs = epochs
         self.latest_epoch = epochs.latest  # as an attribute, for the append path
         self.producers = ProducerState()
@@ -127,6 +138,9 @@ class Log:
         log.producers = load_producers(filesystem, directory, log.segments, log.log_end_offset, progress.passed)
         log.producers.expire(now_ms, producer_id_expiration_ms)
         log.epochs_mended = recovered.epochs_mended
+        if log.recovery_point < log.log_end_offset:
+            for segment in log.unflushed_segments():
+                segment.file.owe_sync()
         if clean and recovery_point == log.log_end_offset and not log.epochs_mended:
             log.unsynced.done(log.unsynced.version)
             log.closed_end = log.log_end_offset
@@ -324,6 +338,17 @@ class Log:
         """offset_for_timestamp, or offset_of_max_timestamp for None, for another thread to run."""
         return Search(self, timestamp_ms, min(max_offset, self.log_end_offset))
 
+    def search_in_haste(self, timestamp_ms: int | None, max_offset: int) -> TimestampOffset | None:
+        """What such a search finds, at once; NotCached where it would wait for the disk or take long."""
+        reader = self.reader
+        reader.waits, reader.left_bytes = False, lookup.BYTES_IN_HASTE
+        try:
+            if timestamp_ms is None:
+                return self.offset_of_max_timestamp(max_offset)
+            return self.offset_for_timestamp(timestamp_ms, max_offset)
+        finally:
+            reader.waits, reader.left_bytes = True, inf
+
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(largest epoch not above leader_epoch, its end offset), (-1, -1) if unknown (KIP-320)."""
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
@@ -357,10 +382,14 @@ class Log:
             if self.epochs.truncate_from_start(offset):
                 self.unsynced.epochs_changed()
 
-    def roll(self) -> None:
-        """Closes the active segment and begins one at the log end; nothing happens if it is empty."""
+    def roll(self, base_offset: int = -1) -> None:
+        """Closes the active segment and begins one at the log end, or at base_offset if that lies behind it.
+
+        Nothing happens if it is empty and begins there already.
+        """
+        base_offset = max(base_offset, self.log_end_offset)
         old = self.active
-        if not old.size_bytes:
+        if not old.size_bytes and old.base_offset == base_offset:
             return
         old.seal()
         indexes = self.save_indexes(old)
@@ -369,7 +398,7 @@ class Log:
             old.sync(*indexes)
         self.closed_end = -1
         self.save_snapshot()
-        segment = self.new_segment(self.log_end_offset)
+        segment = self.new_segment(base_offset)
         try:
             segment.create()
         except OSError:
@@ -385,10 +414,10 @@ class Log:
         """Makes the segment one of this log's: with its settings, its reader, and telling it of damage."""
         segment.index_interval_bytes = self._config.index_interval_bytes
         segment.index_bytes = self._config.segment_index_bytes
-        segment.on_damage, segment.reader = self._damaged, self.reader
+        segment.on_damage, segment.reader = self._hears, self.reader
         return segment
 
-    def _damaged(self, segment: Segment) -> None:
+    def heard_damage(self, segment: Segment) -> None:
         self.places.clear()
         with suppress(OSError):  # the indexes are right in memory; the guard hears of it
             segment.save_indexes()
@@ -414,12 +443,17 @@ class Log:
 
     # -- retention ---------------------------------------------------------------------------------------------------
 
-    def delete_retention(self, now_ms: int, high_watermark: int) -> int:
+    def delete_retention(self, now_ms: int, high_watermark: int, *, known_only: bool = False) -> int:
         """Gives up segments by retention.ms, retention.bytes and the log start offset; how many.
 
-        Their files are renamed to .deleted and come out of removable_files() after file.delete.delay.ms.
+        Their files are renamed to .deleted and come out of removable_files() after file.delete.delay.ms. known_only:
+        none is given up by an age that would have to be read.
         """
-        return expiring.delete_retention(self, now_ms, high_watermark)
+        return expiring.delete_retention(self, now_ms, high_watermark, known_only=known_only)
+
+    def begin_look_at_age(self, now_ms: int, high_watermark: int) -> Look | None:
+        """What must be read for that, in a thread if you like, an old segment at a time; None if nothing."""
+        return expiring.begin_look(self, now_ms, high_watermark)
 
     def removable_files(self, now_ms: int) -> list[str]:
         """Deleted files whose delay is over; the caller removes them (a large one takes a while: in a thread)."""
@@ -488,6 +522,7 @@ class Log:
             return
         self.recovery_point = max(self.recovery_point, min(done.offset, self.log_end_offset))
         self.unsynced.done(done.version)
+        self.unsynced.metadata = self.unsynced.metadata and not done.metadata
         self.flushed_ms = done.now_ms
 
     def flush(self, now_ms: int = 0) -> None:
@@ -505,8 +540,17 @@ class Log:
         self.directory = directory
 
     def abandon(self) -> None:
-        """The log's directory is being deleted: a flush on its way writes nothing there any more."""
+        """The log's directory is being deleted: a flush on its way writes nothing there any more.
+
+        Its files are closed with their last readers: the log and its segments know one another, so that they would
+        stay open, and their space taken, until a garbage collection came by.
+        """
         self.unsynced.gone = True
+        self.cuts += 1  # what is being looked up in it is not there any more
+        self.compaction = None
+        self.places.clear()
+        for segment in self.segments:
+            segment.close()
 
     def begin_close(self) -> Flush | None:
         """Writes what a clean start needs and returns what must be synced for it, None if all is as it was opened."""

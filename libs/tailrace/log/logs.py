@@ -9,50 +9,42 @@ from contextlib import suppress
 from functools import partial
 from uuid import UUID, uuid4
 
+from tailrace.errors import ApiError
+from tailrace.log import dir_futures, dir_start
 from tailrace.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
     DISK_FAILED,
     LEADER_EPOCH,
     LOCK,
-    META_PROPERTIES,
     PARTITION_METADATA,
     RECOVERY_POINT,
     TopicPartition,
     format_clean_shutdown,
-    format_meta_properties,
     format_partition_metadata,
     one_bit_apart,
-    parse_clean_shutdown,
     parse_partition_metadata,
-    parse_properties,
-    parse_uuid,
 )
 from tailrace.log.config import LogConfig, LogSettings
 from tailrace.log.dir_offsets import DirOffsets
+from tailrace.log.dir_start import LogDirRefused
+from tailrace.log.expiring import Look
 from tailrace.log.filesystem import File, Filesystem, RealFilesystem, join, read_file, write_file_atomically
 from tailrace.log.guard import Guard
+from tailrace.log.lending import Loan
 from tailrace.log.log import Log
 from tailrace.log.recovery import Progress
-from tailrace.log.rereading import reread_tail
 from tailrace.log.segment import Segment
 from tailrace.log.tails import AT_ONCE_BYTES, LongTails, Recovery, tail_of
-from tailrace.log.unopened import Listing, has_work, look
+from tailrace.log.unopened import DELETE_SUFFIX, FUTURE_SUFFIX, OF_ANY_POLICY, Listing, has_work, look
 
-_DELETE_SUFFIX = "-delete"
-_FUTURE_SUFFIX = "-future"
+__all__ = ["LogDir", "LogDirRefused"]
+
 _STRAY_SUFFIX = "-stray"  # as Kafka calls it: nobody knows whose it is, so it is kept and never read
-_MOVED = ".moved"  # in a log that took another dir's place, until that one is gone
 _CLOSING_THREADS = 16
 _CLOSED_AT_ONCE = 256
 _RETAINED_A_STEP = 50
-# Where the topic's configs are not known yet: a gap in a compacted log is no damage.
-_OF_ANY_POLICY = LogConfig(cleanup_policy="compact,delete")
 _DAY_MS = 24 * 60 * 60 * 1000
-
-
-class LogDirRefused(Exception):
-    """The directory cannot be used; the message is a sentence for the operator."""
 
 
 class LogDir:
@@ -84,6 +76,7 @@ class LogDir:
         self._lock = lock
         self._new_id = new_id
         self._logs: dict[TopicPartition, Log] = {}
+        self._lent: dict[TopicPartition, Loan] = {}
         self._unopened: set[TopicPartition] = set()
         self._listings: dict[TopicPartition, Listing] = {}  # of those, as far as somebody asked
         self._configs: dict[str, LogSettings] = {}
@@ -116,11 +109,12 @@ class LogDir:
         log_dir._read_offsets()
         for name in filesystem.list(path):
             topic, _, partition = name.rpartition("-")
-            if name.endswith(_DELETE_SUFFIX):
+            if name.endswith(DELETE_SUFFIX):
                 log_dir._doomed.append((now_ms, join(path, name)))
-            elif name.endswith(_FUTURE_SUFFIX):
+            elif name.endswith(FUTURE_SUFFIX):
                 topic, _, partition = name.rpartition(".")[0].rpartition("-")
-                log_dir._futures[topic, int(partition)] = name
+                if topic and partition.isdigit():  # else nobody's
+                    log_dir._futures[topic, int(partition)] = name
             elif topic and partition.isdigit():
                 log_dir._unopened.add((topic, int(partition)))
         log_dir.offsets.keep(log_dir._unopened | log_dir._futures.keys())
@@ -148,54 +142,10 @@ class LogDir:
         """Takes the directory offline until the next start."""
         self.guard.fail(failure)
 
-    def _read_meta_properties(self, node_id: int, cluster_id: str) -> None:
-        content = self._read(META_PROPERTIES)
-        try:
-            properties = parse_properties(content or b"")
-            directory_id = parse_uuid(properties["directory.id"]) if "directory.id" in properties else UUID(int=0)
-        except ValueError as damaged:
-            raise LogDirRefused(f"{join(self.path, META_PROPERTIES)} is damaged: {damaged}") from damaged
-        for key, ours in (("cluster.id", cluster_id), ("node.id", str(node_id))):
-            if properties.get(key, ours) != ours:
-                found = properties[key]
-                raise LogDirRefused(f"the log directory {self.path} belongs to {key} {found}, not to {ours}")
-        if not directory_id.int:  # new, emptied by a power cut, or a Kafka's from before KIP-858: it gets one here too
-            directory_id = self._new_id()
-            content = format_meta_properties(cluster_id, node_id, directory_id)
-            write_file_atomically(self._filesystem, self.path, META_PROPERTIES, content)
-        self.directory_id = directory_id
-
-    def _read_clean_shutdown(self) -> None:
-        content = self._read(CLEAN_SHUTDOWN)
-        if content is not None:
-            self.clean = True
-            self.clean_shutdown_epoch = parse_clean_shutdown(content)
-            # From here on a crash may leave anything, so the marker must be gone before the first append.
-            self._filesystem.remove(join(self.path, CLEAN_SHUTDOWN))
-            self._filesystem.sync_directory(self.path)
-
-    def _read_offsets(self) -> None:
-        for name in self.offsets.by_name():
-            mended, believed = self.offsets.read(name)
-            if mended:
-                self.on_mended(name)
-            if not believed:
-                self.clean = False  # no recovery point is believed: every log is checked from its beginning
-
-    def _reread_after_failure(self) -> None:
-        """Makes sure that what recovery reads is on the disk, or will be: see rereading.py."""
-        mark = self._read(DISK_FAILED)
-        if mark is None:
-            return
-        self.failed_before = mark.decode(errors="replace").strip() or "unknown"
-        self.clean, self.clean_shutdown_epoch = False, -1
-        for key in self._unopened:
-            recovery_point = self.offsets.recovery_points.get(key, 0)
-            self.reread_bytes += reread_tail(self._filesystem, self._directory(key), recovery_point)
-        for name in self._futures.values():
-            self.reread_bytes += reread_tail(self._filesystem, join(self.path, name), 0)
-        # Not before: who is stopped on the way begins anew. From here on the page cache says what the disk does.
-        self._filesystem.remove(join(self.path, DISK_FAILED))
+    _read_meta_properties = dir_start.read_meta_properties
+    _read_clean_shutdown = dir_start.read_clean_shutdown
+    _read_offsets = dir_start.read_offsets
+    _reread_after_failure = dir_start.reread_after_failure
 
     def _read(self, name: str) -> bytes | None:
         try:
@@ -207,11 +157,12 @@ class LogDir:
 
     def partitions(self) -> list[TopicPartition]:
         """Every partition that has a directory here."""
-        return sorted(self._unopened | self._logs.keys())
+        return sorted(self._unopened | self._logs.keys() | self._lent.keys())
 
     def holds(self, topic: str, partition: int) -> bool:
         """Whether the partition has a directory here."""
-        return (topic, partition) in self._logs or (topic, partition) in self._unopened
+        key = (topic, partition)
+        return key in self._logs or key in self._unopened or key in self._lent
 
     def unopened(self) -> list[TopicPartition]:
         """Those not opened yet; after an unclean shutdown they are still to be recovered."""
@@ -240,6 +191,8 @@ class LogDir:
     def log(self, topic: str, partition: int) -> Log | None:
         """The partition's log, opened (and recovered) now if need be; None if there is none here."""
         log = self._logs.get((topic, partition))
+        if log is None and (topic, partition) in self._lent:
+            raise BlockingIOError(errno.EAGAIN, "the log is being changed", self._directory((topic, partition)))
         if log is None and (topic, partition) in self._unopened:
             if (topic, partition) in self.tails:
                 raise BlockingIOError(errno.EAGAIN, "the log is being recovered", self._directory((topic, partition)))
@@ -258,7 +211,7 @@ class LogDir:
             Log.open,
             self._filesystem,
             self._directory(key),
-            self._configs.get(key[0]) or _OF_ANY_POLICY,
+            self._configs.get(key[0]) or OF_ANY_POLICY,
             recovery_point=recovery_point,
             log_start_offset=self.offsets.log_start_offsets.get(key, 0),
             cleaned_offset=self.offsets.cleaned_offsets.get(key, 0),
@@ -278,6 +231,7 @@ class LogDir:
 
     def _take_in_opened(self, key: TopicPartition, log: Log) -> None:
         recovered = key in self._unopened and not self.clean
+        log.unsynced.metadata = recovered  # an earlier life may not have come to that
         self._take_in(key, log)
         if log.epochs_mended:
             self.on_mended(f"{key[0]}-{key[1]}/{LEADER_EPOCH}")
@@ -332,6 +286,26 @@ class LogDir:
             recovery.log.config = self._configs[key[0]]  # it may have changed meanwhile
             self._take_in_opened(key, recovery.log)
 
+    # -- logs that another thread changes ---------------------------------------------------------------------------
+
+    def lend(self, key: TopicPartition, change: Callable[[Log], None]) -> Loan:
+        """Gives an open log to another thread; until take_back nobody here uses it."""
+        loan = self._lent[key] = Loan(key, self._logs.pop(key), change)
+        return loan
+
+    def take_back(self, loan: Loan) -> None:
+        """The thread has left the log. Raises OSError where it was to be deleted and cannot be."""
+        del self._lent[loan.key]
+        self._logs[loan.key] = loan.log
+        if loan.doomed_ms is not None:
+            self.delete(*loan.key, loan.doomed_ms)
+        else:
+            loan.log.config = self._configs.get(loan.key[0], loan.log.config)  # it may have changed meanwhile
+
+    def lent(self, topic: str, partition: int) -> bool:
+        """Whether another thread has the log."""
+        return (topic, partition) in self._lent
+
     def _directory(self, key: TopicPartition) -> str:
         return f"{self.path}/{key[0]}-{key[1]}"
 
@@ -345,6 +319,7 @@ class LogDir:
             log = self._open_log(key)
             content = format_partition_metadata(topic_id)
             write_file_atomically(self._filesystem, log.directory, PARTITION_METADATA, content, sync=False)
+            log.unsynced.metadata = True  # with the log's first flush
         return log
 
     def set_config(self, topic: str, config: LogSettings) -> None:
@@ -372,7 +347,11 @@ class LogDir:
             recovery.doomed_ms = now_ms
             recovery.stop()
             return
-        target = self._take_away((topic, partition), _DELETE_SUFFIX)
+        loan = self._lent.get((topic, partition))
+        if loan is not None:
+            loan.doomed_ms = now_ms
+            return
+        target = self._take_away((topic, partition), DELETE_SUFFIX)
         config = self._configs.get(topic) or LogConfig()
         self._doomed.append((now_ms + config.file_delete_delay_ms, target))
 
@@ -404,13 +383,18 @@ class LogDir:
 
     # -- replicas that are moved here (KIP-113) ------------------------------------------------------------------
 
-    def futures(self) -> list[TopicPartition]:
-        """The partitions that are on their way here."""
-        return sorted(self._futures)
-
-    def moved_here(self, topic: str, partition: int) -> bool:
-        """Whether the partition took another dir's place, and what is left there is out of date."""
-        return self._read(f"{topic}-{partition}/{_MOVED}") is not None
+    futures = dir_futures.futures
+    moved_here = dir_futures.moved_here
+    open_future = dir_futures.open_future
+    drop_future = dir_futures.drop_future
+    mark_future = dir_futures.mark_future
+    adopt_future = dir_futures.adopt_future
+    marked_future = dir_futures.marked_future
+    future_id = dir_futures.future_id
+    future_extent = dir_futures.future_extent
+    promote = dir_futures.promote
+    promote_orphans = dir_futures.promote_orphans
+    moved_from_is_gone = dir_futures.moved_from_is_gone
 
     def extent(self, topic: str, partition: int) -> tuple[int, int]:
         """(latest leader epoch, log end offset) of a partition that lies here; opens its log."""
@@ -418,90 +402,12 @@ class LogDir:
         assert log is not None
         return log.epochs.latest, log.log_end_offset
 
-    def open_future(self, topic: str, partition: int, topic_id: UUID, config: LogSettings, now_ms: int) -> Log:
-        """The log a replica is copied into, made if there is none; what a crash left in it is checked."""
-        key = (topic, partition)
-        if key in self._futures and self.future_id(topic, partition) != topic_id:
-            self.drop_future(topic, partition, now_ms)
-        fresh = key not in self._futures
-        name = f"{topic}-{partition}.{self._new_id().hex}{_FUTURE_SUFFIX}" if fresh else self._futures[key]
-        directory = join(self.path, name)
-        expiration_ms = self.producer_id_expiration_ms
-        log = Log.open(self._filesystem, directory, config, producer_id_expiration_ms=expiration_ms)
-        if fresh:
-            content = format_partition_metadata(topic_id)
-            write_file_atomically(self._filesystem, directory, PARTITION_METADATA, content)
-            self._futures[key] = name
-        return log
-
-    def drop_future(self, topic: str, partition: int, now_ms: int) -> None:
-        """Gives up what was copied so far."""
-        name = self._futures.pop((topic, partition), None)
-        if name is not None:
-            target = join(self.path, name.removesuffix(_FUTURE_SUFFIX) + _DELETE_SUFFIX)
-            self._filesystem.rename(join(self.path, name), target)
-            self._doomed.append((now_ms, target))
-
-    def mark_future(self, topic: str, partition: int, ready: bool) -> None:
-        """Before the copy takes over, in a thread if you like: a start then compares it with the original.
-
-        From here until moved_from_is_gone the one that was written to longer is the partition's log.
-        """
-        directory = join(self.path, self._futures[topic, partition])
-        if ready != (_MOVED in self._filesystem.list(directory)):
-            if ready:
-                write_file_atomically(self._filesystem, directory, _MOVED, b"")
-            else:
-                self._filesystem.remove(join(directory, _MOVED))
-                self._filesystem.sync_directory(directory)
-
-    def adopt_future(self, topic: str, partition: int, log: Log, high_watermark: int) -> None:
-        """Makes the copy, which is complete and was marked, the partition's log. Waits for no disk: flush it then."""
-        key = (topic, partition)
-        self._filesystem.rename(join(self.path, self._futures[key]), self._directory(key))
-        del self._futures[key]
-        log.renamed(self._directory(key))
-        # No cleaned offset: what compaction dropped while the copy was made may be in it.
-        self.high_watermarks[key] = high_watermark
-        self._configs[topic] = log.config
-        self._take_in(key, log)
-
-    def marked_future(self, topic: str, partition: int) -> bool:
-        """Whether a copy lies here that may have taken over, though its directory was not renamed."""
-        name = self._futures.get((topic, partition))
-        return name is not None and self._read(f"{name}/{_MOVED}") is not None
-
-    def future_id(self, topic: str, partition: int) -> UUID | None:
-        """The topic id of a copy on its way."""
-        return self._topic_id(self._futures[topic, partition])
-
-    def future_extent(self, topic: str, partition: int) -> tuple[int, int]:
-        """As extent, of a copy on its way; what a crash left in it is checked."""
-        directory = join(self.path, self._futures[topic, partition])
-        log = Log.open(self._filesystem, directory, self._configs.get(topic) or _OF_ANY_POLICY)
-        return log.epochs.latest, log.log_end_offset
-
-    def promote(self, topic: str, partition: int) -> None:
-        """At the start: the copy is the partition's log."""
-        name = self._futures.pop((topic, partition))
-        self._filesystem.rename(join(self.path, name), self._directory((topic, partition)))
-        self._filesystem.sync_directory(self.path)
-        self._unopened.add((topic, partition))
-
-    def promote_orphans(self, elsewhere: Callable[[TopicPartition], bool]) -> None:
-        """At the start, with every dir readable: a copy whose original is nowhere is the partition's log."""
-        for key in [key for key in self._futures if not elsewhere(key)]:
-            self.promote(*key)
-
-    def moved_from_is_gone(self, topic: str, partition: int) -> None:
-        """Nothing out of date is left of the partition in another dir."""
-        self._filesystem.remove(f"{self.path}/{topic}-{partition}/{_MOVED}")
-
     # -- logs that nobody uses -----------------------------------------------------------------------------------
 
     def size_bytes(self, topic: str, partition: int) -> int:
         """Of the partition's .log files, without opening the log; 0 if there is none. Raises OSError."""
-        log = self._logs.get((topic, partition))
+        loan = self._lent.get((topic, partition))
+        log = self._logs.get((topic, partition)) if loan is None else loan.log
         if log is not None:
             return log.size_bytes
         listing = self._listing((topic, partition))
@@ -562,25 +468,39 @@ class LogDir:
         """Applies retention to the open logs; the paths whose delay is over, to be given to remove()."""
         return [path for paths in self.retain_in_steps(now_ms) for path in paths]
 
-    def retain_in_steps(self, now_ms: int) -> Iterator[list[str]]:
-        """As retain, a few logs at a time: logs may be opened and deleted between two steps."""
-        keys = list(self._logs)
+    def begin_look_at_age(self, key: TopicPartition, now_ms: int) -> Look | None:
+        """As Log.begin_look_at_age, of a log that is open."""
+        log = self._logs.get(key)
+        return None if log is None else log.begin_look_at_age(now_ms, self.high_watermarks.get(key, 0))
+
+    def retain_in_steps(self, now_ms: int, *, known_only: bool = False) -> Iterator[list[str]]:
+        """As retain, a few logs at a time: logs may be opened and deleted between two steps.
+
+        A log that cannot be retained does not keep the others from it: its OSError or ApiError comes at the end.
+        known_only: what begin_look_at_age was not asked for is left to the next time.
+        """
+        keys, failed = list(self._logs), list[Exception]()
         for start in range(0, len(keys), _RETAINED_A_STEP):
             paths = []
             for key in keys[start : start + _RETAINED_A_STEP]:
                 log = self._logs.get(key)
                 if log is not None:
-                    log.delete_retention(now_ms, self.high_watermarks.get(key, 0))
+                    try:
+                        log.delete_retention(now_ms, self.high_watermarks.get(key, 0), known_only=known_only)
+                    except (OSError, ApiError) as error:
+                        failed.append(error)
                     paths += log.removable_files(now_ms)
             yield paths
         due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
         self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
         yield due
+        if failed:
+            raise failed[0]
 
     def remove(self, paths: Iterable[str]) -> None:
         """Removes files and -delete directories; may be called in another thread."""
         for path in paths:
-            if path.endswith(_DELETE_SUFFIX):
+            if path.endswith(DELETE_SUFFIX):
                 for name in self._filesystem.list(path):
                     self._filesystem.remove(join(path, name))
             with suppress(FileNotFoundError):  # a later segment of the same name was deleted over it
@@ -589,8 +509,10 @@ class LogDir:
     def close(self, broker_epoch: int = -1) -> None:
         """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock.
 
-        Without the marker, as in Kafka, where a recovery was given up.
+        Without the marker, as in Kafka, where a recovery was given up. Threads that had logs have ended.
         """
+        for loan in list(self._lent.values()):
+            self.take_back(loan)
         if not self.clean and not self.tails.given_up:
             # The marker vouches for every log, so those nobody asked for are checked now.
             for key in self.unopened():
@@ -617,4 +539,5 @@ class LogDir:
     def release(self) -> None:
         """Gives up the lock and leaves everything as it is, as after a failed start or a failure of the disk."""
         self._logs.clear()
+        self._lent.clear()
         self._lock = None

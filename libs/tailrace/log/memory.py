@@ -31,6 +31,7 @@ class _Inode:
         self.told = True
         self.modified_ms = 0
         self.cold: set[int] = set()  # pages that are on the disk only
+        self.open_files: weakref.WeakSet[MemoryFile] = weakref.WeakSet()
 
     def write(self, position: int, data: bytes, page_bytes: int) -> None:
         _apply(self.cached, (position, data))
@@ -162,6 +163,11 @@ class MemoryFile:
         self._inode = inode
         # An error that no sync has told of yet is told to who opens the file after it, too.
         self._heard = inode.errors if inode.told else inode.errors - 1
+        self.unsynced = False
+        inode.open_files.add(self)
+
+    def owe_sync(self) -> None:
+        self.unsynced = True
 
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a file in memory has no descriptor")
@@ -197,6 +203,7 @@ class MemoryFile:
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         data = b"".join(buffers)
         filesystem = self._filesystem
+        self.unsynced = True
         self._inode.modified_ms = filesystem.now_ms
         try:
             filesystem.maybe_fail("write")
@@ -209,6 +216,7 @@ class MemoryFile:
 
     def truncate(self, size_bytes: int) -> None:
         self._filesystem.maybe_fail("truncate")
+        self.unsynced = True
         _apply(self._inode.cached, size_bytes)
         self._inode.pending.append(size_bytes)
 
@@ -225,6 +233,7 @@ class MemoryFile:
         if self._heard != self._inode.errors:
             self._tell()
             raise OSError(errno.EIO, "what was written could not be written back")
+        self.unsynced = False
 
     def _tell(self) -> None:
         self._filesystem.failed_syncs += 1
@@ -299,6 +308,15 @@ class MemoryFilesystem:
         assert isinstance(node, _Inode)
         node.lose_dirty_pages(also_cached=False)
         node.errors, node.told = node.errors + 1, False
+
+    def forget_unused(self) -> None:
+        """The kernel has written what it could, and needs memory: of what nobody has open it forgets the errors."""
+        for path in self.files():
+            node = self._find(path)
+            assert isinstance(node, _Inode)
+            if not node.open_files:
+                node.sync()
+                node.told = True
 
     def crash(self, choice: random.Random) -> None:
         """Power loss: what was not synced is lost, torn or kept, as choice says; open files are of no use after it."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from threading import get_ident
 from typing import Final, Protocol
 from weakref import ref
 
@@ -12,8 +15,12 @@ UNLIMITED: Final = 2**31
 class Holder(Protocol):
     """A segment that opened its file and can open it again by its name."""
 
-    def let_go(self) -> None:
-        """Forgets the file; it is closed with its last reader, so a slice or a flush on its way keeps it."""
+    def let_go(self) -> bool:
+        """Forgets the file, which is closed with its last reader, so a slice keeps it; False where it owes a sync."""
+        ...
+
+    def sync_file(self) -> None:
+        """Returns when what was written to the file is on the disk; may raise OSError. In any thread."""
         ...
 
 
@@ -21,21 +28,83 @@ class OpenFiles:
     """The holders in the order in which they opened; beyond `limit` the one that opened first must let go.
 
     Not the one used last: that would cost every read and append a note, and opening again costs a few microseconds.
+    One that was written to and not synced stays: the kernel tells of a failed write-back who has the file open, and
+    forgets it with a file that nobody has. Of those there may be half as many more, until they are synced.
     """
 
     def __init__(self, limit: int = UNLIMITED) -> None:
         self.limit = limit
         self.let_go = 0  # how often the limit took a file from its holder
         self._holders: deque[ref[Holder]] = deque()
+        self._unsynced: deque[ref[Holder]] = deque()
+        self._on_full: Callable[[], object] | None = None
+        self._thread = 0
 
     def __len__(self) -> int:
-        return len(self._holders)
+        return len(self._holders) + len(self._unsynced)
+
+    def relieved_by(self, on_full: Callable[[], object]) -> None:
+        """Whoever opens too many has make_room and take_owed called, soon, in this thread, which is that of the logs.
+
+        on_full is called in any thread. Without one who opens a file does all of it there and then.
+        """
+        self._on_full, self._thread = on_full, get_ident()
 
     def add(self, holder: Holder) -> None:
         """Notes that holder has just opened its file."""
         self._holders.append(ref(holder))
+        if len(self._holders) <= self.limit:
+            return
+        if self._on_full is None or self._thread == get_ident():
+            self.make_room(holder)
+        if self._on_full is not None and (self.owed > 0 or self._thread != get_ident()):
+            self._on_full()
+        if self.owed > (0 if self._on_full is None else self.limit // 4):  # nobody else does it, or not in time
+            owed = self.take_owed(1)
+            sync_files(owed)
+            if self._on_full is None or self._thread == get_ident():
+                self.put_back(owed)
+            else:  # the logs' own thread may be writing to them: it has them let go
+                self._unsynced.extendleft(map(ref, owed))
+
+    def make_room(self, newest: Holder | None = None) -> None:
+        """Has those who opened first let go, but for the newest."""
+        if self._unsynced:  # it may have been synced meanwhile
+            self._ask(self._unsynced.popleft()())
         while len(self._holders) > self.limit:
             oldest = self._holders.popleft()()
-            if oldest is not None and oldest is not holder:
-                oldest.let_go()
+            if oldest is not newest:
+                self._ask(oldest)
+
+    def _ask(self, holder: Holder | None) -> None:
+        if holder is None:
+            return
+        if holder.let_go():
+            self.let_go += 1
+        else:
+            self._unsynced.append(ref(holder))
+
+    @property
+    def owed(self) -> int:
+        """How many must be synced, as there are too many open."""
+        return len(self._unsynced) - (0 if self._on_full is None else self.limit // 2)
+
+    def take_owed(self, most: int) -> list[Holder]:
+        """Some of those: give them to sync_files, in a thread if you like, and then to put_back."""
+        taken = [self._unsynced.popleft()() for _ in range(min(most, max(0, self.owed)))]
+        return [holder for holder in taken if holder is not None]
+
+    def put_back(self, holders: Iterable[Holder]) -> None:
+        """They were synced: who was not written to meanwhile lets go."""
+        for holder in holders:
+            if holder.let_go():
                 self.let_go += 1
+            else:
+                self._holders.append(ref(holder))
+
+
+def sync_files(holders: Iterable[Holder]) -> None:
+    """Syncs each; of what fails the holder and its disk's guard take note."""
+    for holder in holders:
+        with suppress(OSError):
+            holder.sync_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import NamedTuple
 
 from tailrace.log.filesystem import File
@@ -12,11 +13,17 @@ from tailrace.records.batch import Bytes
 class Reader:
     """Who reads a log's segments now. Who does not wait for the disk gets NotCached where he would have to."""
 
-    __slots__ = ("stopped", "waits")
+    __slots__ = ("left_bytes", "stopped", "waits")
 
     def __init__(self) -> None:
         self.waits = True
         self.stopped = False  # gets NotCached, and nothing else
+        self.left_bytes: float = inf  # what he may still look at before it takes too long: then NotCached as well
+
+    @property
+    def in_haste(self) -> bool:
+        """Whether he wants what costs little and nothing else: all the rest somebody else does for him."""
+        return self.left_bytes < inf
 
     def stop(self) -> None:
         """He does not want anything any more. From any thread."""

@@ -11,16 +11,17 @@ from tailrace.log.checkpoints import LEADER_EPOCH, DamagedCheckpoint, format_epo
 from tailrace.log.damage import Hole, intact, may_follow, walk
 from tailrace.log.epoch_check import agree, from_batches
 from tailrace.log.filesystem import Filesystem, join, read_file
+from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.recovery_transactions import restore
 from tailrace.log.segment import (
     EVERYWHERE,
-    INDEX_SUFFIX,
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
     SUFFIXES,
-    TIME_INDEX_SUFFIX,
     Segment,
+    bases_of,
+    file_name,
 )
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
 from tailrace.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, validate
@@ -81,8 +82,9 @@ def recover(
     """
     names = finish_swaps(filesystem, directory, tidy(filesystem, directory))
     epochs, readable = load_epochs(filesystem, directory, names)
+    said = epochs.entries()  # before what lies behind the log's end is forgotten: it may be a flipped beginning
     segments = []
-    for base_offset in sorted(int(name[:20]) for name in names if _is_segment(name)):
+    for base_offset in bases_of(names):
         segment = Segment(filesystem, directory, base_offset, index_interval_bytes)
         segment.size_bytes = filesystem.open(segment.path(LOG_SUFFIX)).stat().size_bytes
         segments.append(segment)
@@ -106,7 +108,7 @@ def recover(
     agreed = readable and agree(epochs, segments, log_start_offset, log_end_offset, clean=clean)
     wrong = not agreed and (LEADER_EPOCH in names or not clean)
     if wrong:
-        epochs = from_batches(segments, epochs)
+        epochs = from_batches(segments, epochs, said)
     epochs.truncate_from_end(log_end_offset)
     return Recovered(segments, epochs, log_end_offset, cut, wrong)
 
@@ -129,10 +131,6 @@ def _believable(segment: Segment, recovery_point: int, next_offset: int) -> int:
     return recovery_point if next_offset < recovery_point <= highest else next_offset
 
 
-def _is_segment(name: str) -> bool:
-    return name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdigit()
-
-
 def tidy(filesystem: Filesystem, directory: str) -> set[str]:
     """Removes what was being deleted or written when the process ended; returns the names that are left."""
     names = set(filesystem.list(directory))
@@ -145,13 +143,15 @@ def tidy(filesystem: Filesystem, directory: str) -> set[str]:
 
 def finish_swaps(filesystem: Filesystem, directory: str, names: set[str]) -> set[str]:
     """Completes a compaction whose .swap file is there: it replaces the segments that its offsets cover."""
-    for name in sorted(name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
-        base_offset = int(name[:20])
+    swaps = [name.removesuffix(SWAP_SUFFIX) for name in names if name.endswith(SWAP_SUFFIX)]
+    for base_offset in bases_of(swaps):
+        name = file_name(base_offset, LOG_SUFFIX) + SWAP_SUFFIX
         swap = Segment(filesystem, directory, base_offset, 0)
         file = filesystem.open(join(directory, name))
         end_offset = _end_offset(swap, file.stat().size_bytes, join(directory, name))
-        for stem in sorted({old[:20] for old in names if _is_segment(old)}):
-            if base_offset <= int(stem) < max(end_offset, base_offset + 1):
+        for base in bases_of(names):
+            if base_offset <= base < max(end_offset, base_offset + 1):
+                stem = file_name(base, "")
                 # Oldest first: a tombstone must not go before the values that it hides.
                 for suffix in reversed(SUFFIXES):
                     if stem + suffix in names:
@@ -202,16 +202,18 @@ def check_tail(
         last = index + 1 == len(segments)
         gap = not last and dense and segments[index + 1].base_offset != log_end_offset
         if sound < segment.size_bytes or gap:
-            cut = segment.size_bytes - sound
-            if cut:
-                segment.cut(sound)
-                segment.size_bytes = sound
-            for later in segments[index + 1 :]:
+            # Newest first, and on the disk before the cut: a crash in between leaves no gap, which nobody would find
+            # in a compacted log.
+            for later in reversed(segments[index + 1 :]):
                 cut += later.size_bytes
                 remove_segment(later)
             del segments[index + 1 :]
             segment.end_offset = None
             segment.filesystem.sync_directory(segment.directory)
+            if sound < segment.size_bytes:
+                cut += segment.size_bytes - sound
+                segment.cut(sound)
+                segment.size_bytes = sound
             break
         if not last:
             segment.seal()

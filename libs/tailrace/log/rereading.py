@@ -14,14 +14,13 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from tailrace.log.filesystem import Filesystem, join
-from tailrace.log.segment import LOG_SUFFIX
+from tailrace.log.segment import bases_of
 
 
 def reread_tail(filesystem: Filesystem, directory: str, recovery_point: int) -> int:
     """Has a log's files that no flush has covered read from the disk from now on; their size in bytes."""
     names = filesystem.list(directory)
-    stems = (name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX))
-    bases = sorted(int(stem) for stem in stems if stem.isdigit())
+    bases = bases_of(names)
     first = bases[max(0, bisect_right(bases, recovery_point) - 1)] if bases else 0
     size_bytes = 0
     for name in names:

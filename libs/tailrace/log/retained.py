@@ -17,7 +17,8 @@ from tailrace.records.batch import BatchHeader, Bytes, without_records
 from tailrace.records.entries import Entry, entries, rebuilt
 from tailrace.records.record import iterate, rebuild, with_delete_horizon
 
-_DIGEST_BYTES: Final = 16
+_SHORT_BYTES: Final = 16
+_DIGEST_BYTES: Final = _SHORT_BYTES + 1  # so that no short key is the digest of a long one
 BYTES_PER_KEY: Final = 160  # measured: 116 in the table, up to 160 while it grows
 
 
@@ -29,7 +30,7 @@ class LastRecord(NamedTuple):
 
 
 class OffsetMap:
-    """From a key to its latest offset, with a bound on its keys. Long keys are kept as digests, 16 bytes each."""
+    """From a key to its latest offset, with a bound on its keys. Long keys are kept as digests, 17 bytes each."""
 
     __slots__ = ("_latest", "max_keys")
 
@@ -45,13 +46,13 @@ class OffsetMap:
         return not self._latest or len(self._latest) + count <= self.max_keys
 
     def put(self, key: bytes, offset: int) -> None:
-        if len(key) > _DIGEST_BYTES:
+        if len(key) > _SHORT_BYTES:
             key = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         self._latest[key] = offset
 
     def get(self, key: bytes) -> int:
         """The key's latest offset, -1 if the map has not met it."""
-        if len(key) > _DIGEST_BYTES:
+        if len(key) > _SHORT_BYTES:
             key = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         return self._latest.get(key, -1)
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
-from itertools import islice
-from struct import Struct
 from typing import Final, NoReturn
 
-from tailrace.log.damage import Hole, fits, intact, walk
+from tailrace.log import damage, segment_batches, segment_indexes, segment_search, segment_tail
+from tailrace.log.damage import Hole
 from tailrace.log.elsewhere import Walk
 from tailrace.log.filesystem import File, Filesystem, join
-from tailrace.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
+from tailrace.log.index import (
+    INDEX_SUFFIX,
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    TIME_INDEX_SUFFIX,
+    OffsetIndex,
+    TimeIndex,
+)
 from tailrace.log.open_files import OpenFiles
 from tailrace.log.reading import NotCached, Reader, Slice
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
-from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, Bytes, corrupt, read_header
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Bytes
 
 LOG_SUFFIX: Final = ".log"
-INDEX_SUFFIX: Final = ".index"
-TIME_INDEX_SUFFIX: Final = ".timeindex"
 SUFFIXES: Final = (
     LOG_SUFFIX,
     INDEX_SUFFIX,
@@ -30,13 +33,9 @@ SUFFIXES: Final = (
 )
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index entry can say
 
-_PLACE: Final = Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
-_NOTHING: Bytes = b""
-_WALK_BYTES: Final = 8 * 1024
-_SCAN_BYTES: Final = 1024 * 1024
-
-
 EVERYWHERE: Final = 2**63 - 1
+_WALK_BYTES: Final = 8 * 1024
+_DIGITS: Final = 20
 
 
 def _nobody(segment: Segment) -> None:
@@ -46,6 +45,12 @@ def _nobody(segment: Segment) -> None:
 def file_name(offset: int, suffix: str) -> str:
     """Kafka's name: the offset in twenty digits."""
     return f"{offset:020d}{suffix}"
+
+
+def bases_of(names: Iterable[str]) -> list[int]:
+    """The base offsets of the segments among the names in a directory, in growing order; other files are nobody's."""
+    stems = (name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX))
+    return sorted(int(stem) for stem in stems if len(stem) == _DIGITS and stem.isascii() and stem.isdigit())
 
 
 class Segment:
@@ -126,9 +131,23 @@ class Segment:
         self._file = file
         self._open_files.add(self)
 
-    def let_go(self) -> None:
-        """Forgets the open file (see OpenFiles); the next use opens it by its name."""
+    def let_go(self) -> bool:
+        """Forgets the open file (see OpenFiles), unless it owes a sync; the next use opens it by its name."""
+        file = self._file
+        if file is not None and file.unsynced and self.failed_sync is None:
+            return False
         self._file = None
+        return True
+
+    def close(self) -> None:
+        """Forgets the open file, whatever it owes: nobody wants the segment any more."""
+        self._file = self._walk = None
+
+    def sync_file(self) -> None:
+        """Returns when the file, if it is open, is on the disk; may raise OSError. In any thread."""
+        file = self._file
+        if file is not None:
+            self.sync(file)
 
     @property
     def modified_ms(self) -> int:
@@ -219,53 +238,6 @@ class Segment:
         self.first_timestamp = self.latest_timestamp = -1
         self.latest_offset = self.base_offset
 
-    def load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """The indexes of a closed segment from their files; rebuilt from the batches if they are missing or damaged."""
-        if self._walked() and self._indexes is not None:
-            return self._indexes
-        if not self.reader.waits and not self._indexes_are_cached():
-            self._have_walked(Walk(self))
-        try:
-            return self._load_indexes()
-        except (NotCached, OSError):
-            self._indexes = None  # nothing has vouched for them yet
-            raise
-
-    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        self.forget_indexes()
-        assert self._indexes is not None
-        offset_index, time_index = self._indexes
-        intact = offset_index.load(self.filesystem, self.path(INDEX_SUFFIX), self.size_bytes)
-        intact = time_index.load(self.filesystem, self.path(TIME_INDEX_SUFFIX)) and intact
-        if not intact or (self.size_bytes and not len(time_index)):
-            if not self.reader.waits:
-                self._have_walked(Walk(self))
-            self.forget_indexes()
-            for position, header in self.headers(0):
-                self.note(header, position)
-            self.seal()
-            return self._indexes
-        self.latest_timestamp, self.latest_offset = time_index.last()
-        if not self._brought(*time_index.last()):
-            self.examine()
-        assert self._indexes is not None
-        return self._indexes
-
-    def offset_before(self, timestamp: int) -> int:
-        """An offset before which no batch is as late as timestamp."""
-        latest, offset = self.time_index.entry(timestamp)
-        if self.examined or self._brought(latest, offset):
-            return offset
-        self.examine()
-        return self.time_index.entry(timestamp)[1]
-
-    def _brought(self, timestamp: int, offset: int) -> bool:
-        """Whether a time index entry is true: the batch that holds the offset is the one of that timestamp."""
-        if timestamp < 0:
-            return True
-        header = next(self.raw_headers(self.position_of(offset)), (0, None))[1]
-        return header is not None and header[8] == timestamp and header.base_offset <= offset <= header.last_offset
-
     def append(self, buffers: Sequence[Bytes], headers: Sequence[BatchHeader]) -> None:
         """Writes the batches with one call; OSError leaves the segment as it was."""
         position = self.size_bytes
@@ -341,99 +313,14 @@ class Segment:
         newest = self.max_timestamp
         return newest if newest >= 0 else self.modified_ms
 
+    @property
+    def indexed(self) -> bool:
+        """Whether its indexes are in memory, so that its largest timestamp is known."""
+        return self._indexes is not None
+
     def is_before(self, timestamp: int) -> bool:
         """Whether all its batches are known to be earlier; that costs nothing."""
         return self._indexes is not None and self.latest_timestamp < timestamp
-
-    def raw_headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """As headers, believing each batch's length and offset: to the first that cannot be one."""
-        size, chunk, start = self.size_bytes, _NOTHING, position
-        while position + HEADER_SIZE <= size:
-            if position - start + HEADER_SIZE > len(chunk):
-                start = position
-                chunk = self._heads(position, position)
-                if len(chunk) < HEADER_SIZE:
-                    return
-            header = read_header(chunk, position - start)
-            if not fits(header, position, size):
-                return
-            yield position, header
-            position += header[1] + LOG_OVERHEAD
-
-    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of every sound batch from the one at position on, without reading the records.
-
-        Looks one batch ahead: where that does not follow, the segment is examined before either is believed.
-        """
-        size = self.size_bytes
-        while position < size:
-            if self.holes and (hole := self.hole_at(position)):
-                position = hole.end
-                continue
-            last: BatchHeader | None = None
-            for at, header in self.raw_headers(position):
-                if last is not None:
-                    if header[0] < last.next_offset:
-                        break
-                    yield position, last
-                    position = at
-                last = header
-                if self.holes and self.hole_at(at):
-                    break
-            else:
-                if last is not None and self.ends_with(last, position, size):
-                    yield position, last
-                    return
-            if not self.examined:
-                self.examine()
-            elif last is None:
-                return
-            elif not (self.holes and self.hole_at(position)):
-                yield position, last
-                position += last.size_bytes
-
-    def ends_with(self, last: BatchHeader, position: int, size_bytes: int) -> bool:
-        """Whether the batch at position can be the last of a segment of that size."""
-        return position + last.size_bytes == size_bytes and (
-            self.end_offset is None or last.next_offset <= self.end_offset
-        )
-
-    def hole_at(self, position: int) -> Hole | None:
-        """The hole that the position lies in."""
-        return next((hole for hole in self.holes if hole.position <= position < hole.end), None)
-
-    def hole_behind(self, position: int) -> Hole | None:
-        """The first hole that ends behind position."""
-        return next((hole for hole in self.holes if hole.end > position), None)
-
-    def examine(self, *, suspected: bool = True, anchor: int | None = None, doubted: int | None = None) -> None:
-        """Finds all that is wrong by walking the whole segment, and makes its indexes anew from what is sound.
-
-        anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds, and the
-        batch at `doubted` if its CRC is. A reader who does not wait gets NotCached, for another thread has to do it.
-        """
-        if self._walked() and self.examined:
-            return
-        if not self.reader.waits:
-            view_examine = partial(Segment.examine, suspected=suspected, doubted=doubted)
-            self._have_walked(Walk(self, view_examine))
-        if doubted is not None:
-            suspected = intact(self, doubted) is None
-        known = self._indexes is not None
-        self.forget_indexes()
-        holes: list[Hole] = []
-        for found in walk(self, 0, self.base_offset, self.end_offset, anchor):
-            if isinstance(found, Hole):
-                holes.append(found)
-            else:
-                self.note(found[1], found[0])
-        self.examined, self.holes = True, tuple(holes)
-        if not known:
-            self._indexes = None
-        elif self.end_offset is not None:
-            self.note_latest()
-        if suspected or holes:
-            self.on_damage(self)
 
     def _walked(self) -> bool:
         """Whether another thread has just walked it; it knows what that found."""
@@ -445,6 +332,8 @@ class Segment:
 
     def _have_walked(self, walk: Walk) -> NoReturn:
         """By another thread, unless one does so already."""
+        if self.reader.in_haste:
+            raise NotCached(walk)  # who does the rest for him walks as well
         if self._walk is None or self._walk.failed:
             self._walk = walk
         raise NotCached(self._walk)
@@ -460,134 +349,18 @@ class Segment:
         return self._pread(length, at, first)
 
     def _pread(self, length: int, position: int, first: int) -> Bytes:
-        if self.reader.waits:
+        reader = self.reader
+        if reader.waits:
             return self.file.pread(length, position)
-        data = None if self.reader.stopped else self.file.pread_cached(length, position)
+        reader.left_bytes -= length
+        data = None if reader.stopped or reader.left_bytes < 0 else self.file.pread_cached(length, position)
         if data is None:
             raise NotCached(Slice(self.file, first, position + length - first))
         return data
 
-    def _indexes_are_cached(self) -> bool:
-        """Whether loading them from their files need not wait for the disk."""
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            with suppress(FileNotFoundError):
-                file = self.filesystem.open(self.path(suffix))
-                size = file.stat().size_bytes
-                if size and not file.cached(size, 0):
-                    return False
-        return True
-
-    def position_of(self, offset: int) -> int:
-        """Where the first batch begins that holds offset or a later one; size_bytes if there is none.
-
-        The beginning of a hole where what held the offset is damaged.
-        """
-        last_offset, position = self.offset_index.entry(offset)
-        size, chunk, start, next_offset = self.size_bytes, _NOTHING, position, self.base_offset
-        if last_offset >= 0:
-            next_offset = -1
-        if last_offset >= 0 and not self.examined:
-            chunk = self._heads(position, position)
-            if not self._begins(chunk, position, last_offset):
-                return self.position_of(offset)
-        while position + HEADER_SIZE <= size:
-            if self.holes and (hole := self.hole_at(position)):
-                if offset < hole.next_offset:
-                    return hole.position
-                position, next_offset = hole.end, hole.next_offset
-                continue
-            if not start <= position <= start + len(chunk) - HEADER_SIZE:
-                start = position
-                chunk = self._heads(position, position)
-            base_offset, length, magic, delta = _PLACE.unpack_from(chunk, position - start)
-            end = position + length + LOG_OVERHEAD
-            if base_offset < next_offset or magic != MAGIC or delta < 0 or not position + HEADER_SIZE <= end <= size:
-                return self._examined_position_of(offset, position)
-            if base_offset + delta >= offset:
-                if base_offset > offset and not self.examined and next_offset >= 0 and not self._follows(position):
-                    return self._examined_position_of(offset, position)
-                return position
-            next_offset = base_offset + delta + 1
-            position = end
-        if self.end_offset is not None and next_offset <= offset < self.end_offset and not self.examined and size:
-            return self._examined_position_of(offset, size)
-        return size
-
-    def _examined_position_of(self, offset: int, position: int) -> int:
-        if self.examined:
-            raise corrupt(f"no record batch at {position} of {self.path(LOG_SUFFIX)}")
-        self.examine()
-        return self.position_of(offset)
-
-    def _begins(self, chunk: Bytes, position: int, last_offset: int) -> bool:
-        """Whether an index entry is true: a batch that ends with last_offset begins there. If not, all is examined.
-
-        Kafka's followers index several batches that they appended at once by the first's place and the last's end.
-        """
-        header = read_header(chunk) if len(chunk) >= HEADER_SIZE else None
-        if header is not None and header[0] + header[6] == last_offset and fits(header, position, self.size_bytes):
-            return True
-        several = header is not None and self.base_offset <= header.last_offset < last_offset
-        self.examine(suspected=not several, doubted=position if several else None)
-        return False
-
-    def _follows(self, position: int) -> bool:
-        """Whether the batch at position ends before the next begins."""
-        found = list(islice(self.raw_headers(position), 2))
-        if len(found) == 2:
-            return found[0][1].next_offset <= found[1][1].base_offset
-        return len(found) == 1 and self.ends_with(found[0][1], position, self.size_bytes)
-
-    def end_within(self, position: int, limit: int) -> tuple[int, int]:
-        """(end, next offset) of the longest run of whole batches from position that ends at or below limit.
-
-        The end is position itself, with offset -1, if the first batch is too long.
-        """
-        first = position
-        last_offset, at = self.offset_index.entry_at(limit)
-        hole = self.hole_behind(position) if self.holes else None
-        if hole is not None:
-            limit, at = min(limit, hole.position), position
-        size, chunk, start, next_offset = self.size_bytes, _NOTHING, at, -1
-        if at <= position:
-            start = at = position
-        elif not self.examined:
-            chunk = self._heads(at, first, limit)
-            if not self._begins(chunk, at, last_offset):
-                return self.end_within(position, limit)
-        while at + HEADER_SIZE <= size:
-            if at - start + HEADER_SIZE > len(chunk):
-                start = at
-                chunk = self._heads(at, first, limit)
-            base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at - start)
-            end = at + length + LOG_OVERHEAD
-            if base_offset < next_offset or magic != MAGIC or delta < 0 or not at + HEADER_SIZE <= end <= size:
-                if self.examined:
-                    break
-                self.examine()
-                return self.end_within(position, limit)
-            if end > limit:
-                return at, base_offset if at > position else -1
-            at, next_offset = end, base_offset + delta + 1
-        return at, next_offset
-
     def read_batch(self, position: int, header: BatchHeader) -> Bytes:
         """The whole batch that header describes."""
         return self._pread(header.size_bytes, position, position)
-
-    def truncate(self, position: int) -> None:
-        """Cuts the segment at a batch's beginning and takes the rest's marks back."""
-        offset_index = self.offset_index
-        self.cut(position)
-        self.size_bytes = position
-        self.holes = tuple(hole for hole in self.holes if hole.end <= position)
-        self._walk = None
-        self.end_offset = None
-        self.full = False
-        offset_index.truncate(position)
-        next_offset = self.resume()
-        if self.aborted is not None:
-            self.aborted.truncate(next_offset)
 
     def cut(self, position: int) -> None:
         """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out anew."""
@@ -603,46 +376,29 @@ class Segment:
             self.failed_sync = failed  # the kernel has forgotten what it could not write, also of earlier appends
             raise
 
-    def resume(self) -> int:
-        """Makes the segment ready for appends, from true index entries and the batches after them; its next offset."""
-        offset_index, time_index = self._indexes or self.load_indexes()
-        start = 0
-        if len(offset_index):
-            last_offset, start = offset_index.last()
-            if not self.examined and not self._begins(self.file.pread(HEADER_SIZE, start), start, last_offset):
-                return self.resume()
-        # The indexed batch itself is noted again by the walk below.
-        offset_index.truncate(start)
-        first = next(self.headers(0), None)
-        self.first_timestamp = first[1].max_timestamp if first else -1
-        start_offset = next((header.base_offset for _, header in self.headers(start)), self.base_offset)
-        time_index.truncate(start_offset)
-        self.latest_timestamp, self.latest_offset = time_index.last()
-        self.bytes_since_index_entry = self.index_interval_bytes + 1 if start else 0
-        next_offset = self.base_offset
-        for position, header in self.headers(start):
-            self.note(header, position)
-            next_offset = header.next_offset
-        if self.holes and self.holes[-1].end == self.size_bytes:
-            next_offset = max(next_offset, self.holes[-1].next_offset)
-        return next_offset
-
-    def scan(self, position: int) -> Iterator[tuple[int, memoryview]]:
-        """(position, whole batch) from position on, read in large pieces; a cut last batch comes as no bytes."""
-        size, chunk, start = self.size_bytes, memoryview(b""), position
-        while position < size:
-            if size - position < HEADER_SIZE:
-                yield position, chunk[:0]
-                return
-            if position - start + HEADER_SIZE > len(chunk):
-                start = position
-                chunk = memoryview(self.file.pread(min(_SCAN_BYTES, size - position), position))
-            length = _PLACE.unpack_from(chunk, position - start)[1] + LOG_OVERHEAD
-            if length < HEADER_SIZE or position + length > size:
-                yield position, chunk[:0]
-                return
-            if position - start + length > len(chunk):
-                start = position
-                chunk = memoryview(self.file.pread(min(max(_SCAN_BYTES, length), size - position), position))
-            yield position, chunk[position - start : position - start + length]
-            position += length
+    # What else it can do, an idea a file:
+    # the batches one after the other,
+    raw_headers = segment_batches.raw_headers
+    headers = segment_batches.headers
+    ends_with = segment_batches.ends_with
+    hole_at = segment_batches.hole_at
+    hole_behind = segment_batches.hole_behind
+    _follows = segment_batches.follows
+    scan = segment_batches.scan
+    # finding one of them,
+    position_of = segment_search.position_of
+    _examined_position_of = segment_search.examined_position_of
+    _begins = segment_search.begins
+    end_within = segment_search.end_within
+    # indexes that were closed with it,
+    load_indexes = segment_indexes.load
+    _load_indexes = segment_indexes.read_files
+    _indexes_are_cached = segment_indexes.are_cached
+    offset_before = segment_indexes.offset_before
+    _brought = segment_indexes.brought
+    _is_first = segment_indexes.is_first
+    # its end,
+    truncate = segment_tail.truncate
+    resume = segment_tail.resume
+    # and what a decaying disk did to it.
+    examine = damage.examine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.log.filesystem import Filesystem
 from tailrace.log.open_transactions import NEVER
-from tailrace.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, Segment
+from tailrace.log.segment import MAX_RELATIVE_OFFSET, Segment, bases_of
 from tailrace.log.snapshots import producers_at
 
 
@@ -14,7 +14,7 @@ def first_open_transaction(filesystem: Filesystem, directory: str) -> int | None
     By the newest sound producer snapshot and the batches after it: after a clean shutdown there are none.
     """
     segments = []
-    for base_offset in sorted(int(name[:20]) for name in filesystem.list(directory) if _is_segment(name)):
+    for base_offset in bases_of(filesystem.list(directory)):
         segment = Segment(filesystem, directory, base_offset, 0)
         segment.size_bytes = segment.file.stat().size_bytes
         segments.append(segment)
@@ -25,7 +25,3 @@ def first_open_transaction(filesystem: Filesystem, directory: str) -> int | None
     state.transactions.replicated(NEVER)
     first_offset = state.transactions.first_unstable_offset
     return None if first_offset == NEVER else first_offset
-
-
-def _is_segment(name: str) -> bool:
-    return name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdigit()

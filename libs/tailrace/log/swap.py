@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.recovery import CLEANED_SUFFIX, SWAP_SUFFIX
-from tailrace.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from tailrace.log.segment import LOG_SUFFIX, Segment
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX
 
 # The .log goes last: with it the others are there already.

@@ -13,7 +13,7 @@ from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.filesystem import Filesystem, join
 from tailrace.log.log import Log
 from tailrace.log.recovery import Progress
-from tailrace.log.segment import LOG_SUFFIX
+from tailrace.log.segment import LOG_SUFFIX, bases_of, file_name
 
 # Less of a tail is checked at the log's first use, in a few milliseconds.
 AT_ONCE_BYTES: Final = 256 * 1024
@@ -28,10 +28,8 @@ class Tail(NamedTuple):
 
 def tail_of(filesystem: Filesystem, directory: str, recovery_point: int) -> Tail:
     """Measures a log without opening it. Raises OSError."""
-    names = [name for name in filesystem.list(directory) if name.endswith(LOG_SUFFIX)]
-    names = sorted(name for name in names if name.removesuffix(LOG_SUFFIX).isdigit())
-    first = max(0, bisect_right([int(name.removesuffix(LOG_SUFFIX)) for name in names], recovery_point) - 1)
-    tail = names[first:]
+    bases = bases_of(filesystem.list(directory))
+    tail = [file_name(base, LOG_SUFFIX) for base in bases[max(0, bisect_right(bases, recovery_point) - 1) :]]
     return Tail(len(tail), sum(filesystem.open(join(directory, name)).stat().size_bytes for name in tail))
 
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from tailrace.log.config import LogSettings
+from tailrace.log.config import LogConfig, LogSettings
 from tailrace.log.filesystem import Filesystem, join
-from tailrace.log.index import TIME_ENTRY_SIZE
-from tailrace.log.segment import LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from tailrace.log.index import TIME_ENTRY_SIZE, TIME_INDEX_SUFFIX
+from tailrace.log.segment import LOG_SUFFIX, bases_of, file_name
 
+DELETE_SUFFIX: Final = "-delete"  # of a partition's directory: its files go after file.delete.delay.ms
+FUTURE_SUFFIX: Final = "-future"
+# Where the topic's configs are not known yet: a gap in a compacted log is no damage.
+OF_ANY_POLICY: Final = LogConfig(cleanup_policy="compact,delete")
 _ENTRY: Final = Struct(">qi")
 _LEFT_BEHIND: Final = (".deleted", ".cleaned", ".swap")
 
@@ -30,7 +34,7 @@ class Listing(NamedTuple):
 def look(filesystem: Filesystem, directory: str) -> Listing:
     """Lists a partition's directory and reads the last entry of its oldest time index; for a thread. Raises OSError."""
     names = filesystem.list(directory)
-    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX))
+    bases = bases_of(names)
     sizes = [filesystem.open(join(directory, file_name(base, LOG_SUFFIX))).stat().size_bytes for base in bases]
     largest = None
     if bases and (index := file_name(bases[0], TIME_INDEX_SUFFIX)) in names:

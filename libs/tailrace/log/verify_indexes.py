@@ -10,7 +10,7 @@ from typing import Final
 
 from tailrace.log import files, transactions
 from tailrace.log.findings import Batch, Finding, Verified
-from tailrace.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, sums_agree
 from tailrace.records.batch import Bytes
 

@@ -177,6 +177,11 @@ class Model:
                 batches.append(BatchMetadata(last, header.last_offset, header.last_offset_delta, header.max_timestamp))
         return epoch, batches[-RETAINED_BATCHES:]
 
+    def last_offset(self, producer_id: int) -> int:
+        """Where its last batch or marker ends, -1 if it has none."""
+        own = (batch.header for batch in reversed(self.batches) if batch.header.producer_id == producer_id)
+        return next((header.last_offset for header in own), -1)
+
     def transaction(self, producer_id: int) -> int:
         """The first offset of a producer's open transaction, -1 if none is open."""
         first_offset = -1

@@ -9,13 +9,13 @@ from sim.worlds import Broken, without_crc
 from tailrace.log import appending, lookup, producer_state, recovery, twins
 from tailrace.log.dir_offsets import DirOffsets
 from tailrace.log.flush import Flush
-from tailrace.log.index import OffsetIndex, TimeIndex
+from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFile
 from tailrace.log.producer_state import ProducerState
 from tailrace.log.retained import Retention
-from tailrace.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from tailrace.log.segment import Segment
 from tailrace.log.transactions import Marker
 from tailrace.records.batch import BatchHeader
 
@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant("a flush syncs the names of new segments", ((Flush, "run", _only_files_synced),), 2),
     Mutant("a flush covers what was there when it began", ((Log, "finish_flush", _up_to_the_end),), 5),
     Mutant("a flush that a cut has overtaken covers nothing", ((Log, "finish_flush", _whatever_was_cut),), 86),
-    Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 126),
+    Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 3449),
     Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 137),
     Mutant("a cut lowers the recovery point on the disk", ((DirOffsets, "lower", _nothing),), 213),
     Mutant("lost indexes are made anew", ((Segment, "load_indexes", _believed),), 79),
@@ -133,8 +133,12 @@ MUTANTS = (
     Mutant("a cut leaves nothing behind", ((Segment, "truncate", _not_cut),), 12),
     Mutant("timestamps are looked up inside batches", ((lookup, "_records", _by_batch),), 1),
     Mutant("the log start never goes back", ((Log, "advance_log_start_offset", _forgets_where),), 3),
-    Mutant("an index is believed where it is true", ((Segment, "_begins", _yes), (Segment, "_brought", _yes)), 28),
+    Mutant(
+        "an index is believed where it is true",
+        ((Segment, "_begins", _yes), (Segment, "_brought", _yes), (Segment, "_is_first", _yes)),
+        28,
+    ),
     Mutant("a checkpoint has a twin", ((twins, "true_content", _as_it_is),), 9),
-    Mutant("leader epochs are the batches'", ((recovery, "agree", _yes),), 57),
+    Mutant("leader epochs are the batches'", ((recovery, "agree", _yes),), 348),
     Mutant("tombstones stay for delete.retention.ms", ((Retention, "_kept", _tombstones_go_at_once),), 117),
 )

@@ -76,7 +76,7 @@ def test_a_failed_change_of_names_takes_the_disk_offline(operation: str) -> None
     assert heard == [EIO]
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG])
 def test_what_is_not_there_and_what_the_process_lacks_is_not_the_disks_fault(number: int) -> None:
     disk, guard, heard = guarded()
     guard.make_directory("/d")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from support.batches import Batch
 from support.logs import DIRECTORY, NOW, SMALL, append, open_log, records_of, some_batch, values_of, with_settings
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.filesystem import read_file
@@ -267,6 +268,23 @@ def test_replicated_batches_keep_their_offsets_and_epochs() -> None:
     assert follower.epochs.entries() == leader.epochs.entries() == [(0, 0), (3, 4), (5, 6)]
     with pytest.raises(ApiError, match="CORRUPT_MESSAGE"):
         follower.append_replicated(leader.read(0, 10_000).read(), NOW)
+
+
+def test_a_follower_takes_a_gap_of_more_offsets_than_a_segment_can_hold() -> None:
+    filesystem, config = MemoryFilesystem(), with_settings(cleanup_policy="compact")
+    follower = open_log(filesystem, config)
+    # What the cleaner has left of a leader's log; the first batch does not fit into a segment that begins at 0 either.
+    offsets = [2**31 + 1, 2**31 + 2, 2**33, *range(2**35, 2**35 + 20)]
+    for offset in offsets:
+        follower.append_replicated(Batch(base_offset=offset, leader_epoch=0).encode(), NOW)
+    assert [record.offset for record in records_of(follower)] == offsets
+    assert follower.segment_base_offsets[:4] == [0, 2**31 + 1, 2**33, 2**35]
+    follower.flush()
+    filesystem.kill()
+    assert [record.offset for record in records_of(open_log(filesystem, config))] == offsets
+    follower = open_log(filesystem, config, recovery_point=offsets[-1] + 1)
+    assert [record.offset for record in records_of(follower)] == offsets
+    assert follower.offset_for_timestamp(0) == (follower.max_timestamp, offsets[0], 0)
 
 
 @pytest.mark.parametrize("offset", range(13))

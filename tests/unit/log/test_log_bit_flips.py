@@ -134,6 +134,28 @@ def test_a_flipped_bit_in_an_index_costs_nothing(
     check(open_log(filesystem, SETTINGS[interval], recovery_point=END, clean=clean), max_bytes, most_lost=0)
 
 
+@pytest.mark.parametrize("interval", [1, 200])
+def test_no_bit_of_a_time_index_hides_a_batch_of_the_same_time_or_a_later_one(interval: int) -> None:
+    config = with_settings(index_interval_bytes=interval)
+    filesystem, times = MemoryFilesystem(), [5, 5, 9, 5, 9, 2, 9, 9, 12, 3, 12, 12]
+    log = open_log(filesystem, config)
+    for time in times:
+        append(log, b"a", timestamp=time)
+    log.roll()
+    append(log, b"a", timestamp=1)
+    log.close()
+    path = log.segments[0].path(TIMES)
+    sound = bytes(filesystem.content(path))
+    for bit in range(8 * len(sound)):
+        filesystem.kill()
+        filesystem.content(path)[:] = sound
+        filesystem.content(path)[bit // 8] ^= 1 << bit % 8
+        again = open_log(filesystem, config, recovery_point=len(times) + 1, clean=True)
+        for time in range(1, 13):
+            first = next(offset for offset, found in enumerate(times) if found >= time)
+            assert looked_up(again, time) == TimestampOffset(times[first], first, 0), (bit, time)
+
+
 @pytest.mark.parametrize("suffix", [OFFSETS, TIMES])
 @pytest.mark.parametrize("length", range(0, 60, 7))
 def test_an_index_cut_at_any_byte_costs_nothing(suffix: str, length: int) -> None:

@@ -1,6 +1,8 @@
 """Compaction against a model: same keys, same latest values, offsets kept, and no harm from a crash at any step."""
 
+import errno
 import random
+from hashlib import blake2b
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from support.batches import Batch
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
 from tailrace.errors import ErrorCode
-from tailrace.log.compaction import Compaction, Limits
+from tailrace.log.compaction import Compaction, Limits, Pass
 from tailrace.log.filesystem import join
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
@@ -298,3 +300,84 @@ def test_a_batch_of_nonsense_is_left_alone() -> None:
     assert compact(log)
     assert log.read(0, 10_000).read().startswith(bytes(nonsense))
     assert [record.value for record in records_of(log, 1)] == [b"new", b"v"]
+
+
+def test_no_key_is_taken_for_another_though_it_is_the_digest_of_that() -> None:
+    log = open_log(MemoryFilesystem(), COMPACTED)
+    long = b"a key of more than sixteen bytes"
+    digests = [(blake2b(long, digest_size=size).digest(), b"v") for size in range(1, 33)]
+    put(log, (long, b"kept"))
+    for digest in digests:
+        put(log, digest)
+    log.roll()
+    put(log, (b"active", b"v"))
+    compact(log)
+    assert alive(records_of(log)) == dict([(long, b"kept"), *digests, (b"active", b"v")])
+
+
+def test_a_disk_that_has_no_room_for_all_copies_is_cleaned_piece_by_piece_and_keeps_what_is_spared() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, COMPACTED)
+    for number in range(200):
+        put(log, (b"k%d" % (number % 40), b"%d" % number * 20))
+    before, size_bytes = records_of(log), log.size_bytes
+    disk_bytes, spare_bytes = size_bytes + 2500, 1000
+
+    def usable_bytes() -> int:
+        return disk_bytes - sum(len(filesystem.content(path)) for path in filesystem.files() if ".log" in path)
+
+    limits, passes, least = Limits(step_bytes=200, spare_bytes=spare_bytes), 0, disk_bytes
+    while (compaction := log.begin_compaction(NOW, log.log_end_offset, limits)) is not None:
+        passes += 1
+        work = Pass.open(filesystem, compaction.job, usable_bytes)
+        for _ in work.steps():
+            least = min(least, usable_bytes())
+        compaction.take(work.outcome())
+        log.finish_compaction(compaction)
+        for path in log.removable_files(NOW + 10**9):
+            filesystem.remove(path)
+        assert alive(records_of(log)) == alive(before) and latest(records_of(log)) == latest(before)
+        assert not [path for path in filesystem.files() if path.endswith(".cleaned")]
+    assert 1 < passes < 20 and log.size_bytes < size_bytes / 2 and log.cleaned_offset == log.active.base_offset
+    assert least > spare_bytes - 600  # it is looked at after each step and each index
+
+
+def test_copies_that_free_nothing_are_not_made_again_and_again_on_a_disk_with_no_room_for_the_others() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, COMPACTED)
+    for number in range(100):  # the first half has no garbage
+        put(log, (b"k%d" % min(number, 50 + number % 5), b"%d" % number * 20))
+    before, names = records_of(log), sorted(filesystem.files())
+    used = sum(len(filesystem.content(path)) for path in names)
+
+    def usable_bytes() -> int:
+        return used + 2500 - sum(len(filesystem.content(path)) for path in filesystem.files())
+
+    # As large as a segment, so that none is cleaned together with its neighbour.
+    compaction = log.begin_compaction(NOW, log.log_end_offset, Limits(step_bytes=200, spare_bytes=1000))
+    assert compaction is not None
+    work = Pass.open(filesystem, compaction.job, usable_bytes)
+    with pytest.raises(OSError, match="a cleaned copy would leave"):
+        for _ in work.steps():
+            pass
+    assert sorted(filesystem.files()) == names and records_of(log) == before
+
+
+@pytest.mark.parametrize("when", ["before", "in the middle", "the disk says so"])
+def test_a_pass_without_room_for_a_single_copy_leaves_nothing_behind(when: str) -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, COMPACTED)
+    for number in range(60):
+        put(log, (b"k%d" % (number % 30), b"%d" % number * 20))
+    before, names = records_of(log), sorted(filesystem.files())
+    compaction = log.begin_compaction(NOW, log.log_end_offset, Limits(step_bytes=200, spare_bytes=10))
+    assert compaction is not None
+    asked = iter([20] if when == "in the middle" else [])
+    work = Pass.open(filesystem, compaction.job, (lambda: 99) if when == "the disk says so" else lambda: next(asked, 9))
+    if when == "the disk says so":
+        filesystem.fail_all(OSError(errno.ENOSPC, "full"), ["write"])
+    with pytest.raises(OSError) as refused:
+        for _ in work.steps():
+            pass
+    assert refused.value.errno == errno.ENOSPC
+    assert sorted(filesystem.files()) == names and records_of(log) == before

@@ -1,6 +1,9 @@
 """A log dir: lock, identity, lazy partitions, checkpoints, deletion, the clean-shutdown marker."""
 
 import errno
+import gc
+import os
+import random
 from pathlib import Path
 from uuid import UUID
 
@@ -278,6 +281,37 @@ def test_a_log_of_another_topic_of_that_name_is_put_aside_and_kept() -> None:
     assert bytes(filesystem.content(f"{path}/00000000000000000000.log")).endswith(b"a\x00")
 
 
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_flushed_records_are_not_taken_for_those_of_the_next_topic_of_that_name(seed: int, killed: bool) -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    log = logs.create("t", 0, TOPIC_ID, with_settings())
+    append(log, b"of a topic that is deleted while the broker is away")
+    if killed:
+        filesystem.kill()
+        logs = open_dir(filesystem)
+        log = logs.create("t", 0, TOPIC_ID, with_settings())
+    log.flush()
+    logs.checkpoint()
+    filesystem.crash(random.Random(seed))
+    logs = open_dir(filesystem)
+    logs.claim("t", 0, OTHER_ID)
+    assert values_of(logs.create("t", 0, OTHER_ID, with_settings())) == []
+
+
+def test_a_log_without_partition_metadata_is_flushed_all_the_same() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
+    filesystem.remove(f"{ROOT}/t-0/partition.metadata")
+    filesystem.kill()
+    log = open_dir(filesystem).log("t", 0)
+    assert log is not None
+    log.flush()
+    assert log.recovery_point == 1
+
+
 @pytest.mark.parametrize("bit", range(8))
 def test_a_flipped_bit_in_partition_metadata_costs_no_log(bit: int) -> None:
     intact = checkpoints.format_partition_metadata(TOPIC_ID)
@@ -305,6 +339,40 @@ def test_a_flush_that_ends_after_its_log_was_deleted_leaves_the_new_log_of_that_
     new = logs.create("t", 0, UUID(int=6), with_settings())
     flush.run()
     assert "leader-epoch-checkpoint" not in filesystem.list(new.directory)
+
+
+def open_below(root: Path) -> list[str]:
+    """What this process has open in a directory, also after it was removed."""
+    links = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [link for link in links if link.startswith(f"{root}/t-")]
+
+
+@pytest.mark.parametrize("future", [False, True])
+def test_the_space_of_a_deleted_partition_is_free_without_a_garbage_collection(tmp_path: Path, future: bool) -> None:
+    logs = open_dir(RealFilesystem(), str(tmp_path))
+    gc.collect()
+    gc.disable()
+    try:
+        if future:
+            log = logs.open_future("t", 0, TOPIC_ID, with_settings(), NOW)
+        else:
+            log = logs.create("t", 0, TOPIC_ID, with_settings())
+        for _ in range(3):
+            append(log, b"x" * 500)
+            records_of(log)
+        held = log.read(0, 1000)
+        assert len(log.segments) > 1 and len(open_below(tmp_path)) > 1
+        if future:
+            logs.drop_future("t", 0, NOW)
+            log.abandon()
+        else:
+            logs.delete("t", 0, NOW)
+        assert len(open_below(tmp_path)) == 1 and held.read()
+        del held
+        assert open_below(tmp_path) == []
+    finally:
+        gc.enable()
+    logs.release()
 
 
 def test_what_was_being_deleted_before_a_crash_is_deleted_after_it() -> None:

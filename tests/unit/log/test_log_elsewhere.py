@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -132,12 +135,18 @@ def test_lookups_are_answered_as_if_all_were_in_memory(seed: int, data: st.DataO
     for _ in range(8):
         timestamp = data.draw(st.none() | st.integers(0, 510))
         end = data.draw(st.integers(0, hot.log_end_offset))
-        filesystem.drop_caches()
+        if data.draw(st.booleans(), "forgotten"):
+            filesystem.drop_caches()
         if timestamp is None:
             expected = told(hot.offset_of_max_timestamp, end)
         else:
             expected = told(hot.offset_for_timestamp, timestamp, end)
-        assert told(loop.look_up, cold, timestamp, end) == expected
+        try:
+            assert told(cold.search_in_haste, timestamp, end) == expected
+        except NotCached:
+            assert told(loop.look_up, cold, timestamp, end) == expected
+            with suppress(NotCached):
+                assert told(cold.search_in_haste, timestamp, end) == expected
     assert len(heard) == len(set(map(id, heard)))
 
 
@@ -147,6 +156,19 @@ def test_a_fetch_of_cold_data_asks_for_little_more_than_once() -> None:
     filesystem.drop_caches()
     for offset in (20, 0, 21):  # of one segment's: its indexes, its heads, its records
         assert loop.fetch(log, offset, 300, tries=3)
+
+
+def test_a_view_and_the_file_that_it_opened_go_with_who_wanted_them() -> None:
+    log = reopened(written(1))
+    gc.disable()
+    try:
+        walk = Walk(log.segments[0])
+        walk.run()
+        view = ref(walk.twin.view)
+        del walk
+        assert view() is None
+    finally:
+        gc.enable()
 
 
 def test_what_a_lookup_has_read_is_not_read_again() -> None:
@@ -183,6 +205,31 @@ def test_a_gap_between_segments_is_crossed_without_waiting() -> None:
     assert len(log.segments) > 1 and loop.waits
 
 
+def test_what_a_lookup_has_read_is_looked_up_at_once_from_then_on() -> None:
+    filesystem = written(2)
+    log, loop = reopened(filesystem), Loop(filesystem)
+    with pytest.raises(NotCached):
+        log.search_in_haste(250, log.log_end_offset)
+    found = loop.look_up(log, 250, log.log_end_offset)
+    assert found is not None
+    assert log.search_in_haste(250, log.log_end_offset) == found
+    filesystem.drop_caches()
+    with pytest.raises(NotCached):
+        log.search_in_haste(250, log.log_end_offset)
+
+
+def test_a_lookup_in_haste_leaves_nothing_behind() -> None:
+    """Neither for who reads next, nor a walk that nobody does."""
+    filesystem, log = damaged_while_open()
+    with pytest.raises(NotCached):
+        log.search_in_haste(NOW, 6)
+    append(log, b"006", timestamp=NOW + 99)
+    walk = wanted_walk(log, 1)
+    assert walk.twin.view.size_bytes == log.active.size_bytes
+    filesystem.drop_caches()
+    assert log.offset_for_timestamp(NOW + 99) == (NOW + 99, 6, 0)
+
+
 def cut(log: Log) -> None:
     log.truncate_to(log.log_end_offset - 1)
 
@@ -197,7 +244,7 @@ def rename(log: Log) -> None:
     log.renamed(DIRECTORY + ".elsewhere")
 
 
-@pytest.mark.parametrize("change", [cut, give_up, rename, lambda log: log.reset_to(500)])
+@pytest.mark.parametrize("change", [cut, give_up, rename, Log.abandon, lambda log: log.reset_to(500)])
 def test_a_search_is_stale_when_files_were_changed_under_it(change: Callable[[Log], None]) -> None:
     log = reopened(written(3))
     search = log.search(None, log.log_end_offset)

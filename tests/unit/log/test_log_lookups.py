@@ -46,6 +46,18 @@ def test_an_empty_log_has_no_timestamps() -> None:
     assert log.max_timestamp == -1
 
 
+def test_of_records_that_carry_no_timestamp_the_first_is_the_newest() -> None:
+    log = open_log(MemoryFilesystem())
+    append(log, b"a", b"b", timestamp=-1)
+    append(log, b"c", timestamp=-1)
+    assert log.offset_of_max_timestamp() == (-1, 0, 0)
+    log.advance_log_start_offset(1)
+    assert log.offset_of_max_timestamp() == (-1, 1, 0)
+    assert log.offset_for_timestamp(0) is None
+    log.advance_log_start_offset(3)
+    assert log.offset_of_max_timestamp() is None
+
+
 def test_a_batch_of_nonsense_is_found_by_its_header() -> None:
     log = open_log(MemoryFilesystem())
     nonsense = bytearray(Batch(attributes=Codec.ZSTD, payload=b"not zstd", base_timestamp=70).encode())

@@ -1,15 +1,23 @@
 """What a start makes of the files a crash left behind."""
 
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
 import pytest
 
+from support.batches import Batch, record
 from support.logs import DIRECTORY, NOW, append, open_log, records_of, values_of, with_settings
 from tailrace.errors import ApiError
 from tailrace.log.filesystem import join
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.memory import MemoryFilesystem, Stopped
 from tailrace.log.segment import file_name
+from tailrace.records.record import Record, build
 
 FIRST = join(DIRECTORY, file_name(0, ".log"))
+NOBODYS = ("notes.log", "7.log", "\N{SUPERSCRIPT TWO}" * 20 + ".log", "0" * 21 + ".log", "notes.log.swap")
 
 
 def three_batches() -> tuple[MemoryFilesystem, list[int]]:
@@ -71,6 +79,54 @@ def test_segments_behind_a_bad_one_are_dropped() -> None:
     log = reopen(filesystem)
     assert log.log_end_offset == bases[2] and log.segment_base_offsets == bases[:3]
     assert len(records_of(log)) == bases[2]
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
+@pytest.mark.parametrize("by", ["recovery", "truncation"])
+def test_a_crash_while_segments_are_dropped_leaves_no_gap_in_a_compacted_log(by: str, power: bool) -> None:
+    """Where gaps are usual nobody would find it: a follower would vouch for records that it does not have."""
+    config, whole = with_settings(segment_bytes=200, cleanup_policy="compact"), 0
+    for calls in range(1000):
+        filesystem = MemoryFilesystem()
+        log = open_log(filesystem, config)
+        for number in range(12):
+            log.append([build([Record(timestamp=NOW, key=b"k", value=b"%d" % number * 20)])], 0, NOW)
+        drop: Callable[[], object] = partial(log.truncate_to, 3)
+        if by == "recovery":
+            filesystem.content(join(DIRECTORY, file_name(log.bases[2], ".log")))[40] ^= 1
+            drop = partial(open_log, filesystem, config)
+        filesystem.crash_proof()
+        filesystem.stop_after(calls)
+        with suppress(Stopped):
+            drop()
+            whole = calls
+        if power:
+            filesystem.crash(random.Random(calls))
+        else:
+            filesystem.kill()
+        log = open_log(filesystem, config)
+        assert [record.offset for record in records_of(log)] == list(range(log.log_end_offset)), calls
+        if whole:
+            return
+    raise AssertionError("it never ends")
+
+
+def test_a_cut_behind_a_gap_that_a_crash_prevented_leaves_no_damage() -> None:
+    filesystem, config = MemoryFilesystem(), with_settings(cleanup_policy="compact")
+    log = open_log(filesystem, config)
+    for offsets in ((0,), (1,), (5, 6, 7)):  # the gap is as wide as what lies behind it
+        records = [record(at - offsets[0], b"v", b"k") for at in offsets]
+        log.append_replicated(Batch(records=records, base_offset=offsets[0], leader_epoch=0).encode(), NOW)
+    log.flush()
+    lowered = list[int]()
+    log.lower_recovery_point = lowered.append
+    filesystem.fail_next("truncate", OSError("the disk fails"))
+    with pytest.raises(OSError, match="the disk fails"):
+        log.truncate_to(5)
+    filesystem.kill()
+    log = open_log(filesystem, config, recovery_point=lowered[0])
+    assert [found.offset for found in records_of(log)] == [0, 1, 5, 6, 7]
+    assert not any(segment.holes for segment in log.segments)
 
 
 def test_nothing_below_the_recovery_point_is_checked_again() -> None:
@@ -195,11 +251,14 @@ def test_a_damaged_snapshot_is_passed_over() -> None:
 
 def test_leftovers_of_deletion_and_compaction_are_removed() -> None:
     filesystem, _ = three_batches()
-    filesystem.open(join(DIRECTORY, "notes.log"), create=True)
+    for name in NOBODYS:
+        filesystem.open(join(DIRECTORY, name), create=True)
     for name in (file_name(0, ".index.deleted"), file_name(0, ".log.cleaned"), "leader-epoch-checkpoint.tmp"):
         filesystem.open(join(DIRECTORY, name), create=True)
     reopen(filesystem)
-    assert not [name for name in filesystem.list(DIRECTORY) if name.endswith((".deleted", ".cleaned", ".tmp"))]
+    names = filesystem.list(DIRECTORY)
+    assert not [name for name in names if name.endswith((".deleted", ".cleaned", ".tmp", ".swap"))]
+    assert {name for name in NOBODYS if not name.endswith(".swap")} <= {*names}
 
 
 def test_a_start_offset_beyond_the_log_begins_it_anew_there() -> None:

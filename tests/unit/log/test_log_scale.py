@@ -1,6 +1,9 @@
 """Many partitions and segments: what a start opens, how many files stay open, what a checkpoint looks at."""
 
 import gc
+import random
+from threading import Thread, get_ident
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,7 +13,7 @@ from tailrace.log.flush import Flush
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.open_files import OpenFiles
+from tailrace.log.open_files import OpenFiles, sync_files
 
 TOPIC_ID = UUID(int=5)
 SETTINGS = with_settings()
@@ -82,14 +85,17 @@ def test_a_slice_outlives_that_its_segment_let_the_file_go_and_was_deleted() -> 
     assert held.read() == expected
 
 
-def test_deleted_logs_do_not_stay_in_memory_for_the_sake_of_their_files() -> None:
+def test_deleted_logs_give_their_files_back_at_once() -> None:
     filesystem = MemoryFilesystem(OpenFiles(limit=100))
     logs = filled(filesystem, 3)
     kept = filesystem.open_files
-    for partition in range(3):
-        logs.delete("t", partition, NOW)
-    gc.collect()
-    assert all(holder() is None for holder in kept._holders)
+    gc.disable()  # a full disk cannot wait for a collection, which an idle broker has no reason for
+    try:
+        for partition in range(3):
+            logs.delete("t", partition, NOW)
+        assert all(holder() is None for holder in kept._holders)
+    finally:
+        gc.enable()
 
 
 def test_a_flush_of_what_was_let_go_reaches_the_disk() -> None:
@@ -100,6 +106,142 @@ def test_a_flush_of_what_was_let_go_reaches_the_disk() -> None:
         assert filesystem.content(f"/logs/t-{partition}/{0:020d}.log")
     again = open_dir(filesystem)
     assert again.clean and all(values_of(again.log("t", p)) == [b"%d" % p] for p in range(3))  # type: ignore[arg-type]
+
+
+def full(limit: int) -> tuple[MemoryFilesystem, OpenFiles]:
+    filesystem = MemoryFilesystem(OpenFiles(limit))
+    return filesystem, filesystem.open_files
+
+
+def crowd(logs: LogDir, *partitions: int) -> None:
+    for partition in partitions:
+        append(logs.create("t", partition, TOPIC_ID, SETTINGS), b"%d" % partition)
+
+
+def partition_of(holder: Any) -> int:
+    return int(holder.directory.rpartition("-")[2])
+
+
+def lost_in_write_back(filesystem: MemoryFilesystem, partition: int = 0) -> None:
+    filesystem.fail_to_write_back(f"/logs/t-{partition}/{0:020d}.log")
+    filesystem.forget_unused()
+
+
+def test_a_file_is_synced_before_it_is_let_go_of() -> None:
+    """Or nobody would be told that the kernel could not write it, once it has forgotten the file."""
+    filesystem, open_files = full(2)
+    logs = filled(filesystem, 1)
+    crowd(logs, 1, 2)
+    assert open_files.let_go == 1
+    lost_in_write_back(filesystem)  # not any more
+    assert filesystem.fork().content(f"/logs/t-0/{0:020d}.log") == filesystem.content(f"/logs/t-0/{0:020d}.log")
+    filesystem.crash(random.Random(1))
+    again = open_dir(filesystem)
+    assert values_of(again.log("t", 0)) == [b"0"]  # type: ignore[arg-type]
+
+
+def test_what_is_not_synced_stays_open_until_somebody_has_synced_it() -> None:
+    filesystem, open_files = full(4)
+    heard: list[int] = []
+    open_files.relieved_by(lambda: heard.append(open_files.owed))
+    logs = filled(filesystem, 6)
+    assert (len(open_files), open_files.let_go, heard) == (6, 0, [])
+    crowd(logs, 6)
+    assert (len(open_files), open_files.let_go, heard) == (7, 0, [1])
+    owed = open_files.take_owed(9)
+    (partition,) = map(partition_of, owed)
+    lost_in_write_back(filesystem, partition)
+    sync_files(owed)  # it is told, as it has the file open
+    log = logs.log("t", partition)
+    assert log is not None and log.active.failed_sync is not None
+    open_files.put_back(owed)
+    assert (len(open_files), open_files.let_go, open_files.owed) == (6, 1, 0)
+    with pytest.raises(OSError, match="written back"):
+        log.flush()
+
+
+def test_what_was_written_while_it_was_synced_stays_open() -> None:
+    filesystem, open_files = full(4)
+    open_files.relieved_by(lambda: None)
+    logs = filled(filesystem, 7)
+    owed = open_files.take_owed(1)
+    (partition,) = map(partition_of, owed)
+    sync_files(owed)
+    crowd(logs, partition)
+    open_files.put_back(owed)
+    assert open_files.let_go == 0
+    lost_in_write_back(filesystem, partition)
+    with pytest.raises(OSError, match="written back"):
+        logs.log("t", partition).flush()  # type: ignore[union-attr]
+
+
+class Busy:
+    """A holder that owes a sync until it had one; notes in which threads it was asked to let go."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.owes = True
+
+    def let_go(self) -> bool:
+        self.asked.append(get_ident())
+        return not self.owes
+
+    def sync_file(self) -> None:
+        self.owes = False
+
+
+def test_another_thread_syncs_and_leaves_it_to_that_of_the_logs_to_let_go() -> None:
+    open_files, holders = OpenFiles(limit=4), [Busy() for _ in range(9)]
+    open_files.relieved_by(lambda: None)
+
+    def open_all() -> None:
+        for holder in holders[:-1]:
+            open_files.add(holder)
+
+    for opens in (open_all, lambda: open_files.add(holders[-1])):
+        elsewhere = Thread(target=opens)
+        elsewhere.start()
+        elsewhere.join()
+        asked = {thread for holder in holders for thread in holder.asked}
+        synced = [holder for holder in holders if not holder.owes]
+        open_files.make_room()
+    assert asked == {get_ident()}
+    assert len(synced) == 1
+    for _ in holders:
+        open_files.make_room()
+    assert (open_files.let_go, len(open_files)) == (1, 8)
+
+
+def test_the_one_who_opens_syncs_where_the_others_fall_behind() -> None:
+    filesystem, open_files = full(4)
+    open_files.relieved_by(lambda: None)
+    filled(filesystem, 40)
+    assert len(open_files) <= 4 + 2 + 1
+
+
+def test_what_a_process_that_was_killed_wrote_is_synced_before_it_is_let_go_of() -> None:
+    filesystem = MemoryFilesystem()
+    filled(filesystem, 1)
+    filesystem.kill()
+    filesystem.open_files = OpenFiles(2)
+    filesystem.open_files.relieved_by(lambda: None)
+    logs = open_dir(filesystem)
+    log = logs.log("t", 0)
+    crowd(logs, 1, 2)
+    assert log is not None and log.recovery_point == 0
+    lost_in_write_back(filesystem)
+    with pytest.raises(OSError, match="written back"):
+        log.flush()
+
+
+def test_what_is_on_the_disk_is_let_go_of_at_once() -> None:
+    filesystem, open_files = full(3)
+    open_files.relieved_by(lambda: None)
+    logs = filled(filesystem, 3)
+    for log in logs.open_logs().values():
+        log.flush()
+    crowd(logs, 3, 4, 5)
+    assert open_files.let_go == 3
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from support.logs import DIRECTORY, append, open_log, values_of, with_settings
+from support.logs import DIRECTORY, NOW, append, open_log, some_batch, values_of, with_settings
 from support.transactions import data_batch, marker_batch, read_committed, write
 from tailrace.log.checkpoints import (
     CLEANER_OFFSET,
@@ -30,6 +30,7 @@ from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFilesystem, Stopped
 from tailrace.log.transactions import ABORT, COMMIT
 from tailrace.log.twins import TWIN_SUFFIX, read_checkpoint, write_checkpoint
+from tailrace.records.batch import stamp
 
 CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, CLEANER_OFFSET, REPLICATION_OFFSET)
 WIDE = with_settings(segment_bytes=100_000)
@@ -253,6 +254,40 @@ def test_after_a_crash_only_a_first_epoch_that_begins_later_is_believed(recovery
         assert found in (EPOCHS, A_BATCH_EARLIER) or (found[1:] == EPOCHS[1:] and found[0][0] == 0 < found[0][1] < 6), (
             what
         )
+
+
+@pytest.mark.parametrize(("recovery_point", "clean"), [(0, False), (12, False), (13, True)])
+def test_no_flipped_beginning_hides_an_epoch_of_a_single_batch(recovery_point: int, clean: bool) -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, SHORT)
+    for number in range(13):
+        append(log, b"a", leader_epoch=3 if number == 12 else 0)
+    log.close()
+    filesystem.kill()
+    for what, flipped in flips(bytes(filesystem.content(FILE))):
+        if b"\n3 " in flipped:  # else two say two epochs, and nobody knows which is the damaged one
+            replace(filesystem, FILE, flipped)
+            found = epochs(open_log(filesystem, SHORT, recovery_point=recovery_point, clean=clean))
+            assert found[-1] == (3, 12) and found[0][0] == 0, what
+
+
+@pytest.mark.parametrize(("recovery_point", "clean"), [(61, True), (61, False), (40, False)])
+def test_a_beginning_in_a_gap_of_a_compacted_log_is_compared_with_the_batch_before_the_gap(
+    recovery_point: int, clean: bool
+) -> None:
+    filesystem, compacted = MemoryFilesystem(), with_settings(segment_bytes=350, cleanup_policy="compact")
+    log = open_log(filesystem, compacted)
+    for epoch, offset in [(0, 0), (0, 5), (1, 17), (1, 20), (1, 30), (1, 52), (1, 59), (2, 60)]:
+        batch = some_batch(b"a")
+        stamp(batch, 0, offset, epoch)
+        log.append_replicated(bytes(batch), NOW)
+    log.close()
+    filesystem.kill()
+    sound = bytes(filesystem.content(FILE))
+    for flipped in (sound.replace(b"17", b"57"), sound.replace(b"17", b"37")):
+        replace(filesystem, FILE, flipped)
+        found = epochs(open_log(filesystem, compacted, recovery_point=recovery_point, clean=clean))
+        assert found == [(0, 0), (1, 17), (2, 60)], flipped
 
 
 @pytest.mark.parametrize("start", range(15))

@@ -63,6 +63,23 @@ def test_where_a_listing_says_that_there_is_no_work_an_opened_log_finds_none(
         assert log.delete_retention(NOW + later_ms, log.log_end_offset) == 0
 
 
+def test_files_of_other_names_are_nobodys() -> None:
+    filesystem, config = MemoryFilesystem(), with_settings(retention_ms=500)
+    logs = left(filesystem, config, 3)
+    size_bytes = logs.size_bytes("t", 0)
+    logs.release()
+    filesystem.kill()
+    for name in ("notes.log", "7.log", "0" * 21 + ".log"):
+        filesystem.open(f"/logs/t-0/{name}", create=True).pwritev([b"x"], 0)
+    for name in ("backup-future", "old.t-x.1-future", "lost+found"):
+        filesystem.make_directory(f"/logs/{name}")
+    logs = open_dir(filesystem)
+    assert logs.partitions() == [("t", 0)] and logs.futures() == []
+    logs.measure_tails(0)
+    assert [tail.size_bytes for tail in logs.tails.waiting.values()] == [size_bytes]
+    assert logs.size_bytes("t", 0) == size_bytes
+
+
 def test_a_log_with_nothing_to_do_is_listed_once_and_never_opened() -> None:
     filesystem, config = MemoryFilesystem(), with_settings(retention_ms=500)
     logs = left(filesystem, config, 20)
