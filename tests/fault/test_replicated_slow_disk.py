@@ -52,19 +52,20 @@ def test_a_lookup_by_timestamp_that_waits_for_the_disk_holds_up_nobody(
 ) -> None:
     nodes, slow = cluster
     topic = create(nodes, [0, 1, 2])
+    many = [b"old"] * 500  # what is little would be looked up at once
     for n in range(3):
-        assert topic.append(b"old", base_timestamp=START_MS + n, max_timestamp=START_MS + n) == n
+        assert topic.append(*many, base_timestamp=START_MS + n, max_timestamp=START_MS + n) == 500 * n
     slow.set(0, read_delay_ms=1500)
     with nodes.raw(0, timeout_s=30) as connection:
         sent = connection.send(topic.list_offset_request(START_MS + 1), 6)
         for n in range(20):
-            assert topic.append(b"quick", base_timestamp=START_MS + 9, max_timestamp=START_MS + 9) == 3 + n
-            assert topic.fetch(3 + n, node=0).error_code == 0
-            assert topic.list_offset(node=0).offset == 4 + n
+            assert topic.append(b"quick", base_timestamp=START_MS + 9, max_timestamp=START_MS + 9) == 1500 + n
+            assert topic.fetch(1500 + n, node=0).error_code == 0
+            assert topic.list_offset(node=0).offset == 1501 + n
         assert select.select([connection.socket], [], [], 0)[0] == []  # not answered yet
         slow.set(0)
         found = connection.receive(2, 6, sent).topics[0].partitions[0]
-    assert (found.error_code, found.offset, found.timestamp) == (0, 1, START_MS + 1)
+    assert (found.error_code, found.offset, found.timestamp) == (0, 500, START_MS + 1)
 
 
 @pytest.mark.parametrize("leaders", ["all", "none"])

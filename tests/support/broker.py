@@ -171,7 +171,7 @@ async def running(
             running = Running(broker, follower, server.addresses[-1], replicas)
             try:
                 if replicating:
-                    async with beside(replicas.run()):
+                    async with beside(broker.recoveries.run()), beside(replicas.run()):
                         yield running
                 else:
                     yield running

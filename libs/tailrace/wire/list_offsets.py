@@ -49,7 +49,7 @@ def decode_list_offsets(version: int, body: memoryview) -> tuple[int, Asked] | N
     try:
         asked, pos = _asked(version, body)
         if version >= 10:
-            pos += 4  # the client's timeout: nothing here waits
+            pos += 4  # the client's timeout, for what is in tiered storage
         if version >= 6:
             if body[pos]:
                 return None

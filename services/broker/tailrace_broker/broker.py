@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -11,6 +12,7 @@ from uuid import UUID
 from tailrace.clock import Clock
 from tailrace.config import LONG_MAX, Config
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory_of
 from tailrace.metadata.image import MetadataImage, PartitionImage
@@ -92,9 +94,12 @@ class Broker:
         self.cold_reads.walk = self.lookups.walk
         self.cleaner: Cleaner | None = None  # put in by app.py
         self.flusher = Flusher(clock.wall_ms, self.on_flushed)
+        for log_dir in storage.configured:
+            self.flusher.relieve(log_dir.guard.open_files)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)
         self.now_ms = clock.wall_ms
         self.monotonic_ms = clock.monotonic_ms
+        self.others_first = partial(clock.sleep, 0)  # whatever is ready to run has its turn
         self._random = random
         self._log = log
         self.dir_moves = DirMoves(self, clock, log)
@@ -144,6 +149,13 @@ class Broker:
             partition.close()
             self.storage.delete(partition.topic, partition.topic_id, partition.index)
         self._follow(changes)
+
+    def change_log(self, partition: Partition, change: Callable[[Log], None]) -> bool:
+        """Has a thread change a follower's log, see Recoveries.change; False where that has to be done at once."""
+        if partition in self.dir_moves.moves or not self.recoveries.change(partition, change):
+            return False
+        self._follow(self.topics.set_aside(partition))
+        return True
 
     def on_recovered(self, topic: str, index: int) -> None:
         """The log of a partition that had to wait for it is there."""

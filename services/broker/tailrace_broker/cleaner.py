@@ -17,6 +17,7 @@ from tailrace.errors import ApiError
 from tailrace.log.cleaner_job import DAMAGED, STORAGE, CleaningFailed
 from tailrace.log.compaction import Compaction, Limits, Outcome
 from tailrace.log.log import Log
+from tailrace.log.logs import LogDir
 from tailrace.net.backoff import Backoff
 from tailrace_broker.broker import Broker
 from tailrace_broker.cleaner_worker import Worker, WorkerDied, Workers
@@ -152,11 +153,13 @@ class Cleaner:
             config.log_cleaner_io_buffer_load_factor,
             config.log_cleaner_io_buffer_size // share,
             config.log_cleaner_io_max_bytes_per_second,
+            self._spare_bytes(partition),
         )
         compaction = log.begin_compaction(self._broker.now_ms(), partition.high_watermark, limits)
         if compaction is None:
             return False
         started_ms = self._clock.monotonic_ms()
+        log_dir = self._broker.storage.place_of(partition.topic, partition.index)
         try:
             outcome = await worker.run(compaction.job)
             await asyncio.to_thread(compaction.take, outcome)
@@ -166,12 +169,24 @@ class Cleaner:
             await self._on_death(partition, died)
             return False
         except (CleaningFailed, ApiError, OSError, ValueError) as failed:
+            self._tell_disk(log_dir, failed)
             # A log that was cut or deleted meanwhile is no damaged one: its files were not what the job said.
             if partition.opened is log and log.is_compacting(compaction):
                 self._on_failure(partition, failed)
             return False
         self._note(partition, compaction, outcome, self._clock.monotonic_ms() - started_ms)
         return outcome.cleaned_offset > compaction.job.first_dirty_offset
+
+    def _spare_bytes(self, partition: Partition) -> int:
+        """What its copies must leave free: below the mark producers are refused, and the rest is for internal topics.
+
+        A quarter more, which may be appended before the room is measured again: the copies lie beside what they were
+        made from for file.delete.delay.ms.
+        """
+        broker = self._broker
+        log_dir = broker.storage.place_of(partition.topic, partition.index)
+        pressure = None if log_dir is None else broker.pressure.dirs.get(log_dir)
+        return 0 if pressure is None else pressure.refuse_bytes * 5 // 4
 
     async def _swap(self, partition: Partition, log: Log, compaction: Compaction) -> None:
         """Swaps the copies in between requests, and writes the checkpoint when that is on the disk, never before."""
@@ -218,16 +233,19 @@ class Cleaner:
             self._set_aside(partition, f"the cleaner process died {deaths} times under it: {died}")
         await self._backoff.wait()
 
-    def _on_failure(self, partition: Partition, failed: Exception) -> None:
-        """A damaged log is set aside as in Kafka; a full disk or files that retention took are tried again.
+    def _tell_disk(self, log_dir: LogDir | None, failed: Exception) -> None:
+        """What the disk refused the process takes the log dir offline (KIP-858); of this process its guard hears.
 
-        Other errors of a disk take its log dir offline (KIP-858): those of this process have, by its guard.
+        Whatever became of the log meanwhile: the kernel tells of what it could not write once, and that was here.
         """
+        if log_dir is None or not isinstance(failed, CleaningFailed) or failed.kind != STORAGE:
+            return
+        if failed.number not in _FULL:  # copies are all that it lacks room for
+            log_dir.guard.note(OSError(failed.number, str(failed)))
+
+    def _on_failure(self, partition: Partition, failed: Exception) -> None:
+        """A damaged log is set aside as in Kafka; a full disk or files that retention took are tried again."""
         self.stats.failures += 1
-        if isinstance(failed, CleaningFailed) and failed.kind == STORAGE:
-            log_dir = self._broker.storage.place_of(partition.topic, partition.index)
-            if log_dir is not None and failed.number not in _FULL:  # copies are all that it lacks room for
-                log_dir.guard.note(OSError(failed.number, str(failed)))
         if isinstance(failed, CleaningFailed) and failed.kind == DAMAGED:
             self._set_aside(partition, str(failed))
         else:

@@ -16,12 +16,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from struct import Struct
 from typing import BinaryIO, Final
 
 from tailrace.errors import ApiError
 from tailrace.log.cleaner_job import DAMAGED, GONE, STORAGE, decode_job, encode_failure, encode_outcome
-from tailrace.log.compaction import Job, Pass
+from tailrace.log.compaction import Job, Pass, any_room
 from tailrace.log.filesystem import Filesystem, RealFilesystem
 from tailrace.log.open_files import OpenFiles
 from tailrace.runtime.clock import SystemClock
@@ -74,10 +75,18 @@ class Pace:
         return max(0.0, free_at - now)
 
 
-def clean(filesystem: Filesystem, job: Job, rest: Callable[[int], None]) -> bytes:
+def usable_bytes_of(directory: str) -> int:
+    """What is free on the disk that holds it, to those who are not root."""
+    disk = os.statvfs(directory)
+    return disk.f_bavail * disk.f_frsize
+
+
+def clean(
+    filesystem: Filesystem, job: Job, rest: Callable[[int], None], usable_bytes: Callable[[], int] = any_room
+) -> bytes:
     """The answer to one job; rest is called with the bytes of every step."""
     try:
-        work = Pass.open(filesystem, job)
+        work = Pass.open(filesystem, job, usable_bytes)
         for done_bytes in work.steps():
             rest(done_bytes)
         return encode_outcome(work.outcome())
@@ -104,7 +113,7 @@ def serve(
             if select.select([requests], [], [], seconds)[0] or orphaned():
                 raise SystemExit(0)
 
-        answers.write(clean(filesystem, job, rest))
+        answers.write(clean(filesystem, job, rest, partial(usable_bytes_of, job.directory)))
         answers.flush()
 
 

@@ -53,6 +53,9 @@ class ProcessWorker:
     async def run(self, job: Job) -> Outcome:
         """As Worker.run. Cancelled, it takes the process with it: nobody would read the answer."""
         process = self._process
+        if process is not None and process.stdin is not None and process.stdin.is_closing():
+            await self.close()  # it was killed since the last pass, and its status has not come yet
+            process = None
         if process is None or process.returncode is not None:
             process = await self._start()
         assert process.stdin is not None and process.stdout is not None
@@ -60,7 +63,7 @@ class ProcessWorker:
             process.stdin.write(encode_job(job))
             await process.stdin.drain()
             line = await process.stdout.readline()
-        except (ConnectionError, ValueError) as broken:
+        except (ConnectionError, ValueError, RuntimeError) as broken:  # the last is uvloop's, of a pipe that is closed
             await self.close()
             raise WorkerDied(str(broken)) from broken
         except asyncio.CancelledError:

@@ -131,7 +131,8 @@ class DirMoves:
                 await self._carry(move)
         except (OSError, ApiError) as failed:
             self._log.error("a replica was not moved", **where, why=str(failed))
-            self._drop(move)
+            if move.left is None:  # else the copy is the partition's log by now
+                self._drop(move)
         else:
             self._log.info("a replica was moved", **where)
         if self.moves.get(move.partition) is move:
@@ -142,19 +143,14 @@ class DirMoves:
     def _drop(self, move: Move) -> None:
         with suppress(OSError):  # that dir is offline then
             move.target.drop_future(move.partition.topic, move.partition.index, self._broker.now_ms())
+        if move.future is not None:
+            move.future.abandon()
 
     async def _carry(self, move: Move) -> None:
         broker, partition, target = self._broker, move.partition, move.target
         source = partition.log
         source.stop_compaction()  # and the cleaner begins none while the partition is in `moves`
-        future = move.future = await asyncio.to_thread(
-            target.open_future,
-            partition.topic,
-            partition.index,
-            partition.topic_id,
-            broker.storage.topic_config(partition.topic),
-            broker.now_ms(),
-        )
+        future = move.future = await self._open(move)
         if not _goes_on(source, future):
             future.reset_to(source.log_start_offset)
         await asyncio.to_thread(target.mark_future, partition.topic, partition.index, ready=False)
@@ -174,6 +170,30 @@ class DirMoves:
                     if await broker.flusher.settle(move.left) and taken:
                         broker.storage.swept(_place(move), target)
                 return
+
+    async def _open(self, move: Move) -> Log:
+        """The copy, opened in a thread, which goes on though the move is given up: then what it has made goes, too."""
+        broker, partition = self._broker, move.partition
+        opening = asyncio.create_task(
+            asyncio.to_thread(
+                move.target.open_future,
+                partition.topic,
+                partition.index,
+                partition.topic_id,
+                broker.storage.topic_config(partition.topic),
+                broker.now_ms(),
+            )
+        )
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(lambda _: self._opened_late(move))
+            raise
+
+    def _opened_late(self, move: Move) -> None:
+        """A broker that stops leaves the copy for its next life, and another move there goes on with it."""
+        if not any(other.target is move.target and _place(other) == _place(move) for other in self.moves.values()):
+            self._drop(move)
 
     async def _copy_most(self, move: Move, source: Log, future: Log, cuts: int) -> None:
         """Copies until little is missing, or the original went back."""

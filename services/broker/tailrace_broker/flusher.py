@@ -10,15 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
+
+from tailrace.log.open_files import sync_files
 
 if TYPE_CHECKING:
     from tailrace.log.flush import Flush
     from tailrace.log.log import Log
     from tailrace.log.logs import LogDir
+    from tailrace.log.open_files import Holder, OpenFiles
     from tailrace_broker.partition import Partition
 
 _THREADS = 8  # logs that are synced side by side: more do not make a disk faster
+_RELIEVERS = 2  # of these threads
+_RELIEVED_A_TURN = 16  # files, before a thread has another turn
 
 
 class Flusher:
@@ -30,6 +36,8 @@ class Flusher:
         self._running: dict[Partition, asyncio.Task[None]] = {}
         self._settling: set[asyncio.Task[bool]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flush")
+        self._relieving = 0  # threads that sync files which are to be closed
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._running)
@@ -37,6 +45,10 @@ class Flusher:
     def request(self, partition: Partition) -> asyncio.Task[None]:
         """Flushes the log until flush.messages is content; the task ends then, also if the disk failed."""
         return self._running.get(partition) or self._begin(partition, None)
+
+    def runs(self, partition: Partition) -> bool:
+        """Whether a flush of its log is on its way."""
+        return partition in self._running
 
     async def flushed(self, partitions: Iterable[Partition]) -> None:
         """Returns when none of them owes a flush."""
@@ -71,6 +83,23 @@ class Flusher:
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
         return task
+
+    def relieve(self, open_files: OpenFiles) -> None:
+        """Has files that must be synced before they are closed synced in threads, whenever there are too many open."""
+        loop = asyncio.get_running_loop()
+        open_files.relieved_by(partial(loop.call_soon_threadsafe, self._relieve, open_files))
+
+    def _relieve(self, open_files: OpenFiles) -> None:
+        open_files.make_room()
+        if self._relieving < _RELIEVERS and not self._closed and (owed := open_files.take_owed(_RELIEVED_A_TURN)):
+            self._relieving += 1
+            done = asyncio.get_running_loop().run_in_executor(self._threads, sync_files, owed)
+            done.add_done_callback(partial(self._relieved, open_files, owed))
+
+    def _relieved(self, open_files: OpenFiles, synced: list[Holder], _: asyncio.Future[None]) -> None:
+        self._relieving -= 1
+        open_files.put_back(synced)
+        self._relieve(open_files)
 
     def settle_all(self, log_dirs: Iterable[LogDir]) -> None:
         """Settles those that owe it, behind whoever asks."""
@@ -122,6 +151,7 @@ class Flusher:
 
     def close(self) -> None:
         """Gives up what runs; a close of the log syncs it all the same."""
+        self._closed = True
         for task in (*self._running.values(), *self._settling):
             task.cancel()
         self._threads.shutdown(wait=True)

@@ -1,4 +1,7 @@
-"""What goes on behind requests: retention, flushes, checkpoints. Each on its own timer, heavy work in a thread."""
+"""What goes on behind requests: retention, flushes, checkpoints. Each on its own timer, heavy work in a thread.
+
+A log for which something fails does not keep the others from it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from tailrace.clock import Clock
+from tailrace.errors import ApiError
 from tailrace.log.logs import LogDir
 from tailrace_broker.broker import Broker
 from tailrace_broker.partition import Partition
@@ -41,7 +45,7 @@ class Housekeeping:
             await self._clock.sleep(interval_ms)
             try:
                 await work()
-            except OSError as failed:
+            except (OSError, ApiError) as failed:
                 self._log.error("housekeeping failed", work=work.__name__, why=str(failed))
 
     async def checkpoint(self) -> None:
@@ -76,14 +80,21 @@ class Housekeeping:
         """flush.ms, and closed segments that are not on the disk yet: synced in a thread, one log after another."""
         self._take_changed()
         self._unflushed = {partition for partition in self._unflushed if not partition.offline}
+        failed: list[OSError] = []
         for partition in list(self._unflushed):
             log = partition.opened
             recovery_point = 0 if log is None else log.recovery_point
-            await self._broker.flusher.upkeep(partition)
+            try:
+                await self._broker.flusher.upkeep(partition)
+            except OSError as error:
+                failed.append(error)
+                continue
             if log is None or not log.flush_to_come:
                 self._unflushed.discard(partition)
             if log is not None and log.recovery_point != recovery_point:
                 self._unnoted.add(partition)
+        if failed:
+            raise failed[0]
 
     async def measure_space(self) -> None:
         """Producers are slowed, refused and taken again by what is free (disk_pressure.py)."""
@@ -91,21 +102,43 @@ class Housekeeping:
 
     async def retain(self) -> None:
         """retention.ms and retention.bytes. A log nobody used since the start is opened only if there may be work."""
-        broker = self._broker
+        broker, failed = self._broker, list[Exception]()
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
             await asyncio.to_thread(log_dir.begin_look(log_dir.unopened()))
         for number, partition in enumerate(list(broker.topics.partitions())):
-            if partition.opened is None and broker.storage.has_work(partition.topic, partition.index, now_ms):
-                _ = partition.log
-                await self._clock.sleep(0)
-            elif number % _LOOKED_AT_A_STEP == 0:
+            opened = False
+            try:
+                if partition.opened is None and broker.storage.has_work(partition.topic, partition.index, now_ms):
+                    opened = partition.log is not None
+            except (OSError, ApiError) as error:
+                failed.append(error)
+            if opened or number % _LOOKED_AT_A_STEP == 0:
                 await self._clock.sleep(0)
         self._take_changed()
         self._note_high_watermarks(self._unnoted)  # those of the last checkpoint are seconds old
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
-            for doomed in log_dir.retain_in_steps(now_ms):
-                if doomed:
-                    await asyncio.to_thread(log_dir.remove, doomed)
+            await self._learn_ages(log_dir, now_ms)
+            try:
+                for doomed in log_dir.retain_in_steps(now_ms, known_only=True):
+                    if doomed:
+                        await asyncio.to_thread(log_dir.remove, doomed)
+                    await self._clock.sleep(0)
+            except (OSError, ApiError) as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    async def _learn_ages(self, log_dir: LogDir, now_ms: int) -> None:
+        """A thread reads the indexes that say how old the oldest segments are, where nobody has needed them yet."""
+        for number, key in enumerate(list(log_dir.open_logs())):
+            try:
+                while (look := log_dir.begin_look_at_age(key, now_ms)) is not None:
+                    await asyncio.to_thread(look.run)
+                    if not look.take_up():
+                        break  # changed meanwhile: the next time
+            except (OSError, ApiError) as failed:  # of a disk that fails its guard has heard
+                self._log.error("retention cannot tell an age", topic=key[0], partition=key[1], why=str(failed))
+            if number % _LOOKED_AT_A_STEP == 0:
                 await self._clock.sleep(0)

@@ -202,8 +202,8 @@ class Partition:
         return self.log.config.min_insync_replicas
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """KIP-320: who comes with an older or newer epoch than ours is told which it is."""
-        if current_leader_epoch >= 0:
+        """KIP-320: who comes with an older or newer epoch than ours is told which it is; -1 says nothing."""
+        if current_leader_epoch != -1:
             if current_leader_epoch < self.leader_epoch:
                 raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
             if current_leader_epoch > self.leader_epoch:

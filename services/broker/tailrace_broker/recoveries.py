@@ -2,7 +2,8 @@
 
 As Kafka's LogManager does with num.recovery.threads.per.data.dir threads for a log dir, but while the broker serves:
 such a partition neither leads nor follows until its log is there (NOT_LEADER_OR_FOLLOWER), and who is asked for comes
-first. One thread has a log at a time: the recovery's until the loop takes it over.
+first. One thread has a log at a time: the recovery's until the loop takes it over. So it is with a log that a
+follower has to cut to agree with its leader.
 """
 
 from __future__ import annotations
@@ -16,13 +17,20 @@ from typing import Any, Final
 from uuid import UUID
 
 from tailrace.log.checkpoints import TopicPartition
+from tailrace.log.lending import Loan
+from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.log.recovery import RecoveryStopped
 from tailrace.log.tails import Recovery
+from tailrace_broker.partition import Partition
 from tailrace_broker.storage import Storage
 from tailrace_broker.switching import Switching
 
 _MOST_THREADS: Final = 64  # of all log dirs together
+# Logs that were cut are told of together: a follower begins its fetch from their leader anew each time.
+_TOGETHER_SECONDS: Final = 0.02
+# After a cut that failed, though not because of the disk: the next one may fail as well.
+_REST_SECONDS: Final = 1.0
 
 
 class Recoveries:
@@ -37,6 +45,7 @@ class Recoveries:
         self._running: Counter[LogDir] = Counter()
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "recovery")
         self._switching = switching
+        self._cut: list[TopicPartition] = []  # not told of yet
         self._closed = True
 
     async def run(self) -> None:
@@ -51,6 +60,8 @@ class Recoveries:
     def holds(self, topic: str, topic_id: UUID, index: int) -> bool:
         """Whether the partition's log is still to be recovered, which begins as soon as a thread has time."""
         log_dir = self._storage.place_of(topic, index)
+        if log_dir is not None and log_dir.lent(topic, index):
+            return True
         if log_dir is None or log_dir.failure is not None or (topic, index) not in log_dir.tails:
             return False
         if (topic, index) in log_dir.tails.waiting:
@@ -98,6 +109,55 @@ class Recoveries:
             self._log.error("a log was not taken up", topic=topic, partition=index, why=str(failed))
         self.on_recovered(topic, index)
         self._begin()
+
+    def change(self, partition: Partition, change: Callable[[Log], None]) -> bool:
+        """Has a thread change the partition's log; until on_recovered it neither leads nor follows.
+
+        False, with nothing done, where no thread can: the caller changes it itself.
+        """
+        key, log = (partition.topic, partition.index), partition.opened
+        log_dir = self._storage.place_of(*key)
+        if self._closed or log_dir is None or log_dir.failure is not None or log_dir.open_logs().get(key) is not log:
+            return False
+        log_dir.high_watermarks[key] = partition.high_watermark  # which it begins with when it is back
+        loan = log_dir.lend(key, change)
+        partition.close()
+        partition.recovering, partition.syncing = True, False
+        self._switching.hold()
+        ended = asyncio.get_running_loop().run_in_executor(self._threads, loan.run)
+        ended.add_done_callback(partial(self._changed, log_dir, loan))
+        return True
+
+    def _changed(self, log_dir: LogDir, loan: Loan, ended: asyncio.Future[None]) -> None:
+        self._switching.release()
+        error = None if ended.cancelled() else ended.exception()
+        if self._closed:
+            return  # the log dir takes it back when it closes
+        topic, index = loan.key
+        if error is not None:
+            self._log.error("a log was not cut", topic=topic, partition=index, why=str(error))
+        try:
+            log_dir.take_back(loan)
+        except OSError as failed:
+            self._log.error("a log was not taken back", topic=topic, partition=index, why=str(failed))
+        loop = asyncio.get_running_loop()
+        if log_dir.failure is not None:
+            self._tell([loan.key])
+            return
+        if error is not None:
+            loop.call_later(_REST_SECONDS, self._tell, [loan.key])
+            return
+        if not self._cut:
+            self._cut = []
+            loop.call_later(_TOGETHER_SECONDS, self._tell, self._cut)
+        self._cut.append(loan.key)
+
+    def _tell(self, keys: list[TopicPartition]) -> None:
+        if keys is self._cut:
+            self._cut = []
+        for key in keys:
+            if not self._closed:
+                self.on_recovered(*key)
 
     def _close(self) -> None:
         """A log dir that misses one of its logs gets no clean-shutdown marker."""

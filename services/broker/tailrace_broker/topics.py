@@ -156,6 +156,14 @@ class Topics:
                 ):
                     partition.offline = partition.unplaced = False
 
+    def set_aside(self, partition: Partition) -> Changes:
+        """Its log is in a thread's hands now: until `recovered` it neither leads nor follows."""
+        assert partition.recovering
+        self._apply(
+            partition, self.by_name[partition.topic.encode()].image.partitions[partition.index], Changes([], [], [])
+        )
+        return Changes([partition], [], [])
+
     def recovered(self, topic: str, index: int) -> Changes:
         """A log may have been recovered: its partition takes up what the image gives it."""
         changes = Changes([], [], [])

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import random
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from uuid import UUID
 
 import pytest
 import structlog
+import uvloop
 
 from support.broker import TOPIC_ID, image, running, topic
 from tailrace.errors import ErrorCode
@@ -29,7 +31,7 @@ from tailrace.records.batch import split
 from tailrace.records.record import Record, build, iterate
 from tailrace.wire.messages import DescribeCleanerRequest
 from tailrace_broker.cleaner import DEATHS_PER_LOG, Cleaner
-from tailrace_broker.cleaner_process import Pace, clean, next_free_at
+from tailrace_broker.cleaner_process import Pace, clean, next_free_at, usable_bytes_of
 from tailrace_broker.cleaner_worker import ProcessWorker, WorkerDied, Workers, open_pace
 
 NOW = 1_700_000_000_000
@@ -49,11 +51,12 @@ class HereWorker:
         self.before: Callable[[Job], None] = lambda job: None
         self.closed = False
         self.starts = 0
+        self.usable_bytes = 2**62
 
     async def run(self, job: Job) -> Outcome:
         self.directories.append(job.directory.rpartition("-")[2])
         self.before(job)
-        return decode_outcome(clean(RealFilesystem(), job, lambda done_bytes: None))
+        return decode_outcome(clean(RealFilesystem(), job, lambda done_bytes: None, lambda: self.usable_bytes))
 
     async def close(self) -> None:
         self.closed = True
@@ -232,6 +235,50 @@ async def test_a_broken_disk_that_a_pass_finds_takes_its_log_dir_offline_and_a_f
             assert log_dir.failure is not None and log_dir.failure.errno == number
 
 
+def cut_or_delete(node: Any, log: Log, change: str) -> None:
+    if change == "truncated":
+        log.truncate_to(10)
+    else:
+        node.follower.move(topics={}, topic_names={})
+
+
+@pytest.mark.parametrize("change", ["truncated", "deleted"])
+async def test_a_broken_disk_is_not_forgotten_though_the_log_changed_under_the_pass(
+    tmp_path: Path, change: str
+) -> None:
+    """The kernel tells of what it could not write back once."""
+    worker = HereWorker()
+    async with cleaning(tmp_path, worker, 1) as node:
+        log = fill(node.partitions[0], 30)
+
+        def meanwhile(job: Job) -> None:
+            cut_or_delete(node, log, change)
+            decode_outcome(encode_failure(STORAGE, "the disk refused", errno.EIO))
+
+        worker.before = meanwhile
+        assert not await node.cleaner.round()
+        (log_dir,) = node.broker.storage.configured
+        assert log_dir.failure is not None and not node.cleaner.stats.uncleanable
+
+
+async def test_a_pass_leaves_the_reserve_of_the_internal_topics_alone(tmp_path: Path) -> None:
+    worker = HereWorker()
+    settings = {"space": lambda path: (10**9, 10**8), "log_dir_pressure_refuse_bytes": "12345"}
+    async with cleaning(tmp_path, worker, 1, **settings) as node:
+        log = fill(node.partitions[0], 30)
+        worker.usable_bytes = 15_430  # a quarter above the mark, less one
+        assert not await node.cleaner.round() and log.cleaned_offset == 0
+        assert not [name for name in os.listdir(log.directory) if name.endswith(".cleaned")]
+        assert all(log_dir.failure is None for log_dir in node.broker.storage.configured)
+        assert not node.cleaner.stats.uncleanable and node.cleaner.stats.failures == 1
+        worker.usable_bytes = 15_431
+        assert await node.cleaner.round() and log.cleaned_offset == 30
+
+
+def test_what_is_free_on_a_disk_is_known_to_the_process(tmp_path: Path) -> None:
+    assert 0 < usable_bytes_of(str(tmp_path)) <= shutil.disk_usage(tmp_path).total
+
+
 @pytest.mark.parametrize("change", ["truncated", "deleted", "appended"])
 async def test_what_happens_to_the_log_during_a_pass_wins(tmp_path: Path, change: str) -> None:
     worker = HereWorker()
@@ -239,10 +286,8 @@ async def test_what_happens_to_the_log_during_a_pass_wins(tmp_path: Path, change
         log = fill(node.partitions[0], 30)
 
         def meanwhile(job: Job) -> None:
-            if change == "truncated":
-                log.truncate_to(10)
-            elif change == "deleted":
-                node.follower.move(topics={}, topic_names={})
+            if change != "appended":
+                cut_or_delete(node, log, change)
             else:
                 log.append([build([Record(timestamp=NOW, key=b"k0", value=b"late")])], 0, NOW)
 
@@ -280,7 +325,7 @@ async def test_as_many_logs_are_compacted_side_by_side_as_log_cleaner_threads_sa
         assert [len(worker.directories) for worker in workers] == [2, 2]
         assert len({place for worker in workers for place in worker.directories}) == 4
         whole = Limits.of(134_217_728, 0.9, 524_288, 0)  # the buffers are shared out
-        assert workers[0].limits[0] == Limits(whole.max_keys // 2, whole.step_bytes // 2, 0.0)
+        assert workers[0].limits[0][:3] == (whole.max_keys // 2, whole.step_bytes // 2, 0.0)
         checkpoint = Path(node.broker.storage.dirs[0].path) / "cleaner-offset-checkpoint"
         assert sorted(checkpoint.read_text().splitlines()[2:]) == [f"t {n} 30" for n in range(4)]
 
@@ -375,6 +420,37 @@ async def test_a_process_killed_in_the_middle_of_a_pass_costs_nothing_but_the_pa
         assert await node.cleaner.round()
         assert worker.starts == 2 and offsets(log) == [495, 496, 497, 498, 499, 500]
         await worker.close()
+
+
+@pytest.mark.parametrize("when", ["between two passes", "just now"])
+def test_a_process_whose_pipe_is_closed_already_costs_the_broker_nothing(tmp_path: Path, pace: int, when: str) -> None:
+    """On the event loop of brokers, which knows of the pipe's end before it knows of the process's."""
+
+    async def clean() -> None:
+        worker = ProcessWorker(pace)
+        async with cleaning(tmp_path, worker, 1) as node:
+            process = await worker._start()
+            assert process.stdin is not None
+            process.stdin.transport.abort()
+            while not closed(process.stdin.transport):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            if when == "just now":
+                process.stdin.is_closing = lambda: False  # type: ignore[method-assign]
+            log = fill(node.partitions[0], 30)
+            assert await node.cleaner.round() is (when == "between two passes")
+            assert await node.cleaner.round() is (when == "just now")
+            assert log.cleaned_offset == 30 and worker.starts == 2
+            await worker.close()
+
+    def closed(transport: asyncio.WriteTransport) -> bool:
+        try:
+            transport.write(b"")
+        except RuntimeError:
+            return True
+        return False
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(clean())
 
 
 async def test_two_processes_work_side_by_side_and_what_both_deaths_cost_is_done_again(

@@ -293,6 +293,31 @@ async def test_a_clients_leader_epoch_is_checked(tmp_path: Path, epoch: int, cod
         assert answer.responses[0].partitions[0].error_code == code
 
 
+@pytest.mark.parametrize(("last_epoch", "code"), [(3, 0), (2, 0), (4, ErrorCode.OFFSET_OUT_OF_RANGE)])
+async def test_who_read_in_an_epoch_that_nobody_knows_does_not_go_on(
+    tmp_path: Path, last_epoch: int, code: int
+) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"))
+        request = broker.fetch_request(0, 0)
+        request.topics[0].partitions[0].last_fetched_epoch = last_epoch
+        answer = await broker.client.ask(request, timeout_ms=5000, version=12)
+        assert answer.responses[0].partitions[0].error_code == code
+
+
+@pytest.mark.parametrize(("whole", "partition"), [(-1, 100), (100, -1), (-(2**31), 100)])
+@pytest.mark.parametrize("version", [4, 12, 13])
+async def test_a_fetch_of_a_negative_size_is_refused_as_kafka_refuses_it(
+    tmp_path: Path, version: int, whole: int, partition: int
+) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"))
+        for _ in range(2):
+            row = await broker.fetch(0, 0, version=version, max_bytes=whole, partition_max_bytes=partition)
+            assert (row.error_code, row.high_watermark) == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+        assert values((await broker.fetch(0, 0, version=version, max_bytes=0)).records) == [b"a"]
+
+
 async def test_an_incremental_fetch_names_only_what_has_news(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         request = broker.fetch_request(0, 0, session_id=0, session_epoch=0)
@@ -353,6 +378,40 @@ async def test_a_negative_time_that_is_none_of_kafkas_is_refused(tmp_path: Path,
         assert await list_offset(broker, timestamp, version) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
 
 
+@pytest.mark.parametrize("timestamps", [(-1, -1), (-1, -3), (-2, 100), (-2, 1_700_000_000_000)])
+@pytest.mark.parametrize("version", [1, 7, 11])
+async def test_a_partition_that_is_asked_for_twice_is_refused_once_and_its_neighbours_are_not(
+    tmp_path: Path, version: int, timestamps: tuple[int, int]
+) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"))
+        one = ListOffsetsRequest.ListOffsetsTopic
+        asked = ((0, timestamps[0]), (1, -1), (0, timestamps[1]))
+        rows = [
+            one.ListOffsetsPartition(partition_index=index, timestamp=time, current_leader_epoch=-1)
+            for index, time in asked
+        ]
+        for topics in ([one(name="t", partitions=rows)], [one(name="t", partitions=[row]) for row in rows]):
+            request = ListOffsetsRequest(replica_id=-1, topics=topics)
+            answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+            found = [(row.partition_index, row.error_code, row.offset) for t in answer.topics for row in t.partitions]
+            assert found == [(0, ErrorCode.INVALID_REQUEST, -1), (1, 0, 0)]
+
+
+@pytest.mark.parametrize(("epoch", "code"), [(-1, 0), (-2, ErrorCode.FENCED_LEADER_EPOCH), (3, 0)])
+async def test_of_negative_epochs_only_one_says_nothing(tmp_path: Path, epoch: int, code: int) -> None:
+    async with running(tmp_path) as broker:
+        one, other = ListOffsetsRequest.ListOffsetsTopic, OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        ends = one.ListOffsetsPartition(partition_index=0, timestamp=-1, current_leader_epoch=epoch)
+        epochs = other.OffsetForLeaderPartition(partition=0, current_leader_epoch=epoch, leader_epoch=3)
+        for request in (
+            ListOffsetsRequest(replica_id=-1, topics=[one(name="t", partitions=[ends])]),
+            OffsetForLeaderEpochRequest(replica_id=-1, topics=[other(topic="t", partitions=[epochs])]),
+        ):
+            answer = await broker.client.ask(request, timeout_ms=5000)
+            assert answer.topics[0].partitions[0].error_code == code
+
+
 async def test_the_beginning_of_an_empty_log_has_the_leaders_epoch(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         one = ListOffsetsRequest.ListOffsetsTopic
@@ -384,6 +443,16 @@ async def test_records_are_deleted_up_to_the_high_watermark(tmp_path: Path, offs
         assert (found.error_code, found.low_watermark) == (code, low)
         if not code:
             assert (await list_offset(broker, -2))[1] == low
+
+
+async def test_of_two_places_to_delete_to_the_last_one_counts(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"), batch(b"b"), batch(b"c"))
+        one = DeleteRecordsRequest.DeleteRecordsTopic
+        rows = [one.DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (3, 9, 1)]
+        request = DeleteRecordsRequest(topics=[one(name="t", partitions=rows)], timeout_ms=1000)
+        (found,) = (await broker.client.ask(request, timeout_ms=5000)).topics[0].partitions
+        assert (found.error_code, found.low_watermark) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,37 @@ async def test_a_kill_before_the_last_sync_leaves_the_log_that_was_written_to(tm
         assert not [name for name in two.disks[0].list("/d0") if name == "t-0"]
 
 
+async def test_a_move_that_is_given_up_while_its_copy_is_opened_does_not_begin_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two, entered, free, left = Disks(), threading.Event(), threading.Event(), threading.Event()
+    open_future = two.dirs[1].open_future
+
+    def slow(*args: Any) -> Any:
+        entered.set()
+        free.wait()
+        try:
+            return open_future(*args)
+        finally:
+            left.set()
+
+    monkeypatch.setattr(two.dirs[1], "open_future", slow)
+    async with moving(tmp_path, two) as node:
+        assert (await node.produce(0, batch(b"a"))).error_code == 0
+        assert await ask(node, "/d1", 0) == [0]
+        await asyncio.to_thread(entered.wait)
+        assert await ask(node, "/d0", 0) == [0]
+        free.set()
+        await asyncio.to_thread(left.wait)
+        async with asyncio.timeout(10):
+            while two.dirs[1].futures():  # noqa: ASYNC110  turns of the loop lead there
+                await asyncio.sleep(0)
+        node.broker.dir_moves.resume()
+        assert not node.broker.dir_moves.moves
+        assert [name for name in two.disks[1].list("/d1") if name.endswith("-future")] == []
+        assert await values(node) == [b"a"]
+
+
 async def test_a_replica_that_is_called_back_before_the_last_sync_goes_back_after_it(tmp_path: Path) -> None:
     two, held = Disks(), HeldDisk()
     async with changed_but_not_synced(tmp_path, two, held) as node:
@@ -317,6 +348,21 @@ async def test_a_disk_that_fails_at_the_last_sync_leaves_the_old_files_for_the_n
         await done(node)
         assert (await node.produce(0, batch(b"b"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert "t-0" in two.disks[0].list("/d0")
+
+
+async def test_a_sync_that_fails_after_the_copy_took_over_leaves_it_the_partitions_log(tmp_path: Path) -> None:
+    async with moving(tmp_path, Disks()) as node:
+        assert (await node.produce(0, batch(b"a"))).error_code == 0
+
+        async def fails(partition: object) -> bool:
+            raise OSError(errno.EMFILE, "too many open files")
+
+        node.broker.flusher.everything = fails  # type: ignore[method-assign]
+        await ask(node, "/d1", 0)
+        await done(node)
+        log = node.broker.topics.by_name[b"t"].partitions[0].log
+        assert log.directory == "/d1/t-0"
+        assert not log.unsynced.gone  # else no flush would write anything any more
 
 
 async def test_the_old_files_go_without_the_loop_waiting_for_their_disk(tmp_path: Path) -> None:

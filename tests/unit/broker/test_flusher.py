@@ -6,13 +6,15 @@ import asyncio
 import errno
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.broker import batch, image, running
+from support.broker import TOPIC_ID, batch, image, running, topic
 from tailrace.errors import ErrorCode
+from tailrace.log.filesystem import RealFile
 from tailrace.log.flush import Flush
 
 SYNCED = image(**{"flush.messages": "1"})
@@ -140,3 +142,31 @@ async def test_an_append_during_upkeep_is_flushed_after_it(tmp_path: Path, monke
         answer = await waiting
         assert (answer.error_code, answer.base_offset) == (0, 1)
         assert partition(node).log.recovery_point == 3
+
+
+async def test_files_that_must_be_closed_are_synced_while_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = topic("t", TOPIC_ID, *[0] * 8)
+    async with running(tmp_path, replace(image(), topics={"t": many}, topic_names={TOPIC_ID: "t"})) as node:
+        open_files = node.broker.storage.dirs[0].guard.open_files
+        open_files.limit = 4
+        began, go, sync = threading.Event(), threading.Event(), RealFile.sync
+
+        def slow(file: RealFile) -> None:
+            if threading.current_thread().name.startswith("flush"):
+                began.set()
+                assert go.wait(10)
+            sync(file)
+
+        monkeypatch.setattr(RealFile, "sync", slow)
+        for number in range(7):
+            assert (await node.produce(number, batch(b"%d" % number))).error_code == 0
+        assert await asyncio.to_thread(began.wait, 10)
+        assert (await node.produce(0, batch(b"more"))).error_code == 0
+        assert (open_files.let_go, len(open_files)) == (0, 6)
+        go.set()
+        await until(lambda: open_files.let_go == 1)
+        monkeypatch.undo()
+        for number in range(7):
+            assert (await node.fetch(number, 0)).error_code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.wire.messages import DescribeLogDirsRequest
 from tailrace_broker.flusher import Flusher
 from tailrace_broker.housekeeping import Housekeeping
+
+NOW_MS = 1_700_000_000_000
 
 
 class Counts:
@@ -133,6 +137,27 @@ async def test_retention_goes_as_far_as_the_high_watermark_is_now_and_the_checkp
         assert "\nt 0 1\n" in content(node, "replication-offset-checkpoint")
 
 
+async def test_a_log_whose_files_somebody_took_away_does_not_keep_the_others_from_retention_and_flushes(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, image(**{"retention.bytes": "0", "flush.ms": "0"})) as node:
+        keeper, (log_dir,) = housekeeping(node), node.broker.storage.dirs
+        logs = []
+        for index in (0, 1):
+            await node.produce(index, batch(b"v"))
+            logs.append(node.broker.topics.by_name[b"t"].partitions[index].log)
+            logs[index].roll()
+            await node.produce(index, batch(b"v"))
+        shutil.rmtree(Path(log_dir.path, "t-0"))
+        with pytest.raises(FileNotFoundError):
+            await keeper.flush()
+        assert logs[1].recovery_point == 2
+        with pytest.raises(FileNotFoundError):
+            await keeper.retain()
+        assert logs[1].log_start_offset == 2
+        assert log_dir.failure is None
+
+
 async def test_logs_that_nobody_uses_are_kept_and_measured_without_being_opened(tmp_path: Path) -> None:
     disk = MemoryFilesystem()
 
@@ -161,3 +186,35 @@ async def test_logs_that_nobody_uses_are_kept_and_measured_without_being_opened(
             await node.client.ask(describe, timeout_ms=5000)
         assert disk.opens == opens
         assert list(log_dir.open_logs()) == [("t", 1)]
+
+
+async def test_retention_reads_how_old_segments_are_in_a_thread(tmp_path: Path) -> None:
+    """A start knows nothing of closed segments: their indexes are on the disk."""
+    disk = MemoryFilesystem()
+
+    def log_dirs() -> list[LogDir]:
+        return [LogDir.open(disk, "/logs", node_id=0, cluster_id="c", now_ms=0)]
+
+    asked = image(**{"retention.ms": "1000", "segment.bytes": str(1 << 20)})
+    async with running(tmp_path, asked, log_dirs=log_dirs()) as node:
+        log = node.broker.led("t", 0).log
+        for number in range(3):
+            await node.produce(0, batch(b"%d" % number, timestamp=NOW_MS + number))
+            log.roll()
+    disk.kill()
+    async with running(tmp_path, asked, log_dirs=log_dirs()) as node:
+        partition = node.broker.led("t", 0)
+        assert [segment.indexed for segment in partition.log.segments] == [False, False, False, True]
+        loop, elsewhere = threading.get_ident(), list[int]()
+
+        def heard() -> None:
+            assert threading.get_ident() != loop
+            elsewhere.append(1)
+
+        disk.drop_caches()
+        disk.on_disk_read = heard
+        node.broker.now_ms = lambda: NOW_MS + 1001
+        await housekeeping(node).retain()
+        disk.on_disk_read = lambda: None
+        assert elsewhere
+        assert partition.log.log_start_offset == 1

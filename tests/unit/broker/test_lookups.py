@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.broker import Running, batch, running
+from support.broker import TOPIC_ID, Running, batch, image, running, topic
 from tailrace.errors import ErrorCode
+from tailrace.log import lookup
 from tailrace.log.filesystem import RealFile
 from tailrace.metadata.image import PartitionImage, TopicImage
 from tailrace.net.client import Client
@@ -26,9 +28,16 @@ LATER = NOW + 60
 
 
 class SlowDisk:
-    """Reads in the threads of lookups wait for `go`; the event loop finds all it asks for in the page cache."""
+    """Reads in the threads of lookups wait for `go`; the event loop finds all it asks for in the page cache.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
+    in_haste: lookups try there first, as they do; else all have to go to the threads.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None, *, in_haste: bool = False
+    ) -> None:
+        if not in_haste:
+            monkeypatch.setattr(lookup, "BYTES_IN_HASTE", 0)
         self.asked, self.go, self.error = threading.Event(), threading.Event(), error
         self.reads = 0
         pread = RealFile.pread
@@ -94,6 +103,85 @@ async def test_a_lookup_that_waits_for_the_disk_holds_up_nobody_else(
         await other.client.close()
         assert len(broker.broker.lookups) == 0
         assert broker.broker.lookups.count == 1
+
+
+@pytest.mark.parametrize("timestamp", [NOW + 3, MAX_TIMESTAMP])
+async def test_what_is_in_memory_is_looked_up_without_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timestamp: int
+) -> None:
+    async with running(tmp_path) as broker:
+        await filled(broker)
+        elsewhere = SlowDisk(monkeypatch)
+        elsewhere.go.set()
+        expected = await look_up(broker.client, timestamp)
+        assert elsewhere.reads
+        monkeypatch.undo()
+        count = broker.broker.lookups.count
+        assert await look_up(broker.client, timestamp) == expected
+        assert broker.broker.lookups.count == count
+
+
+async def test_what_the_page_cache_has_lost_is_looked_up_by_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        await filled(broker)
+        disk = SlowDisk(monkeypatch, in_haste=True)
+        monkeypatch.setattr(RealFile, "pread_cached", lambda *where: None)
+        waiting = await asked(broker, NOW + 3, disk)
+        assert (await look_up(broker.service, LATEST)).offset == 10
+        assert not waiting.done()
+        disk.go.set()
+        assert (await waiting).offset == 4
+
+
+async def test_a_lookup_that_takes_long_is_done_by_a_thread(tmp_path: Path) -> None:
+    """A batch of many records is nothing to be read while others wait, compressed to little or not."""
+    async with running(tmp_path) as broker:
+        lookups = broker.broker.lookups
+        await broker.produce(0, batch(*[b"many"] * 500, timestamp=NOW))
+        await broker.produce(1, batch(bytes(10**6), timestamp=NOW, compression=Codec.ZSTD))
+        for partition in (0, 1):
+            request = list_offsets(NOW, partition)
+            answer = await broker.client.ask(request, timeout_ms=10_000, version=7)
+            assert answer.topics[0].partitions[0].offset == 0
+            assert lookups.count == partition + 1
+
+
+async def test_partitions_of_one_request_are_looked_up_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more than three, which leaves a thread to others; what is known at once is not waited for."""
+    many = topic("t", TOPIC_ID, *[0] * 12)
+    async with running(tmp_path, replace(image(), topics={"t": many}, topic_names={TOPIC_ID: "t"})) as broker:
+        for number in range(6):
+            await broker.produce(number, pair(NOW + number))
+        disk = SlowDisk(monkeypatch)
+        begun, three = list[int](), threading.Barrier(4, timeout=10)
+        wait = disk.wait
+
+        def waited() -> None:
+            if not disk.go.is_set():
+                begun.append(1)
+                three.wait()
+            wait()
+
+        monkeypatch.setattr(disk, "wait", waited)
+        request = list_offsets(NOW, 0)
+        rows = request.topics[0].partitions
+        rows += [replaced_index(rows[0], number) for number in range(1, 12)]
+        asked = asyncio.create_task(broker.client.ask(request, timeout_ms=10_000, version=7))
+        await asyncio.to_thread(three.wait)
+        assert len(broker.broker.lookups) == 3
+        disk.go.set()
+        found = (await asked).topics[0].partitions
+        assert [row.partition_index for row in found] == [*range(12)]
+        assert [row.timestamp for row in found] == [*range(NOW, NOW + 6), *[-1] * 6]
+        assert len(begun) == 3
+
+
+def replaced_index(row: Any, number: int) -> Any:
+    return type(row)(partition_index=number, timestamp=row.timestamp, current_leader_epoch=-1)
 
 
 async def test_requests_of_one_connection_are_answered_in_order(
@@ -201,6 +289,7 @@ async def test_a_log_that_changes_all_the_time_has_the_client_ask_again(
             return await find(lookups, search)
 
         monkeypatch.setattr(Lookups, "find", cut_meanwhile)
+        monkeypatch.setattr(lookup, "BYTES_IN_HASTE", 0)
         assert (await look_up(broker.client, NOW + 3, version)).error_code == code
         assert broker.broker.lookups.count == 4
 

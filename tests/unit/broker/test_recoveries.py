@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
+
+import pytest
 
 from support.broker import Running, batch, running
 from support.log_dirs import metadata
@@ -20,6 +25,7 @@ from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFile, MemoryFilesystem
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from tailrace_broker import recoveries
 
 NOT_HERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 NEW_ID = UUID(int=99)
@@ -158,3 +164,40 @@ async def test_what_is_being_recovered_is_described_and_does_not_move(tmp_path: 
         wanted = one(path="/d", topics=[one.AlterReplicaLogDirTopic(name="t", partitions=[0])])
         answer = await node.client.ask(AlterReplicaLogDirsRequest(dirs=[wanted]), timeout_ms=5000)
         assert answer.results[0].partitions[0].error_code == ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+class Lender:
+    """A log dir whose logs come back."""
+
+    failure: OSError | None = None
+
+    def take_back(self, loan: Any) -> None:
+        assert loan.key[0] == "t"
+
+
+async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A follower begins its fetch from their leader anew each time."""
+    nothing: Any = None
+    told: list[tuple[str, int, int]] = []
+    turns, loop = 0, asyncio.get_running_loop()
+    one = recoveries.Recoveries(nothing, lambda: 1, Mock(), Mock())
+    one.on_recovered = lambda topic, index: told.append((topic, index, turns))
+    one._closed = False
+    later: list[tuple[float, Callable[[], None]]] = []
+    monkeypatch.setattr(loop, "call_later", lambda seconds, call, *rest: later.append((seconds, partial(call, *rest))))
+    for index in range(4):
+        ended: asyncio.Future[None] = loop.create_future()
+        if index == 2:
+            ended.set_exception(OSError(errno.EMFILE, "too many open files"))
+        else:
+            ended.set_result(None)
+        lender: Any = Lender()
+        one._changed(lender, Mock(key=("t", index)), ended)
+    monkeypatch.undo()
+    assert [seconds for seconds, _ in later] == [recoveries._TOGETHER_SECONDS, recoveries._REST_SECONDS]
+    for _, call in later:
+        turns += 1
+        call()
+    assert told == [("t", 0, 1), ("t", 1, 1), ("t", 3, 1), ("t", 2, 2)]

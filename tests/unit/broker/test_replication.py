@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -14,9 +15,13 @@ import pytest
 
 from support.broker import TOPIC_ID, Running, batch, running
 from tailrace.errors import ErrorCode
+from tailrace.log.filesystem import RealFile, RealFilesystem
+from tailrace.log.logs import LogDir
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.wire.messages import AlterPartitionResponse, DeleteRecordsRequest, ListOffsetsRequest
+from tailrace_broker import recoveries
+from tailrace_broker.recoveries import Recoveries
 from tailrace_broker.topics import Changes
 
 
@@ -313,3 +318,140 @@ async def test_the_lag_is_what_the_leaders_last_answer_left_to_fetch(tmp_path: P
             await asyncio.sleep(0)
         assert lags == {1: 0, **{end: 11 - end for end in range(2, 11)}}
         assert last.replicas.max_lag() == 0
+
+
+class SlowCuts:
+    """A thread that cuts a log waits for `go`; nobody else cuts one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fail: OSError | None = None
+        self.begun, self.go, truncate = threading.Event(), threading.Event(), RealFile.truncate
+
+        def slow(file: RealFile, size_bytes: int) -> None:
+            if threading.current_thread().name.startswith("recovery"):
+                self.begun.set()
+                assert self.go.wait(10)
+                if self.fail is not None:
+                    raise self.fail
+            truncate(file, size_bytes)
+
+        monkeypatch.setattr(RealFile, "truncate", slow)
+
+
+@asynccontextmanager
+async def cutting(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[tuple[Three, Any]]:
+    """Broker 0 led and has three records that the new leader, broker 1, has not; it is about to cut them."""
+    async with three(path, **settings) as cluster:
+        first, second, third = cluster.nodes
+        await first.produce(0, batch(b"a"), acks=-1)
+        for node in (second, third):
+            partition = node.broker.topics.by_name[b"t"].partitions[0]
+            await until(lambda partition=partition: partition.high_watermark == 1)  # type: ignore[misc]
+            node.broker.on_changes(Changes([], [], [partition]))
+        for _ in range(3):
+            assert (await first.produce(0, batch(b"lost"), acks=1)).error_code == 0
+        disk = SlowCuts(monkeypatch)
+        cluster.publish(leader=1, leader_epoch=2, isr=(1, 2))
+        assert await asyncio.to_thread(disk.begun.wait, 10)
+        try:
+            yield cluster, disk
+        finally:
+            disk.go.set()
+
+
+async def test_a_follower_that_waits_for_its_disk_to_cut_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cutting(tmp_path, monkeypatch) as (cluster, disk):
+        first, second, _ = cluster.nodes
+        assert (await first.fetch(0, 0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not first.replicas._followed  # nor is its leader asked meanwhile
+        assert (await second.produce(0, batch(b"b"), acks=1)).base_offset == 1
+        disk.go.set()
+        await until(lambda: 0 in cluster.partition.isr)
+        assert log(cluster, 0).read(0, 1000).read() == log(cluster, 1).read(0, 1000).read()
+        assert (await second.produce(0, batch(b"c"), acks=-1)).base_offset == 2
+        partition = first.broker.topics.by_name[b"t"].partitions[0]
+        assert (partition.high_watermark >= 1, partition.recovering) == (True, False)
+
+
+async def test_who_is_elected_while_it_cuts_leads_when_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cutting(tmp_path, monkeypatch) as (cluster, disk):
+        first = cluster.nodes[0]
+        cluster.publish(leader=0, leader_epoch=3, isr=(0, 1, 2))
+        assert (await first.produce(0, batch(b"b"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        disk.go.set()
+        partition = first.broker.topics.by_name[b"t"].partitions[0]
+        await until(lambda: not partition.recovering)
+        assert (await first.produce(0, batch(b"b"), acks=-1)).base_offset == 1
+
+
+async def test_a_topic_that_is_deleted_while_it_is_cut_goes_from_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cutting(tmp_path, monkeypatch) as (cluster, disk):
+        first = cluster.nodes[0]
+        (log_dir,) = first.broker.storage.dirs
+        first.follower.move(topics={}, topic_names={})
+        assert (await first.fetch(0, 0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert log_dir.lent("t", 0)
+        disk.go.set()
+        await until(lambda: not log_dir.lent("t", 0))
+        assert not log_dir.holds("t", 0)
+        assert not (Path(log_dir.path) / "t-0").exists()
+
+
+async def test_a_disk_that_fails_a_cut_goes_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cutting(tmp_path, monkeypatch) as (cluster, disk):
+        broker = cluster.nodes[0].broker
+        (log_dir,) = broker.storage.dirs
+
+        def fails(file: RealFile) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(RealFile, "sync", fails)
+        disk.go.set()
+        await until(lambda: not log_dir.lent("t", 0))
+        monkeypatch.undo()
+        assert broker.storage.offline == (log_dir,)
+        assert (await cluster.nodes[0].fetch(0, 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_cut_that_fails_though_the_disk_is_sound_is_tried_again_after_a_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recoveries, "_REST_SECONDS", 3600)
+    async with cutting(tmp_path, monkeypatch) as (cluster, disk):
+        broker = cluster.nodes[0].broker
+        partition = broker.topics.by_name[b"t"].partitions[0]
+        (log_dir,) = broker.storage.dirs
+        cuts: list[object] = []
+        change = Recoveries.change
+
+        def noted(self: Recoveries, cut: Any, how: Any) -> bool:
+            cuts.append(cut)
+            return change(self, cut, how)
+
+        monkeypatch.setattr(Recoveries, "change", noted)
+        disk.fail = OSError(24, "Too many open files")
+        disk.go.set()
+        await until(lambda: not log_dir.lent("t", 0))
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert partition.recovering
+        assert cuts == []  # the first was under way; no other was begun
+        disk.fail = None
+        broker.recoveries._tell([("t", 0)])
+        await until(lambda: 0 in cluster.partition.isr)
+        assert log(cluster, 0).read(0, 1000).read() == log(cluster, 1).read(0, 1000).read()
+
+
+async def test_a_broker_that_stops_while_it_cuts_starts_with_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cutting(tmp_path, monkeypatch) as (_, disk):
+        asyncio.get_running_loop().call_soon(disk.go.set)
+    opened = LogDir.open(RealFilesystem(), str(tmp_path / "0" / "broker-0"), node_id=0, cluster_id="c", now_ms=0)
+    found = opened.log("t", 0)
+    assert opened.clean and found is not None
+    assert found.log_end_offset == 1

@@ -21,13 +21,20 @@ _FUTURE_NAME = len("-.-future") + 32
 
 
 async def handle(request: AlterReplicaLogDirsRequest, context: Context, broker: Broker) -> AlterReplicaLogDirsResponse:
-    """Each partition has its own error; topics come in the order they were asked."""
+    """Each partition has its own error; topics come in the order they were asked.
+
+    Of a partition that is named more than once the last place counts.
+    """
+    paths = {
+        (topic.name, index): asked.path
+        for asked in request.dirs
+        for topic in asked.topics
+        for index in topic.partitions
+    }
     topics: dict[str, list[Any]] = {}
-    for asked in request.dirs:
-        for topic in asked.topics:
-            rows = topics.setdefault(topic.name, [])
-            for index in topic.partitions:
-                rows.append(_Row(partition_index=index, error_code=int(_move(broker, asked.path, topic.name, index))))
+    for (name, index), path in paths.items():
+        row = _Row(partition_index=index, error_code=int(_move(broker, path, name, index)))
+        topics.setdefault(name, []).append(row)
     return AlterReplicaLogDirsResponse(
         results=[_Topic(topic_name=name, partitions=rows) for name, rows in topics.items()]
     )

@@ -24,7 +24,7 @@ async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker
         rows = await asyncio.gather(
             *(
                 _delete(broker, asked.name, want.partition_index, want.offset, request.timeout_ms)
-                for want in asked.partitions
+                for want in {row.partition_index: row for row in asked.partitions}.values()  # the last one counts
             )
         )
         topics.append(_Topic(name=asked.name, partitions=list(rows)))

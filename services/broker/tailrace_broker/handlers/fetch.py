@@ -206,7 +206,11 @@ class FetchWait:
             hint = broker.leader_hint(key, want.partition) if version >= 12 else None
             return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None, True)
         try:
-            partition.check_epoch(want.current_leader_epoch)
+            partition.check_epoch(max(-1, want.current_leader_epoch))  # here, any negative one says nothing
+            if min(want.max_bytes, self._request.max_bytes) < 0:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka answers it
+            if want.last_fetched_epoch > partition.leader_epoch:  # read where nobody knows of
+                raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
             log = partition.log
             diverging = diverges(log, want.last_fetched_epoch, want.fetch_offset)
             if diverging is not None:
@@ -334,10 +338,12 @@ class FetchWait:
 
 
 def asks_for_one(request: Fetch) -> bool:
-    """Of one partition, without a session."""
+    """Of one partition, without a session, and of no size that is refused."""
     if request.session_id != 0 or request.session_epoch != FINAL_EPOCH or request.forgotten:
         return False
-    return len(request.topics) == 1 and len(request.topics[0][1]) == 1
+    if len(request.topics) != 1 or len(request.topics[0][1]) != 1:
+        return False
+    return min(request.max_bytes, request.topics[0][1][0].max_bytes) >= 0
 
 
 def _marks(partition: Partition) -> tuple[int, int, int]:

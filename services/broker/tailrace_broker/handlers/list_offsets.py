@@ -1,21 +1,27 @@
 """ListOffsets v1-11. v4: leader epochs. v7: max timestamp (KIP-734). v8: earliest local (KIP-405). v9: latest tiered
 (KIP-1005). v11: earliest pending upload (KIP-1023). Without tiered storage local is all there is and tiered nothing.
 
+A partition that is asked for twice is INVALID_REQUEST, once. Timeouts (v10) are for tiered storage, as in Kafka.
+
 At read_committed the log ends at the last stable offset. A consumer's questions for the ends of its partitions are
-answered at once, ahead of the ordinary handler. What must be looked for in a log is, by a thread (lookups.py): anything
-that changes the files meanwhile has it done anew, and OFFSET_NOT_AVAILABLE has the client ask again after a few times.
+answered at once, ahead of the ordinary handler, and so are those by time where what tells is in memory and little. The
+rest is looked for by threads (lookups.py), some partitions of a request at a time: anything that changes the files
+meanwhile has it done anew, and OFFSET_NOT_AVAILABLE has the client ask again after a few times.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.reading import NotCached, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
-from tailrace.wire.list_offsets import Found, Wanted, decode_list_offsets, encode_list_offsets_answer
+from tailrace.wire.list_offsets import Asked, Found, Wanted, decode_list_offsets, encode_list_offsets_answer
 from tailrace.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 from tailrace_broker.lookups import LogChanged
 
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 _READ_COMMITTED = 1
 # How often a lookup is done: each time files of the log were cut, replaced or deleted under the last one.
 _MOST_TRIES = 4
+_MOST_AT_ONCE = 8  # partitions that are looked at before others have their turn: about a millisecond
+_THREADS_EACH = 3  # of the four, for one request: with one left, others wait for no more than a lookup
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _ENDS = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
@@ -35,7 +43,7 @@ _Row = _Topic.ListOffsetsPartitionResponse
 
 
 class EndsPath:
-    """ListOffsets that asks for nothing but ends of logs, on one broker's hot path."""
+    """ListOffsets that can be answered at once, on one broker's hot path."""
 
     def __init__(self, broker: Broker, before: Callable[[], None]) -> None:
         """`before` makes appends of the same read count, which came first."""
@@ -43,37 +51,81 @@ class EndsPath:
         self._before = before
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
-        """The answer's buffers, or ORDINARY for what has to be looked up in a log, or to be refused."""
+        """The answer's buffers, or ORDINARY for what has to be looked for by a thread, or is asked in another way."""
         decoded = decode_list_offsets(version, body)
         if decoded is None:
             return ORDINARY
         committed, asked = decoded[0] == _READ_COMMITTED, decoded[1]
-        if any(want.timestamp not in (LATEST, EARLIEST) for _, rows in asked for want in rows):
+        searches = [want for _, rows in asked for want in rows if want.timestamp not in (LATEST, EARLIEST)]
+        if len(searches) > _MOST_AT_ONCE or _once_each(asked)[1]:
             return ORDINARY
         self._before()
-        topics = [
-            (name, [_answer(self._broker, name, want, committed, version) for want in rows]) for name, rows in asked
-        ]
+        topics = []
+        for name, rows in asked:
+            found = [_answer(self._broker, name, want, committed, version) for want in rows]
+            known = [one for one in found if one is not None]
+            if len(known) < len(found):
+                return ORDINARY
+            topics.append((name, known))
         return [encode_list_offsets_answer(version, correlation_id, topics)]
 
 
 async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> ListOffsetsResponse:
     """One row per asked partition; errors are per partition."""
-    topics, version, committed = [], context.api_version, request.isolation_level == _READ_COMMITTED
-    for asked in request.topics:
-        name, rows = asked.name.encode(), []
-        for row in asked.partitions:
-            wanted = Wanted(row.partition_index, row.current_leader_epoch, row.timestamp)
-            if wanted.timestamp in _ENDS:
-                found = _answer(broker, name, wanted, committed, version)
+    version, committed = context.api_version, request.isolation_level == _READ_COMMITTED
+    topics, repeated = _once_each(_asked(request))
+    asked = [(name, wanted) for name, rows in topics for wanted in rows]
+    found: list[Found | None] = []
+    for number, (name, wanted) in enumerate(asked, 1):
+        if (name, wanted.partition) in repeated:
+            found.append(Found(wanted.partition, int(ErrorCode.INVALID_REQUEST), -1, -1, -1))
+        else:
+            found.append(_answer(broker, name, wanted, committed, version))
+        if number % _MOST_AT_ONCE == 0:
+            await broker.others_first()
+    left = [at for at, one in enumerate(found) if one is None]
+    waiting = iter(left)
+
+    async def look_up() -> None:
+        for at in waiting:
+            found[at] = await _look_up(broker, *asked[at], committed, version)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in left[:_THREADS_EACH]:
+            group.create_task(look_up())
+    rows = iter([_row(one) for one in found if one is not None])
+    return ListOffsetsResponse(
+        topics=[_Topic(name=name.decode(), partitions=list(islice(rows, len(wants)))) for name, wants in topics]
+    )
+
+
+def _asked(request: ListOffsetsRequest) -> Asked:
+    asked = []
+    for topic in request.topics:
+        rows = [Wanted(row.partition_index, row.current_leader_epoch, row.timestamp) for row in topic.partitions]
+        asked.append((topic.name.encode(), rows))
+    return asked
+
+
+def _once_each(asked: Asked) -> tuple[Asked, set[tuple[bytes, int]]]:
+    """What is asked without the places that repeat a partition, and the partitions that are repeated."""
+    seen, repeated, first = set[tuple[bytes, int]](), set[tuple[bytes, int]](), []
+    for name, rows in asked:
+        kept = []
+        for wanted in rows:
+            place = name, wanted.partition
+            if place in seen:
+                repeated.add(place)
             else:
-                found = await _look_up(broker, name, wanted, committed, version)
-            index, code, at_ms, offset, epoch = found
-            rows.append(
-                _Row(partition_index=index, error_code=code, timestamp=at_ms, offset=offset, leader_epoch=epoch)
-            )
-        topics.append(_Topic(name=asked.name, partitions=rows))
-    return ListOffsetsResponse(topics=topics)
+                seen.add(place)
+                kept.append(wanted)
+        first.append((name, kept))
+    return first, repeated
+
+
+def _row(found: Found) -> Any:
+    index, code, at_ms, offset, epoch = found
+    return _Row(partition_index=index, error_code=code, timestamp=at_ms, offset=offset, leader_epoch=epoch)
 
 
 async def _look_up(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:
@@ -91,11 +143,15 @@ async def _look_up(broker: Broker, topic: bytes, wanted: Wanted, committed: bool
     return Found(wanted.partition, int(code), -1, -1, -1)
 
 
-def _answer(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:
+def _answer(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found | None:
+    """What can be said at once; None where a thread has to look."""
     code: int = ErrorCode.KAFKA_STORAGE_ERROR
     try:
         partition = _led(broker, topic, wanted, version)
-        return Found(wanted.partition, 0, *_end(partition, wanted.timestamp, committed, version))
+        find = _end if wanted.timestamp in _ENDS else _found_in_haste
+        return Found(wanted.partition, 0, *find(partition, wanted.timestamp, committed, version))
+    except NotCached:
+        return None
     except ApiError as refusal:
         code = refusal.code
     except OSError:
@@ -130,16 +186,29 @@ def _end(partition: Partition, timestamp: int, committed: bool, version: int) ->
     return -1, -1, -1
 
 
+def _found_in_haste(partition: Partition, timestamp: int, committed: bool, version: int) -> tuple[int, int, int]:
+    """As _end, of a record. Raises NotCached, ApiError, OSError."""
+    hit = partition.log.search_in_haste(_searched(timestamp), partition.visible_end(committed))
+    return _told(partition, hit, version)
+
+
 async def _found_in(
     broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int
 ) -> tuple[int, int, int]:
-    """As _end, of a record. Raises LogChanged, ApiError, OSError."""
+    """As _end, of a record that a thread looks for. Raises LogChanged, ApiError, OSError."""
     partition = _led(broker, topic, wanted, version)
     log = partition.log
-    timestamp = None if wanted.timestamp == MAX_TIMESTAMP else wanted.timestamp
-    hit = await broker.lookups.find(log.search(timestamp, partition.visible_end(committed)))
+    hit = await broker.lookups.find(log.search(_searched(wanted.timestamp), partition.visible_end(committed)))
     if _led(broker, topic, wanted, version) is not partition or partition.opened is not log:
         raise LogChanged
+    return _told(partition, hit, version)
+
+
+def _searched(timestamp: int) -> int | None:
+    return None if timestamp == MAX_TIMESTAMP else timestamp
+
+
+def _told(partition: Partition, hit: TimestampOffset | None, version: int) -> tuple[int, int, int]:
     if hit is None:
         _check_settled(partition, version)
         return -1, -1, -1

@@ -7,9 +7,13 @@ hold up the others. When partitions are added while a fetch waits for data, the 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.lending import begin_anew, cut
+from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.endpoints import address_of
@@ -23,6 +27,7 @@ from tailrace.wire.replica_fetch import (
 )
 from tailrace.wire.strict import Malformed
 from tailrace_broker.partition import Fetched
+from tailrace_broker.replication.follower import truncation_offset
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -44,6 +49,19 @@ _PASSING = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
+
+
+def change_due(partition: Partition, row: ReplicaRow) -> Callable[[Log], None] | None:
+    """What an answer asks of the log that waits for the disk, and is for a thread to do."""
+    log = partition.opened
+    if log is None:
+        return None
+    if row.diverging is not None:
+        offset = truncation_offset(log, *row.diverging)
+        return partial(cut, offset=offset) if offset < log.log_end_offset else None
+    if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and row.log_start_offset > log.log_end_offset:
+        return partial(begin_anew, offset=row.log_start_offset)
+    return None
 
 
 class _Follow:
@@ -284,6 +302,19 @@ class ReplicaFetcher:
 
     def _take(self, follow: _Follow, row: ReplicaRow, now_ms: int) -> None:
         broker, partition = self._broker, follow.partition
+        change = change_due(partition, row)
+        if change is not None:
+            if broker.flusher.runs(partition):
+                self._delay(follow)  # two threads would have the log; the leader says it again
+                return
+            if broker.change_log(partition, change):
+                self._log.info(
+                    "cuts to agree with the leader",
+                    topic=partition.topic,
+                    partition=partition.index,
+                    leader=self._leader_id,
+                )
+                return
         fetched = Fetched(row.error_code, row.high_watermark, row.log_start_offset, row.records, row.diverging)
         try:
             moved = partition.fetched(fetched, now_ms)
