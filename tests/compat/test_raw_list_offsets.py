@@ -96,6 +96,26 @@ def test_an_empty_log_has_no_timestamps(target: Target) -> None:
     assert [look_up(topic, timestamp)[1] for timestamp in (EARLIEST, LATEST, EARLIEST_LOCAL)] == [0, 0, 0]
 
 
+@pytest.mark.capability("offsets by timestamp, exact inside compressed batches and out of order")
+def test_of_records_without_a_timestamp_the_first_is_the_newest(target: Target) -> None:
+    topic = create_topic(target)
+    for _ in range(2):
+        assert topic.produce(batch(b"a", b"b", base_timestamp=-1)).error_code == 0
+    assert [look_up(topic, timestamp) for timestamp in (MAX_TIMESTAMP, 0, START_MS)] == [(0, 0, -1), *[(0, -1, -1)] * 2]
+
+
+@pytest.mark.capability("earliest, latest, max timestamp, earliest local, latest tiered, by version")
+def test_a_partition_that_is_asked_for_twice_is_refused_once(target: Target) -> None:
+    topic = create_topic(target, partitions=2)
+    rows = [{"partition_index": n, "timestamp": EARLIEST, "current_leader_epoch": -1} for n in (0, 1, 0)]
+    for version in (1, 6, 9):
+        request = build(2, replica_id=-1, isolation_level=0, topics=[{"name": topic.name, "partitions": rows}])
+        with topic.leader() as connection:
+            found = connection.ask(request, version).topics[0].partitions
+        assert [row.error_code for row in found if row.partition_index == 0] == [42]
+        assert len(found) == 2
+
+
 @pytest.mark.capability("message.timestamp.type, message.timestamp.after.max.ms")
 def test_with_log_append_time_only_the_brokers_clock_is_looked_up(target: Target) -> None:
     topic = create_topic(target, configs={"message.timestamp.type": "LogAppendTime"})
