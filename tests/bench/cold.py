@@ -1,9 +1,10 @@
 """`PYTHONPATH=tests python -m bench.cold`: what a consumer of cold data costs those beside it.
 
-One broker on a disk (`--folder`), a topic of several gigabytes whose pages are dropped from the page cache, and a
+A broker on a disk (`--folder`), a topic of several gigabytes whose pages are dropped from the page cache, and a
 client that produces a record every two milliseconds and waits for its acknowledgement and for its arrival at a
 long-polling consumer. Its p99 alone, beside a reader of data in the cache at a given rate and one that takes all it
-gets, and beside two such readers of cold data; by turns, the medians count.
+gets, and beside two such readers of cold data; by turns, the medians count. The same for Apache Kafka, in turns with
+Tailrace, as a measure of what the machine allows.
 
 The reader stands for a consumer on another machine, so it takes as little of this one as it can: it decodes nothing but
 offsets, and gives way to all others (nice 19).
@@ -21,17 +22,19 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from kafka.admin import KafkaAdminClient
 
-from bench import machine, report
+from bench import machine, report, servers, topics
 from bench.client import build as build_client
 from bench.client import load
 from bench.report import say
-from support import batches
+from support import batches, kafka_peer
 from support.raw import Raw, build
 from tailrace.testing import Cluster
 
@@ -44,6 +47,7 @@ ROW = "| {0} | {1:,.0f} | {2:,.0f} | {3:,.0f} | {4:.2f} | {5:,.0f} | {6:,.0f} | 
 ANSWER_HEAD = 70  # bytes before the records in an answer for one partition of COLD, version 11
 PIECE_BYTES = 65_536
 NICEST = 19
+WARM_UP_SECONDS = 10  # the other one compiles what it runs often
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,15 @@ class Reader(NamedTuple):
     end: int
     rate: float
     cold: bool
+
+
+class Peer(NamedTuple):
+    """Whom the beats ask, and where its topics lie."""
+
+    name: str
+    address: str
+    bootstrap: str
+    folder: Path
 
 
 class Figures(NamedTuple):
@@ -175,48 +188,70 @@ def beside(address: str, reader: Reader, seconds: float) -> Figures:
     return figures(float(said), beats)
 
 
+@contextmanager
+def peers(folder: Path) -> Iterator[list[Peer]]:
+    """Tailrace, and Apache Kafka where that can be run: one node of each on the disk, with the same segments."""
+    settings = {"log.segment.bytes": "268435456", "offsets.topic.num.partitions": "1"}
+    with ExitStack() as stack:
+        ours = stack.enter_context(
+            Cluster(data_dir=folder / "tailrace", settings={**settings, "gateway.advertise": "brokers"})
+        )
+        address = ours.addresses("broker")["client"].partition(",")[0]
+        found = [Peer("Tailrace", address, ours.bootstrap, folder / "tailrace")]
+        if why := kafka_peer.missing():
+            say(f"without Apache Kafka, which needs {why}")
+        else:
+            kafka = servers.Kafka(folder / "kafka", settings)
+            stack.callback(kafka.stop)
+            kafka.start()
+            found.append(Peer("Apache Kafka", kafka.bootstrap, kafka.bootstrap, folder / "kafka"))
+        yield found
+
+
+def fill(peer: Peer, gigabytes: float) -> None:
+    """Makes its topics and writes the cold one."""
+    admin = KafkaAdminClient(bootstrap_servers=peer.bootstrap)
+    admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1} for topic in (COLD, TAIL)})
+    admin.close()
+    for topic in (COLD, TAIL):
+        topics.settle(peer.address, topic, partitions=1)
+    say(f"writing {gigabytes} GB to {peer.name}")
+    count = int(gigabytes * 1e9) // (64 * 1024)
+    how = {"record-size": 1024, "batch-size": 64 * 1024, "connections": 1, "in-flight": 5, "pin": True}
+    done = load(peer.address, COLD, {**how, "requests": count, "warm-up": 0, "seconds": 600}, timeout_s=600)
+    say(f"{done['requests']} batches")
+
+
 def measure(options: argparse.Namespace) -> str:
-    with tempfile.TemporaryDirectory(dir=options.folder, prefix="tailrace-cold-") as name:
-        folder = Path(name)
-        settings = {
-            "gateway.advertise": "brokers",
-            "log.segment.bytes": "268435456",
-            "offsets.topic.num.partitions": "1",
-        }
-        with Cluster(data_dir=folder, settings=settings) as cluster:
-            address = cluster.addresses("broker")["client"].partition(",")[0]
-            admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-            admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1} for topic in (COLD, TAIL)})
-            admin.close()
-            say(f"writing {options.gigabytes} GB")
-            count = int(options.gigabytes * 1e9) // (64 * 1024)
-            fill = {"record-size": 1024, "batch-size": 64 * 1024, "connections": 1, "in-flight": 5, "pin": True}
-            done = load(address, COLD, {**fill, "requests": count, "warm-up": 0, "seconds": 600}, timeout_s=600)
-            say(f"{done['requests']} batches")
-            return rows(address, folder, options.seconds, options.rounds, options.rate)
+    """The tables, by turns of the peers too, so that a slow minute is everybody's."""
+    with tempfile.TemporaryDirectory(dir=options.folder, prefix="tailrace-cold-") as name, peers(Path(name)) as found:
+        measured: dict[str, dict[str, list[Figures]]] = {peer.name: {} for peer in found}
+        for peer in found:
+            fill(peer, options.gigabytes)
+            beat(peer.address, WARM_UP_SECONDS)
+        for _ in range(options.rounds):
+            for peer in found:
+                measure_round(peer, options, measured[peer.name])
+        return "\n\n".join(table(name, rows) for name, rows in measured.items())
 
 
-def rows(address: str, folder: Path, seconds: float, rounds: int, rate: float) -> str:
-    """The table."""
-    end = _end(address)
+def measure_round(peer: Peer, options: argparse.Namespace, rows: dict[str, list[Figures]]) -> None:
+    """One of each."""
+    end = _end(peer.address)
+    few = min(end, 64 * 1600)
     readers = {
-        "a reader of cached data": Reader(min(end, 64 * 1600), rate, cold=False),
-        "a reader of cached data, as fast as it can": Reader(min(end, 64 * 1600), 0, cold=False),
-        "a reader of cold data at that rate": Reader(end, rate, cold=True),
+        "a reader of cached data": Reader(few, options.rate, cold=False),
+        "a reader of cached data, as fast as it can": Reader(few, 0, cold=False),
+        "a reader of cold data at that rate": Reader(end, options.rate, cold=True),
         "a reader of cold data, as fast as it can": Reader(end, 0, cold=True),
     }
-    measured: dict[str, list[Figures]] = {}
-    beat(address, 1)
-    for _ in range(rounds):
-        measured.setdefault("nobody", []).append(figures(0, beat(address, seconds)))
-        for name, reader in readers.items():
-            if reader.cold:
-                drop_caches(folder)
-            else:
-                beside(address, reader, 1)
-            measured.setdefault(name, []).append(beside(address, reader, seconds))
-    medians = {name: Figures(*map(statistics.median, zip(*values, strict=True))) for name, values in measured.items()}
-    return table(medians)
+    rows.setdefault("nobody", []).append(figures(0, beat(peer.address, options.seconds)))
+    for name, reader in readers.items():
+        if reader.cold:
+            drop_caches(peer.folder)
+        else:
+            beside(peer.address, reader, 1)
+        rows.setdefault(name, []).append(beside(peer.address, reader, options.seconds))
 
 
 def figures(read_mb: float, beats: Beats) -> Figures:
@@ -224,10 +259,13 @@ def figures(read_mb: float, beats: Beats) -> Figures:
     return Figures(read_mb, *(f(values) for values in both for f in (statistics.median, p99)))
 
 
-def table(measured: dict[str, Figures]) -> str:
-    """Each p99 also as a multiple of the one without a reader; the aim is 1.5."""
+def table(peer: str, rows: dict[str, list[Figures]]) -> str:
+    """The medians of one peer; each p99 also as a multiple of the one without a reader; the aim is 1.5."""
+    measured = {name: Figures(*map(statistics.median, zip(*values, strict=True))) for name, values in rows.items()}
     alone = measured["nobody"]
-    lines = ["| beside | read MB/s | ack p50 µs | ack p99 µs | x alone | arrival p50 µs | arrival p99 µs | x alone |"]
+    lines = [
+        f"| {peer} beside | read MB/s | ack p50 µs | ack p99 µs | x alone | arrival p50 µs | arrival p99 µs | x alone |"
+    ]
     lines.append("|---" + "|--:" * 7 + "|")
     for name, one in measured.items():
         acks = (one.ack_p50, one.ack_p99, one.ack_p99 / alone.ack_p99)

@@ -27,9 +27,9 @@ def create(address: str, cells: tuple[Cell, ...]) -> None:
         admin.close()
 
 
-def settle(address: str, topic: str, *, pin: bool = True) -> None:
+def settle(address: str, topic: str, *, pin: bool = True, partitions: int = PARTITIONS) -> None:
     """Returns when every partition of the topic takes records, all at the address or each at its leader."""
-    options = {"connections": PARTITIONS, "requests": PARTITIONS, "in-flight": 1, "record-size": 10}
+    options = {"connections": partitions, "requests": partitions, "in-flight": 1, "record-size": 10}
     options |= {"pin": True} if pin else {}
     for attempt in range(ATTEMPTS):
         try:
