@@ -110,9 +110,9 @@ def test_config_command_sets_a_client_quota(target: Target, shell: Shell) -> Non
     named = ("--entity-type", "clients", "--entity-name", client_id)
     shell.out(tools.CONFIGS, "--alter", *named, "--add-config", "producer_byte_rate=1000000")
     described = f"Quota configs for client-id '{client_id}' are producer_byte_rate=1000000.0"
-    assert described in shell.out(tools.CONFIGS, "--describe", *named)
+    until(lambda: described in shell.out(tools.CONFIGS, "--describe", *named), "the quota")
     shell.out(tools.CONFIGS, "--alter", *named, "--delete-config", "producer_byte_rate")
-    assert "producer_byte_rate" not in shell.out(tools.CONFIGS, "--describe", *named)
+    until(lambda: "producer_byte_rate" not in shell.out(tools.CONFIGS, "--describe", *named), "no quota")
 
 
 @pytest.mark.capability("offsets of many partitions on all nodes")
