@@ -178,4 +178,4 @@ async def running(
             finally:
                 await running.client.close()
                 await running.service.close()
-        storage.close(1)
+        broker.close(1)

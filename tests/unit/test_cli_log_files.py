@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> Path:
     offsets = logs.create("__consumer_offsets", 0, UUID(int=10), SMALL)
     key, value = encode_group(OffsetCommitted("readers", "topic", 0, 7))
     offsets.append([build([Record(timestamp=NOW, key=key, value=value)])], 0, NOW)
-    logs.close(broker_epoch=5)
+    logs.close(broker_epoch=5, metadata_offset=70)
     return tmp_path / "broker-0"
 
 
@@ -63,7 +63,7 @@ def test_every_kind_of_file_is_shown(directory: Path) -> None:
     assert found["00000000000000000018.snapshot"][1]["last_sequence"] == 17
     offset = {"row": "offset", "topic": "topic", "partition": 0, "offset": 18}
     assert offset in found["recovery-point-offset-checkpoint"]
-    assert found[".kafka_cleanshutdown"][1]["broker_epoch"] == 5
+    assert found[".kafka_cleanshutdown"][1] == {"row": "clean shutdown", "broker_epoch": 5, "metadata_offset": 70}
     assert found["leader-epoch-checkpoint"][1] == {"row": "epoch", "leader_epoch": 0, "start_offset": 0}
     assert {"row": "property", "key": "node.id", "value": "0"} in found["meta.properties"]
 

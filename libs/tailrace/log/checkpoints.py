@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -106,15 +106,26 @@ def parse_properties(content: bytes) -> dict[str, str]:
     return {key.strip(): value.strip().replace("\\", "") for key, _, value in pairs}
 
 
-def format_clean_shutdown(broker_epoch: int) -> bytes:
-    """The marker's content since KIP-966: the epoch of the broker that shut down cleanly."""
-    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+class CleanShutdown(NamedTuple):
+    """The epoch of the broker that shut down cleanly, and the offset of the metadata that it had followed; -1: none."""
+
+    broker_epoch: int = -1
+    metadata_offset: int = -1
 
 
-def parse_clean_shutdown(content: bytes) -> int:
-    """The broker epoch, -1 if the marker (an older one is empty) does not say."""
+def format_clean_shutdown(closed: CleanShutdown) -> bytes:
+    """The marker's content since KIP-966. The metadata offset is ours; Kafka skips fields that it does not know."""
+    content = {"version": 0, "brokerEpoch": closed.broker_epoch}
+    if closed.metadata_offset >= 0:
+        content["metadataOffset"] = closed.metadata_offset
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def parse_clean_shutdown(content: bytes) -> CleanShutdown:
+    """What the marker says; an older one is empty."""
     try:
-        epoch = json.loads(content)["brokerEpoch"]
-    except (ValueError, KeyError, TypeError):
-        return -1
-    return epoch if isinstance(epoch, int) else -1
+        fields = json.loads(content)
+        found = CleanShutdown(fields["brokerEpoch"], fields.get("metadataOffset", -1))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return CleanShutdown()
+    return found if all(isinstance(value, int) for value in found) else CleanShutdown()

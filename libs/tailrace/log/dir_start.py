@@ -50,7 +50,7 @@ def read_clean_shutdown(log_dir: LogDir) -> None:
     content = log_dir._read(CLEAN_SHUTDOWN)
     if content is not None:
         log_dir.clean = True
-        log_dir.clean_shutdown_epoch = parse_clean_shutdown(content)
+        log_dir.clean_shutdown_epoch, log_dir.clean_shutdown_offset = parse_clean_shutdown(content)
         # From here on a crash may leave anything, so the marker must be gone before the first append.
         log_dir._filesystem.remove(join(log_dir.path, CLEAN_SHUTDOWN))
         log_dir._filesystem.sync_directory(log_dir.path)

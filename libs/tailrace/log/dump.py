@@ -231,7 +231,7 @@ def _properties(_path: Path, data: Bytes) -> Iterator[Row]:
 
 
 def _clean_shutdown(_path: Path, data: Bytes) -> Iterator[Row]:
-    yield {"row": "clean shutdown", "broker_epoch": checkpoints.parse_clean_shutdown(bytes(data))}
+    yield {"row": "clean shutdown", **checkpoints.parse_clean_shutdown(bytes(data))._asdict()}
 
 
 _READERS: Final[dict[str, Callable[[Path, Bytes], Iterator[Row]]]] = {

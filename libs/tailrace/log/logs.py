@@ -19,6 +19,7 @@ from tailrace.log.checkpoints import (
     LOCK,
     PARTITION_METADATA,
     RECOVERY_POINT,
+    CleanShutdown,
     TopicPartition,
     format_clean_shutdown,
     format_partition_metadata,
@@ -56,7 +57,7 @@ class LogDir:
         self.guard = filesystem if isinstance(filesystem, Guard) else Guard(filesystem)
         self.directory_id = UUID(int=0)
         self.clean = False
-        self.clean_shutdown_epoch = -1
+        self.clean_shutdown_epoch = self.clean_shutdown_offset = -1  # see checkpoints.CleanShutdown
         self.failed_before = ""  # why the disk failed under the last process, where that left a mark
         self.reread_bytes = 0  # what was therefore dropped from the page cache
         self.producer_id_expiration_ms = _DAY_MS
@@ -506,7 +507,7 @@ class LogDir:
             with suppress(FileNotFoundError):  # a later segment of the same name was deleted over it
                 self._filesystem.remove(path)
 
-    def close(self, broker_epoch: int = -1) -> None:
+    def close(self, broker_epoch: int = -1, metadata_offset: int = -1) -> None:
         """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock.
 
         Without the marker, as in Kafka, where a recovery was given up. Threads that had logs have ended.
@@ -520,7 +521,8 @@ class LogDir:
         self._close_logs()
         self.checkpoint()
         if not self.tails.given_up:
-            write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, format_clean_shutdown(broker_epoch))
+            marker = format_clean_shutdown(CleanShutdown(broker_epoch, metadata_offset))
+            write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, marker)
         self.release()
 
     def _close_logs(self) -> None:

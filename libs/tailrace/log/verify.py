@@ -85,8 +85,8 @@ class _LogDirectory:
     def _clean_shutdown(self) -> Iterator[Finding]:
         path = self.path / checkpoints.CLEAN_SHUTDOWN
         content = path.read_bytes() if self.clean else b""
-        epoch = checkpoints.parse_clean_shutdown(content)
-        if content and content.strip() != checkpoints.format_clean_shutdown(epoch):
+        closed = checkpoints.parse_clean_shutdown(content)
+        if content and content.strip() != checkpoints.format_clean_shutdown(closed):
             advice = "remove it: the next start then checks every log from its recovery point"
             yield Finding(path, "does not name a broker epoch as Kafka writes it", advice)
 

@@ -193,11 +193,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                         yield OpenBroker(broker, lifecycle, addresses)
                     if config.controlled_shutdown_enable:
                         await lifecycle.shut_down(timeout_ms=2000)
-            broker.producer_ids.close()
-            broker.cold_reads.close()
-            broker.lookups.close()
-            broker.flusher.close()
-            storage.close(lifecycle.broker_epoch)
+            broker.close(lifecycle.broker_epoch)
 
 
 def open_storage(dirs: list[LogDir], config: Config, clock: Clock) -> Storage:

@@ -19,7 +19,7 @@ from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
-from tailrace_broker import acks, trims
+from tailrace_broker import acks, earlier_life, trims
 from tailrace_broker.adopted import Adopted
 from tailrace_broker.assignments import Assignments
 from tailrace_broker.barriers import last_barrier_epoch
@@ -103,8 +103,7 @@ class Broker:
         self._random = random
         self._log = log
         self.dir_moves = DirMoves(self, clock, log)
-        mine = follower.image.brokers.get(self.node_id)
-        if mine is None or not mine.broker_epoch == storage.closed_epoch >= 0:
+        if not earlier_life.goes_on(follower.image, self.node_id, storage.closed_epoch, storage.closed_offset):
             self.topics.hold_back()
         self.on_image(MetadataImage(), follower.image)
         follower.subscribe(self.on_image)
@@ -192,6 +191,25 @@ class Broker:
         own, default = (BROKER, str(self.node_id)), (BROKER, "")
         if any(old.configs.get(key) != new.configs.get(key) for key in (own, default)):
             self.config = self.static_config.with_dynamic(new.config(*default), new.config(*own))
+
+    def close(self, broker_epoch: int) -> None:
+        """Ends the threads and closes the log dirs for the next life; housekeeping and replication have ended."""
+        self.producer_ids.close()
+        self.cold_reads.close()
+        self.lookups.close()
+        self.flusher.close()
+        self.note_high_watermarks(self.topics.partitions())
+        self.storage.close(broker_epoch, earlier_life.closing_offset(self.image, self.topics.partitions()))
+
+    def note_high_watermarks(self, partitions: Iterable[Partition]) -> list[LogDir]:
+        """Tells log dirs how far retention may go and what the next checkpoint holds; returns those it concerned."""
+        concerned: dict[LogDir, bool] = {}
+        for partition in partitions:
+            log_dir = self.storage.place_of(partition.topic, partition.index)
+            if partition.opened is not None and log_dir is not None and log_dir.failure is None:
+                log_dir.high_watermarks[partition.topic, partition.index] = partition.high_watermark
+                concerned[log_dir] = True
+        return list(concerned)
 
     # -- log dirs -------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ A log for which something fails does not keep the others from it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tailrace.clock import Clock
@@ -53,22 +53,12 @@ class Housekeeping:
         self._take_changed()
         moved, self._unnoted = self._unnoted, set()
         try:
-            for log_dir in self._note_high_watermarks(moved):
+            for log_dir in self._broker.note_high_watermarks(moved):
                 await asyncio.to_thread(log_dir.begin_checkpoint())
         except OSError:
             self._unnoted |= moved
             raise
         self._broker.flusher.settle_all(self._broker.storage.dirs)  # again, where a disk would not
-
-    def _note_high_watermarks(self, partitions: Iterable[Partition]) -> list[LogDir]:
-        """Tells log dirs how far retention may go and what the next checkpoint holds; returns those it concerned."""
-        concerned: dict[LogDir, bool] = {}
-        for partition in partitions:
-            log_dir = self._broker.storage.place_of(partition.topic, partition.index)
-            if partition.opened is not None and log_dir is not None and log_dir.failure is None:
-                log_dir.high_watermarks[partition.topic, partition.index] = partition.high_watermark
-                concerned[log_dir] = True
-        return list(concerned)
 
     def _take_changed(self) -> None:
         """Flushes and checkpoints look at what changed since the last look only: idle partitions cost nothing."""
@@ -116,7 +106,7 @@ class Housekeeping:
             if opened or number % _LOOKED_AT_A_STEP == 0:
                 await self._clock.sleep(0)
         self._take_changed()
-        self._note_high_watermarks(self._unnoted)  # those of the last checkpoint are seconds old
+        self._broker.note_high_watermarks(self._unnoted)  # those of the last checkpoint are seconds old
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
             await self._learn_ages(log_dir, now_ms)

@@ -135,6 +135,12 @@ class Storage:
         return -1 if self.offline else min(closed)
 
     @property
+    def closed_offset(self) -> int:
+        """The metadata offset that the broker had followed then (earlier_life.py); -1 if a dir does not say."""
+        offsets = {log_dir.clean_shutdown_offset for log_dir in self.configured}
+        return offsets.pop() if len(offsets) == 1 else -1
+
+    @property
     def previous_epoch(self) -> int:
         """What a registration says of the life before (KIP-966): -1 unless every dir was closed cleanly."""
         return -1 if self.offline else min(log_dir.clean_shutdown_epoch for log_dir in self.configured)
@@ -304,12 +310,12 @@ class Storage:
         for log_dir, places in held.items():
             yield log_dir, sorted(places)
 
-    def close(self, broker_epoch: int) -> None:
+    def close(self, broker_epoch: int, metadata_offset: int = -1) -> None:
         """Flushes, checkpoints and marks every dir that is online as cleanly shut down; raises no error of a disk."""
         for log_dir in self.configured:
             try:
                 log_dir.guard.check()
-                log_dir.close(broker_epoch)
+                log_dir.close(broker_epoch, metadata_offset)
             except OSError as failed:
                 log_dir.fail(failed)
                 log_dir.release()

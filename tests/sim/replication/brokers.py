@@ -27,6 +27,7 @@ from tailrace.log.memory import MemoryFilesystem
 from tailrace.metadata.image import MetadataImage
 from tailrace.records.record import Record, build
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from tailrace_broker import earlier_life
 from tailrace_broker.partition import Partition
 from tailrace_broker.replication.node import Node
 
@@ -99,14 +100,14 @@ class Broker(Process):
         self.partitions = {}
         self.broker_epoch = -1
         self.draining = False
-        known = self.cached.brokers.get(self.broker_id)
         closed_epoch = self.logs.clean_shutdown_epoch if self.logs.clean else -1
-        self.node.leads_shared = self.node.leads_alone = known is not None and known.broker_epoch == closed_epoch
+        goes_on = earlier_life.goes_on(self.cached, self.broker_id, closed_epoch, self.logs.clean_shutdown_offset)
+        self.node.leads_shared = self.node.leads_alone = goes_on
         self.leading, self.following = Leading(self), Following(self)
         self.image = MetadataImage()
         self.say(f"starts ({'clean' if self.logs.clean else 'unclean'})")
         self._apply(self.cached)
-        self._register(self.logs.clean_shutdown_epoch if self.logs.clean else -1)
+        self._register(closed_epoch)
         self._poll()
         self.after(self.settings.alone_ms, self._lead_alone)
         self.after(random.uniform(0, self.settings.checkpoint_ms), self._checkpoint)
@@ -132,7 +133,7 @@ class Broker(Process):
         for index, replica in self.partitions.items():
             if replica.opened is not None:
                 self.logs.high_watermarks[TOPIC, index] = replica.high_watermark
-        self.logs.close(self.broker_epoch)
+        self.logs.close(self.broker_epoch, earlier_life.closing_offset(self.image, self.partitions.values()))
         if self.world.chance(0.8):  # else its disk is full
             self.cached = self.image
         self.halt()

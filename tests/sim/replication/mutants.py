@@ -14,6 +14,7 @@ from tailrace.errors import ErrorCode
 from tailrace.log import recovery
 from tailrace.metadata import replay
 from tailrace.metadata.records import PartitionChangeRecord
+from tailrace_broker import earlier_life
 from tailrace_broker import partition as broker_partition
 from tailrace_broker.partition import Fetched, Partition
 from tailrace_broker.replication.leader import LeaderState
@@ -80,6 +81,11 @@ def _same_epoch(draft: Any, record: Any) -> None:
     before = partitions[record.partition_id].leader_epoch
     _CHANGE_PARTITION(draft, record)
     partitions[record.partition_id] = replace(partitions[record.partition_id], leader_epoch=before)
+
+
+def _whatever_it_says(image: Any, node_id: int, closed_epoch: int, _closed_offset: int) -> bool:
+    mine = image.brokers.get(node_id)
+    return mine is not None and mine.broker_epoch == closed_epoch
 
 
 _FETCHED: Callable[..., bool] = Partition.fetched
@@ -160,6 +166,12 @@ MUTANTS = (
         ((Node, "may_lead", lambda self, replicas: len(replicas) == 1 or self.leads_shared),),
         "unclean",
         first_seed=620,
+    ),
+    Mutant(
+        "nor after a clean one what a cached image says that is older than what was known then",
+        ((earlier_life, "goes_on", _whatever_it_says),),
+        "unclean",
+        first_seed=2050,
     ),
     Mutant(
         "recovery checks the CRC of what may be torn",

@@ -36,7 +36,7 @@ def led(leader_epoch: int) -> dict[str, TopicImage]:
 
 def cached() -> MetadataImage:
     earlier = BrokerImage(0, 4, UUID(int=4), fenced=False)
-    return replace(image(), topics=led(3), topic_names={TOPIC_ID: "t"}, shards={}, brokers={0: earlier})
+    return replace(image(), topics=led(3), topic_names={TOPIC_ID: "t"}, shards={}, brokers={0: earlier}, offset=7)
 
 
 async def codes(node: Running) -> list[int]:
@@ -100,12 +100,37 @@ async def test_a_refused_registration_was_answered_and_nothing_is_led(tmp_path: 
             assert await codes(node) == [NOT_LEADER] * 2
 
 
-@pytest.mark.parametrize("closed_epoch", [4, 3])
+@pytest.mark.parametrize(
+    ("marker", "goes_on"),
+    [
+        ('"brokerEpoch":4,"metadataOffset":7', True),
+        ('"brokerEpoch":4,"metadataOffset":6', True),
+        ('"brokerEpoch":4,"metadataOffset":8', False),  # the image that it had was not written, or is an old one again
+        ('"brokerEpoch":4', False),
+        ('"brokerEpoch":3,"metadataOffset":7', False),
+    ],
+)
 async def test_only_the_very_life_that_was_closed_cleanly_is_taken_at_its_word(
-    tmp_path: Path, closed_epoch: int
+    tmp_path: Path, marker: str, goes_on: bool
 ) -> None:
     async with running(tmp_path, cached()) as node:
         assert (await node.produce(ALONE, batch(b"a"))).error_code == 0
-    (tmp_path / "broker-0" / ".kafka_cleanshutdown").write_text(f'{{"version":0,"brokerEpoch":{closed_epoch}}}')
+    (tmp_path / "broker-0" / ".kafka_cleanshutdown").write_text(f'{{"version":0,{marker}}}')
     async with running(tmp_path, cached(), held_back="yes") as node:
-        assert (await codes(node))[ALONE] == (0 if closed_epoch == 4 else NOT_LEADER)
+        assert await codes(node) == [0 if goes_on else NOT_LEADER] * 2
+
+
+async def test_a_clean_stop_leaves_what_the_next_life_goes_on_with(tmp_path: Path) -> None:
+    async with running(tmp_path, cached()) as node:
+        node.broker.topics.release(node.broker.image)
+        assert await codes(node) == [0, 0]
+        known = {0: BrokerImage(0, 1, UUID(int=1), fenced=False)}  # 1 is the epoch that this twin closes with
+        node.follower.move(brokers=known, offset=9)
+    async with running(tmp_path, node.follower.image, held_back="yes") as node:
+        assert [node.broker.storage.checkpointed("t", index) for index in (ALONE, SHARED)] == [1, 1]
+        assert await codes(node) == [0, 0]
+        leading = node.broker.led("t", SHARED).leading
+        assert leading is not None
+        leading.maximal_isr |= {1}
+    async with running(tmp_path, node.follower.image, held_back="yes") as node:  # it may be in the ISR by now
+        assert await codes(node) == [NOT_LEADER] * 2

@@ -203,13 +203,14 @@ async def test_consumers_read_from_the_replica_in_their_rack(tmp_path: Path) -> 
 async def test_a_cached_image_is_believed_about_the_life_that_was_closed_only(
     tmp_path: Path, cached_epoch: int, leads: bool
 ) -> None:
-    async with running(tmp_path, MetadataImage(cluster_id="c")):
+    async with running(tmp_path, MetadataImage(cluster_id="c", offset=5)):
         """It is closed cleanly under broker epoch 1."""
     cached = MetadataImage(
         cluster_id="c",
         topics={"t": TopicImage("t", TOPIC_ID, (PartitionImage((0, 1, 2), (0, 1, 2), 0, 1, 1),))},
         topic_names={TOPIC_ID: "t"},
         brokers={0: BrokerImage(0, cached_epoch, UUID(int=1), fenced=False)},
+        offset=5,
     )
     async with running(tmp_path, cached) as again:
         assert (again.broker.topics.by_name[b"t"].partitions[0].leading is not None) is leads

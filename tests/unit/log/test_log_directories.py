@@ -57,10 +57,11 @@ def test_a_clean_shutdown_leaves_a_marker_with_the_broker_epoch_for_one_start() 
     filesystem = MemoryFilesystem()
     assert not open_dir(filesystem).clean
     filesystem.kill()
-    open_dir(filesystem).close(broker_epoch=42)
-    assert bytes(filesystem.content("/logs/.kafka_cleanshutdown")) == b'{"version":0,"brokerEpoch":42}'
+    open_dir(filesystem).close(broker_epoch=42, metadata_offset=9)
+    marker = b'{"version":0,"brokerEpoch":42,"metadataOffset":9}'
+    assert bytes(filesystem.content("/logs/.kafka_cleanshutdown")) == marker
     again = open_dir(filesystem)
-    assert (again.clean, again.clean_shutdown_epoch) == (True, 42)
+    assert (again.clean, again.clean_shutdown_epoch, again.clean_shutdown_offset) == (True, 42, 9)
     filesystem.kill()
     crashed = open_dir(filesystem)
     assert (crashed.clean, crashed.clean_shutdown_epoch) == (False, -1)

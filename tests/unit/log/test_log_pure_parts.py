@@ -122,8 +122,19 @@ def test_meta_properties_of_kafkas_own_writing_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "epoch"), [(b'{"version":0,"brokerEpoch":77}', 77), (b"", -1), (b"[]", -1), (b'{"version":0}', -1)]
+    ("content", "closed"),
+    [
+        (b'{"version":0,"brokerEpoch":77}', (77, -1)),
+        (b'{"version":0,"brokerEpoch":77,"metadataOffset":900}', (77, 900)),
+        (b'{"version":0,"brokerEpoch":77,"metadataOffset":"9"}', (-1, -1)),
+        (b"", (-1, -1)),
+        (b"[]", (-1, -1)),
+        (b'{"version":0}', (-1, -1)),
+    ],
 )
-def test_the_clean_shutdown_marker_names_the_broker_epoch(content: bytes, epoch: int) -> None:
-    assert checkpoints.parse_clean_shutdown(content) == epoch
-    assert checkpoints.parse_clean_shutdown(checkpoints.format_clean_shutdown(epoch)) == epoch
+def test_the_clean_shutdown_marker_names_the_broker_epoch_and_the_metadata_that_was_followed(
+    content: bytes, closed: tuple[int, int]
+) -> None:
+    parsed = checkpoints.parse_clean_shutdown(content)
+    assert parsed == closed
+    assert checkpoints.parse_clean_shutdown(checkpoints.format_clean_shutdown(parsed)) == parsed

@@ -23,7 +23,8 @@ DELETED = f"{PARTITION}/{0:020d}.log"
 # No answer of a broker depends on these, or nothing in the directory tells: file, what a flip there makes of it.
 SILENT = {
     "meta.properties": r"cluster\.id=[^\n=]+\n|node\.id=\d+\n|directory\.id=",  # whose it is, only the cluster knows
-    ".kafka_cleanshutdown": r'"brokerEpoch":-?\d+\}',  # the controller compares it with its own
+    # The controller compares the epoch with its own, the broker the offset with that of the image it has.
+    ".kafka_cleanshutdown": r'"brokerEpoch":-?\d+,"metadataOffset":\d+\}',
     f"{PARTITION}/{LEADER_EPOCH}": r"^0\n2\n0 0\n",  # begins before the log's start, and is taken to begin there
     f"{PARTITION}/partition.metadata": r"topic_id: [\w-]{22}$",  # of one partition; two are compared
 }
@@ -40,7 +41,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         append(log, b"a" * 20, b"b", leader_epoch=number // 3, timestamp=NOW + number)
     log.advance_log_start_offset(1)
     logs.high_watermarks["t", 0] = 16
-    logs.close(broker_epoch=5)
+    logs.close(broker_epoch=5, metadata_offset=70)
     return path
 
 

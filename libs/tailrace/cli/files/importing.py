@@ -197,7 +197,8 @@ def write_own_files(broker: Broker, image: MetadataImage, own: Path) -> None:
         }
         (own / name).write_bytes(checkpoints.format_offsets(offsets))
     if broker.closed_epoch >= 0:
-        (own / checkpoints.CLEAN_SHUTDOWN).write_bytes(checkpoints.format_clean_shutdown(broker.closed_epoch))
+        marker = checkpoints.format_clean_shutdown(checkpoints.CleanShutdown(broker.closed_epoch))
+        (own / checkpoints.CLEAN_SHUTDOWN).write_bytes(marker)
 
 
 def _begin(image: MetadataImage, working: Path) -> None:

@@ -62,7 +62,7 @@ def read(path: Path, *, unclean: bool) -> KafkaDirectory:
         raise Refused(f"{path} has meta.properties version {version}; only KRaft clusters (version 1) can be imported.")
     epoch = None
     with suppress(FileNotFoundError):
-        epoch = checkpoints.parse_clean_shutdown((path / checkpoints.CLEAN_SHUTDOWN).read_bytes())
+        epoch = checkpoints.parse_clean_shutdown((path / checkpoints.CLEAN_SHUTDOWN).read_bytes()).broker_epoch
     found = KafkaDirectory(
         path=path,
         cluster_id=properties["cluster.id"],
