@@ -36,7 +36,7 @@ def test_three_members_share_and_a_leaver_gives_back(target: Target, client: Cli
         await_share([first], 6)
         with joining(client, group, topic.name, 2) as (second, third):
             await_share([first, second, third], 6)
-            assert client.describe_group(group) == ("Stable", 3)
+            until(lambda: client.describe_group(group) == ("Stable", 3), "a stable group of three")
             second.leave()
             await_share([first, third], 6)
         await_share([first], 6)

@@ -106,10 +106,10 @@ def test_every_partition_of_a_wide_topic_is_written_and_read(target: Target, cli
 
 @pytest.mark.capability("a topic deleted and created anew under the same name")
 def test_a_topic_created_anew_is_empty_and_starts_at_0(target: Target, client: Client) -> None:
-    name = unique("topic")
+    name, former = unique("topic"), None
     for round_number in range(2):
         client.create_topic(name)
-        wait_for_topic(target, name)
+        former = wait_for_topic(target, name, former=former).topic_id
         assert client.produce(name, [Record(b"%d" % round_number)]) == [(0, 0)]
         assert [r.value for r in client.read(name, EARLIEST, 1)] == [b"%d" % round_number]
         client.delete_topic(name)

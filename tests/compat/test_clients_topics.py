@@ -64,7 +64,7 @@ def test_partitions_are_added_and_written_to(target: Target, client: Client, top
     wait_for_topic(target, topic_name)
     client.add_partitions(topic_name, 4)
     until(lambda: client.partition_count(topic_name) == 4, "four partitions")
-    wait_for_topic(target, topic_name)
+    wait_for_topic(target, topic_name, partitions=4)
     assert client.produce(topic_name, [Record(b"v", partition=3)]) == [(3, 0)]
     with pytest.raises(Refused) as refused:
         client.add_partitions(topic_name, 2)
@@ -111,4 +111,4 @@ def test_a_bad_config_value_is_refused(client: Client, topic_name: str) -> None:
 @pytest.mark.capability("auto-create on Metadata")
 def test_producing_to_a_missing_topic_creates_it(client: Client, topic_name: str) -> None:
     assert client.produce(topic_name, [Record(b"first")], partitioned=False) == [(0, 0)]
-    assert topic_name in client.list_topics()
+    until(lambda: topic_name in client.list_topics(), "the topic at the node that the client asks")

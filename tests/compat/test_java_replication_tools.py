@@ -57,7 +57,8 @@ def test_reassign_partitions_generates_executes_lists_and_verifies(target: Targe
     until(lambda: "is completed" in shell.reassign("--verify", plan), "the moves")
     until(lambda: replicas_of(target, topic) == [[1, 2], [2, 0]], "the moves at node 0")
     assert "No partition reassignments found." in shell.out(tools.REASSIGN, "--list")
-    assert topic not in shell.out(tools.TOPICS, "--describe", "--under-replicated-partitions")
+    behind = (tools.TOPICS, "--describe", "--under-replicated-partitions")
+    until(lambda: topic not in shell.out(*behind), "the moves at the node that the tool asks")
 
 
 @pytest.mark.capability("partitions moved between brokers")
@@ -68,7 +69,7 @@ def test_reassign_partitions_with_a_throttle_sets_it_and_verify_takes_it_away(ta
     assert "throttle limit was set to 50000000 B/s" in done
     until(lambda: "is completed" in shell.reassign("--verify", plan), "the move")
     named = ("--entity-type", "topics", "--entity-name", topic)
-    assert "throttled" not in shell.out(tools.CONFIGS, "--describe", *named)
+    until(lambda: "throttled" not in shell.out(tools.CONFIGS, "--describe", *named), "the throttle is gone")
 
 
 @pytest.mark.capability("preferred leaders elected")

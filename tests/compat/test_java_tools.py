@@ -33,10 +33,10 @@ def test_topic_command_creates_describes_alters_and_deletes(target: Target, shel
     again = shell.run(tools.TOPICS, "--create", *named)
     assert (again.code, "already exists" in again.out) == (1, True)
     shell.out(tools.TOPICS, "--alter", *named, "--partitions", "4")
-    wait_for_topic(target, topic_name)
+    wait_for_topic(target, topic_name, partitions=4)
     assert "PartitionCount: 4" in shell.out(tools.TOPICS, "--describe", *named)
     shell.out(tools.TOPICS, "--delete", *named)
-    assert shell.run(tools.TOPICS, "--describe", *named).code == 1
+    until(lambda: shell.run(tools.TOPICS, "--describe", *named).code == 1, "the topic is gone")
 
 
 @pytest.mark.capability("idempotent producer")
@@ -45,7 +45,7 @@ def test_console_producer_with_its_default_idempotence_and_console_consumer(targ
     properties = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
     lines = [f"key-{n}:value-{n}" for n in range(100)]
     shell.out(tools.PRODUCER, "--topic", topic.name, *properties, stdin="\n".join(lines) + "\n")
-    limits = ("--from-beginning", "--max-messages", "100", "--timeout-ms", "15000")
+    limits = ("--from-beginning", "--max-messages", "100", "--timeout-ms", "40000")
     shown = ("--formatter-property", "print.key=true", "--formatter-property", "key.separator=:")
     read = shell.out(tools.CONSUMER, "--topic", topic.name, *limits, *shown)
     assert [line for line in read.splitlines() if line.startswith("key-")] == lines
@@ -56,7 +56,7 @@ def test_consumer_group_command_sees_resets_and_deletes_a_group(target: Target, 
     topic = create_topic(target)
     coordinator(target, group)
     shell.out(tools.PRODUCER, "--topic", topic.name, stdin="a\nb\nc\n")
-    limits = ("--from-beginning", "--max-messages", "3", "--timeout-ms", "15000")
+    limits = ("--from-beginning", "--max-messages", "3", "--timeout-ms", "40000")
     shell.out(tools.CONSUMER, "--topic", topic.name, "--group", group, *limits)
     assert group in shell.out(tools.GROUPS, "--list").split()
     assert lag(shell, group) == [topic.name, "0", "3", "3", "0"]
@@ -79,11 +79,12 @@ def test_config_command_alters_and_describes_a_topic(target: Target, shell: Shel
     topic = create_topic(target)
     named = ("--entity-type", "topics", "--entity-name", topic.name)
     shell.out(tools.CONFIGS, "--alter", *named, "--add-config", "retention.ms=1234,max.message.bytes=5000")
-    described = shell.out(tools.CONFIGS, "--describe", *named)
-    assert "retention.ms=1234 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=1234}" in described
+    row = "retention.ms=1234 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=1234}"
+    until(lambda: row in shell.out(tools.CONFIGS, "--describe", *named), "the topic's own retention")
     shell.out(tools.CONFIGS, "--alter", *named, "--delete-config", "retention.ms")
-    everything = shell.out(tools.CONFIGS, "--describe", "--all", *named)
-    assert "retention.ms=604800000 sensitive=false synonyms={}" in everything
+    default = "retention.ms=604800000 sensitive=false synonyms={}"
+    describe_all = functools.partial(shell.out, tools.CONFIGS, "--describe", "--all", *named)
+    everything = until(lambda: text if default in (text := describe_all()) else None, "the default retention")
     sources = "{DYNAMIC_TOPIC_CONFIG:max.message.bytes=5000, DEFAULT_CONFIG:message.max.bytes=1048588}"
     assert f"max.message.bytes=5000 sensitive=false synonyms={sources}" in everything
 
@@ -139,7 +140,7 @@ def test_the_performance_tools_move_ten_thousand_records(target: Target, shell: 
     topic = create_topic(target, partitions=3)
     load = ("--topic", topic.name, "--num-records", "10000", "--record-size", "500", "--throughput", "-1")
     assert "10000 records sent" in shell.out(tools.PRODUCER_PERFORMANCE, *load)
-    limits = ("--num-records", "10000", "--timeout", "20000")
+    limits = ("--num-records", "10000", "--timeout", "40000")
     report = shell.out(tools.CONSUMER_PERFORMANCE, "--topic", topic.name, *limits)
     assert report.splitlines()[-1].split(",")[4].strip() == "10000"
 

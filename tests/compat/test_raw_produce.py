@@ -134,7 +134,7 @@ def test_log_append_time_is_stamped_and_answered(target: Target) -> None:
     before = int(time.time() * 1000)
     answer = topic.produce(batch(b"now"))
     assert answer.error_code == 0
-    assert before - 1000 <= answer.log_append_time_ms <= before + 10_000
+    assert before - 1000 <= answer.log_append_time_ms <= int(time.time() * 1000) + 1000
 
 
 @pytest.mark.capability("message.timestamp.type, message.timestamp.after.max.ms")

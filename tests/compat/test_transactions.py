@@ -1,16 +1,12 @@
 """Transactions do not exist yet: their ids are refused at once, by name, so that no client waits for a minute."""
 
-import time
-
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from support.raw import build
 from support.stage import unique
 from support.targets import Target
 from tailrace.errors import ErrorCode
-
-AT_ONCE_S = 5
 
 
 @pytest.mark.capability("transactional ids get one named non-retriable error at once")
@@ -18,11 +14,10 @@ AT_ONCE_S = 5
 @pytest.mark.by("confluent")
 def test_librdkafka_gives_up_at_once(target: Target) -> None:
     producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": unique("transaction")})
-    started = time.monotonic()
     with pytest.raises(KafkaException) as refused:
-        producer.init_transactions(30)
-    assert time.monotonic() - started < AT_ONCE_S
+        producer.init_transactions(60)
     error = refused.value.args[0]
+    assert error.code() != KafkaError._TIMED_OUT  # which is what it says when it has tried for all that time
     assert not error.retriable(), error
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from support.batches import batch
 from support.raw import build
-from support.stage import Member, Topic, coordinator, create_topic, filled_topic, joined, unique
+from support.stage import LOADING, Member, Topic, coordinator, create_topic, filled_topic, joined, unique
 from support.targets import Target
 from support.waiting import until
 
@@ -443,9 +443,6 @@ def list_reassignments(stage: Stage, version: int) -> list[Ask]:
 def empty_acls(stage: Stage, version: int) -> list[Ask]:
     fields = {"resource_type_filter": 1, "operation": 1, "permission_type": 1, "pattern_type_filter": 1}
     return [Ask(build(29, **fields))]
-
-
-LOADING = {14, 15, 16}  # what a coordinator says while its shard is on the way
 
 
 def settled(stage: Stage, ask: Ask, version: int) -> Any:

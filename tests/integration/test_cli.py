@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import until
 from tailrace.testing import Cluster
 
 TAILRACE = (sys.executable, "-m", "tailrace.cli")
@@ -30,7 +31,7 @@ def run(cluster: Cluster, *arguments: str, typed: str = "", status: int = 0) -> 
         input=typed,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
         env={**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap, "XDG_DATA_HOME": str(cluster.data_dir / "none")},
     )
@@ -38,14 +39,20 @@ def run(cluster: Cluster, *arguments: str, typed: str = "", status: int = 0) -> 
     return done.stdout + done.stderr
 
 
+# A gateway hears of a change a moment after the controller has acknowledged it: what was changed is asked for again.
+
+
 def test_topics_are_created_listed_described_altered_and_deleted(cluster: Cluster) -> None:
     run(cluster, "topic", "create", "orders", "--partitions", "2", "--config", "retention.ms=60000")
-    assert "orders" in run(cluster, "topic", "list").splitlines()
+    until(lambda: "orders" in run(cluster, "topic", "list").splitlines(), "the topic")
     run(cluster, "topic", "alter", "orders", "--partitions", "3")
-    described = run(cluster, "topic", "describe", "orders").splitlines()
-    assert [line.split()[0] for line in described] == ["partition", "0", "1", "2"]
+
+    def described() -> list[str]:
+        return [line.split()[0] for line in run(cluster, "topic", "describe", "orders").splitlines()]
+
+    until(lambda: described() == ["partition", "0", "1", "2"], "three partitions")
     run(cluster, "topic", "delete", "orders")
-    assert "orders" not in run(cluster, "topic", "list").splitlines()
+    until(lambda: "orders" not in run(cluster, "topic", "list").splitlines(), "the topic is gone")
 
 
 def test_a_refusal_is_one_sentence_and_status_1(cluster: Cluster) -> None:
@@ -69,9 +76,9 @@ def test_lines_that_are_produced_are_consumed_and_the_group_has_no_lag(cluster: 
 def test_configs_are_set_shown_and_unset(cluster: Cluster) -> None:
     run(cluster, "topic", "create", "tuned")
     run(cluster, "config", "set", "topic", "tuned", "retention.ms=1234567")
-    assert "1234567" in run(cluster, "config", "show", "topic", "tuned")
+    until(lambda: "1234567" in run(cluster, "config", "show", "topic", "tuned"), "the topic's own retention")
     run(cluster, "config", "unset", "topic", "tuned", "retention.ms")
-    assert "1234567" not in run(cluster, "config", "show", "topic", "tuned")
+    until(lambda: "1234567" not in run(cluster, "config", "show", "topic", "tuned"), "the default")
 
 
 def test_status_shows_every_process_or_says_that_nothing_runs(cluster: Cluster, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def demo(data_dir: Path, *arguments: str) -> str:
         command,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
         stdin=subprocess.DEVNULL,
         env=dict(os.environ),

@@ -38,7 +38,7 @@ def run(cluster: Cluster, *arguments: str, status: int = 0, typed: str = "") -> 
         input=typed,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
         env={**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap},
     )
@@ -81,7 +81,7 @@ def test_a_topic_is_moved_by_a_plan_and_back_by_what_was_printed(cluster: Cluste
     assert replicas(cluster, "moved") == [[0, 1], [1, 0], [0, 1]]
     run(cluster, "reassign", "execute", str(back), "--throttle", "50000000")
     until(lambda: "complete" in run(cluster, "reassign", "verify", str(back)), "the way back")
-    assert "throttled" not in run(cluster, "config", "show", "topic", "moved")
+    until(lambda: "throttled" not in run(cluster, "config", "show", "topic", "moved"), "no throttle")
     assert replicas(cluster, "moved") == before
     assert "No partition is being reassigned." in run(cluster, "reassign", "list")
     assert "cancelled 0" in run(cluster, "reassign", "cancel", "--all")

@@ -43,7 +43,7 @@ def second_up(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[
         [*COMMAND, *(arguments or ("--data", str(cluster.data_dir)))],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -72,7 +72,7 @@ def test_a_dead_child_is_restarted_at_once_and_the_rest_keeps_running(cluster: C
     others = {role: cluster.process_id(role) for role in ("controller", "coordinator", "quota", "gateway")}
     before = cluster.process_id("broker")
     mark = cluster.kill("broker")
-    ready = cluster.wait_for("ready", "broker", 0, since=mark, timeout_seconds=20)
+    ready = cluster.wait_for("ready", "broker", 0, since=mark, timeout_seconds=60)
     assert ready["pid"] == cluster.process_id("broker") != before
     assert others == {role: cluster.process_id(role) for role in others}
 
@@ -92,7 +92,7 @@ def test_roles_stop_in_reverse_order_and_leave_no_run_file(tmp_path: Path) -> No
 def test_a_child_that_never_becomes_ready_is_given_up_after_five_deaths(tmp_path: Path) -> None:
     (tmp_path / "quota-0.fails").touch()
     with launched(tmp_path) as cluster:
-        given_up = cluster.wait_for("gave_up", "quota", 0, timeout_seconds=30)
+        given_up = cluster.wait_for("gave_up", "quota", 0, timeout_seconds=60)
         assert given_up["status"] == 7
         assert cluster.stop() == 7
         assert cluster.last_log().count("cannot open") == 5 + 1  # each death, and once more as the last lines
@@ -110,7 +110,7 @@ def test_nothing_is_announced_before_all_roles_are_ready(tmp_path: Path) -> None
     (tmp_path / "coordinator-0.slow").touch()
     with launched(tmp_path) as cluster:
         for role in ("controller", "broker", "quota", "gateway"):
-            cluster.wait_for("ready", role, timeout_seconds=20)
+            cluster.wait_for("ready", role, timeout_seconds=60)
         with pytest.raises(TimeoutError):
             cluster.wait_for("all_ready", timeout_seconds=0)
 
@@ -137,7 +137,7 @@ def test_a_port_of_a_stranger_is_refused_with_its_pid(tmp_path: Path) -> None:
             [*COMMAND, "--data", str(tmp_path), "--admin-port", str(port), "--port", "0"],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=90,
             check=False,
         )
     assert refused.returncode == 1
@@ -159,7 +159,7 @@ def test_after_kill_9_of_everything_the_next_up_just_works(tmp_path: Path) -> No
 def test_ctrl_c_stops_the_cluster_with_status_0(tmp_path: Path) -> None:
     with fake_cluster(tmp_path) as cluster:
         os.kill(cluster.pid, signal.SIGINT)
-        cluster.wait_for("stopped", "controller", timeout_seconds=20)
+        cluster.wait_for("stopped", "controller", timeout_seconds=60)
         assert cluster.stop() == 0
 
 
@@ -192,7 +192,7 @@ def test_health_readiness_and_metrics_are_served_by_every_role(cluster: Cluster)
 def test_a_role_that_is_not_ready_says_so(tmp_path: Path) -> None:
     (tmp_path / "quota-0.slow").touch()
     with launched(tmp_path) as cluster:
-        http = cluster.wait_for("opened", "quota", timeout_seconds=20)["addresses"]["http"]
+        http = cluster.wait_for("opened", "quota", timeout_seconds=60)["addresses"]["http"]
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             urllib.request.urlopen(f"http://{http}/readyz", timeout=10)
         refused.value.close()
@@ -203,5 +203,5 @@ def test_inline_runs_all_roles_in_one_process(tmp_path: Path) -> None:
         assert cluster.process_id("broker") == cluster.process_id("gateway") == cluster.pid
         os.kill(cluster.pid, signal.SIGTERM)
         with pytest.raises(ClusterDied):
-            cluster.wait_for("stopped", timeout_seconds=20)
+            cluster.wait_for("stopped", timeout_seconds=60)
         assert cluster.stop() == 0

@@ -21,7 +21,7 @@ CONSUMER_PERFORMANCE = TOOLS + "ConsumerPerformance"
 LOG_DIRS = TOOLS + "LogDirsCommand"
 REASSIGN = TOOLS + "reassign.ReassignPartitionsCommand"
 ELECTION = TOOLS + "LeaderElectionCommand"
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def missing() -> str | None:

@@ -105,7 +105,7 @@ class KafkaPeer:
         self.child = Child(
             [*java, "kafka.Kafka", properties], self.folder / "kafka.log", lambda line: "Kafka Server started" in line
         )
-        self.child.wait_until_ready(60)
+        self.child.wait_until_ready(180)
 
     def stop(self) -> None:
         """Ends the node."""

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-TIMEOUT_S = 40
+TIMEOUT_S = 90
 INSTALL = "kcat: apt-get install -y kcat"
 
 

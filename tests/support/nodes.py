@@ -16,7 +16,7 @@ from support.process import Child
 from support.raw import Raw, build
 from support.waiting import until
 
-START_S = 90
+START_S = 180
 # Both are told the same. A silent node is fenced after 3 s and a follower that lags leaves the ISR after 1.5 s, so that
 # a paused follower can be seen in every state; leaders stay where an election put them.
 SETTINGS = {

@@ -17,9 +17,11 @@ from support.stage import unique
 from support.waiting import until
 
 PRODUCE, FETCH, LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS, EPOCHS, CONFIGS = 0, 1, 2, 19, 20, 23, 44
+DESCRIBE_CONFIGS = 32
 ELECT_LEADERS, REASSIGN, LIST_REASSIGNMENTS, DESCRIBE_TOPICS = 43, 45, 46, 75
 EARLIEST, LATEST = -2, -1
 TOPIC, BROKER = 2, 4
+DYNAMIC = (1, 2)  # sources of configs that AlterConfigs set for a topic, for a broker
 PREFERRED, UNCLEAN = 0, 1
 ROUND = ([0, 1, 2], [1, 2, 0], [2, 0, 1])  # three partitions on three nodes, each led by another
 BASE_OFFSET, BATCH_LENGTH = struct.Struct(">q"), struct.Struct(">i")
@@ -159,7 +161,13 @@ class Replicated:
         return self.nodes.ask(leader, request, version).responses[0].partitions[0]
 
     def read(self, *, node: int | None = None, partition: int = 0) -> list[tuple[int, bytes]]:
-        """Every visible record as (offset, value); the tests' batches are not compressed."""
+        """Every visible record as (offset, value); the tests' batches are not compressed.
+
+        A leader that is new may be told in Metadata before it acts, and have no end offset yet (KIP-207): it is asked
+        for one first.
+        """
+        if node is None:
+            until(lambda: self.list_offset(partition=partition).error_code == 0, f"an end offset of {self.name}")
         found: list[tuple[int, bytes]] = []
         while True:
             answer = self.fetch(found[-1][0] + 1 if found else 0, node=node, partition=partition)
@@ -254,12 +262,23 @@ def create(nodes: Nodes, *assignment: Sequence[int], word: str = "replicated", *
 
 
 def alter_configs(nodes: Nodes, resource_type: int, name: str, **configs: str | None) -> None:
-    """Sets configs, or deletes those that are None; underscores stand for dots."""
-    rows = [
-        {"name": re.sub("_", ".", key), "config_operation": int(value is None), "value": value}
-        for key, value in configs.items()
-    ]
+    """Sets configs, or deletes those that are None; underscores stand for dots.
+
+    Returns when every live node that the configs concern describes them so: what it is asked next meets them.
+    """
+    wanted = {re.sub("_", ".", key): value for key, value in configs.items()}
+    rows = [{"name": key, "config_operation": int(value is None), "value": value} for key, value in wanted.items()]
     resource = {"resource_type": resource_type, "resource_name": name, "configs": rows}
     node = int(name) if resource_type == BROKER else nodes.live()[0]
     answer = nodes.ask(node, build(CONFIGS, resources=[resource], validate_only=False), 1)
     assert answer.responses[0].error_code == 0, answer.to_dict()
+    for each in [node] if resource_type == BROKER else nodes.live():
+        until(lambda each=each: _has(nodes, each, resource_type, name, wanted), f"configs of {name} at node {each}")  # type: ignore[misc]
+
+
+def _has(nodes: Nodes, node: int, resource_type: int, name: str, wanted: dict[str, str | None]) -> bool:
+    """Whether the node describes these as the resource's own; None is for those that are not."""
+    resource = {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(wanted)}
+    (found,) = nodes.ask(node, build(DESCRIBE_CONFIGS, resources=[resource]), 4).results
+    own = {row.name: row.value for row in found.configs if row.config_source in DYNAMIC}
+    return all(own.get(key) == value for key, value in wanted.items())

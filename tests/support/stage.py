@@ -11,7 +11,8 @@ from support.targets import Target
 from support.waiting import until
 
 PRODUCE, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 2, 3, 10
-JOIN_GROUP, SYNC_GROUP, CREATE_TOPICS = 11, 14, 19
+JOIN_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, CREATE_TOPICS = 11, 14, 15, 19
+LOADING = {14, 15, 16}  # what a coordinator says while its shard is on the way
 
 
 def unique(word: str) -> str:
@@ -75,12 +76,25 @@ def metadata_request(*names: str, auto_create: bool = False) -> Any:
     return request(topics=topics, allow_auto_topic_creation=auto_create)
 
 
-def wait_for_topic(target: Target, name: str) -> Topic:
-    """Waits until every node answers with a leader for every partition."""
+def wait_for_topic(
+    target: Target, name: str, *, partitions: int | None = None, former: uuid.UUID | None = None
+) -> Topic:
+    """Waits until every node answers with a leader for every partition.
+
+    A node that has not heard of a change yet answers as before: `partitions` is how many there are now, `former` the
+    id of the topic that had the name until now.
+    """
     topic = None
+
+    def seen(connection: Raw) -> Topic | None:
+        found = _led_topic(target, connection, name)
+        if found is None or found.topic_id == former or len(found.leaders) != (partitions or len(found.leaders)):
+            return None
+        return found
+
     for node in range(target.brokers):
         with target.raw(node) as connection:
-            topic = until(functools.partial(_led_topic, target, connection, name), f"leaders of {name} at node {node}")
+            topic = until(functools.partial(seen, connection), f"leaders of {name} at node {node}")
     assert topic is not None
     for partition in range(len(topic.leaders)):  # metadata may name a leader that does not know it yet
         with topic.leader(partition) as connection:
@@ -112,13 +126,16 @@ def filled_topic(target: Target, *, partitions: int = 1, records: int = 3) -> To
 
 
 def coordinator(target: Target, group: str) -> int:
-    """The node that coordinates the group; waits while the offsets topic is being created."""
+    """The node that coordinates the group; waits while the offsets topic is being created and its shard loaded."""
     request = REQUESTS[FIND_COORDINATOR](key=group, key_type=0)
     with target.raw() as connection:
 
         def ask() -> tuple[int] | None:
             answer = connection.ask(request, 2)
-            return (answer.node_id,) if answer.error_code == 0 else None
+            if answer.error_code:
+                return None
+            described = target.ask(build(DESCRIBE_GROUPS, groups=[group]), 4, answer.node_id).groups[0]
+            return None if described.error_code in LOADING else (answer.node_id,)
 
         return until(ask, f"coordinator of {group}")[0]
 
@@ -156,7 +173,7 @@ def joined(target: Target, group: str, **fields: Any) -> Member:
         answer = connection.ask(join_request(group, member_id=member_id, **fields), 5)
         if answer.error_code == 79:  # MEMBER_ID_REQUIRED (KIP-394)
             return join(answer.member_id)
-        return answer if answer.error_code not in (14, 15, 16) else None
+        return answer if answer.error_code not in LOADING else None
 
     answer = until(join, f"join of {group}")
     assert answer.error_code == 0, answer.to_dict()

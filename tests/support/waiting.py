@@ -12,7 +12,7 @@ T = TypeVar("T")
 PAUSE_S = 0.02
 
 
-def until(ask: Callable[[], T | None], what: str, timeout_s: float = 15) -> T:
+def until(ask: Callable[[], T | None], what: str, timeout_s: float = 30) -> T:
     """Asks until the answer is neither None nor False; raises TimeoutError naming what was awaited."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()

@@ -29,8 +29,7 @@ def test_a_partition_moves_to_other_nodes_with_its_records(nodes: Nodes) -> None
     for n in range(20):
         topic.append(b"%d" % n)
     assert reassign(topic, [3, 2, 1]) == 0
-    state = topic.wait(lambda s: s.replicas == (3, 2, 1), "the new replicas")
-    assert state.isr == {1, 2, 3}
+    state = topic.wait(lambda s: s.replicas == (3, 2, 1) and s.isr == {1, 2, 3}, "the new replicas")
     assert state.leader in {1, 2, 3}  # 0 led and has gone
     assert [value for _, value in topic.read()] == [b"%d" % n for n in range(20)]
     assert reassigning(nodes) == {}

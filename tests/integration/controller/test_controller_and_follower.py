@@ -178,7 +178,7 @@ async def test_a_dead_broker_is_fenced_at_once_and_leads_again_when_it_is_back(n
             await listener.wait_closed()
             started_ms = node.environment.clock.monotonic_ms()
         await follower.wait_for(lambda image: image.brokers[0].fenced and image.leader("events", 0) == -1, WAIT_MS)
-        assert node.environment.clock.monotonic_ms() - started_ms < 2_000  # the session would last 9 s
+        assert node.environment.clock.monotonic_ms() - started_ms < 8_000  # the session would last 9 s
         async with broker_process(node) as client:
             await live_broker(node, follower, client.ask, incarnation=2)
             image = await follower.wait_for(lambda image: image.leader("events", 0) == 0, WAIT_MS)
@@ -201,7 +201,8 @@ async def test_a_broken_connection_alone_fences_nobody(node: Node) -> None:
 
 
 async def test_a_silent_broker_is_fenced_after_the_session_timeout(tmp_path: Path) -> None:
-    node = Node(tmp_path, settings={"broker.session.timeout.ms": "300"})
+    # Long enough that the follower sees it live first, also where this process gets no turn for a while.
+    node = Node(tmp_path, settings={"broker.session.timeout.ms": "1000"})
     async with node.controller(), node.follower() as follower:
         listener = await node.listen("broker.sock")
         async with broker_process(node) as client:
@@ -258,7 +259,7 @@ async def test_heartbeats_are_answered_while_a_users_lock_holds_up_decisions(nod
         user.execute("begin immediate")
         creating = asyncio.create_task(follower.ask_controller(creation("events"), timeout_ms=WAIT_MS))
         for _ in range(3):
-            answer = await follower.ask_controller(heartbeat(0, epoch, epoch), timeout_ms=1000)
+            answer = await follower.ask_controller(heartbeat(0, epoch, epoch), timeout_ms=WAIT_MS)
             assert (answer.error_code, answer.is_fenced) == (0, False)
         assert not creating.done()
         user.execute("rollback")
