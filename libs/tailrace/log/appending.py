@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import producer_state
-from tailrace.log.config import LogSettings
+from tailrace.log.limits import BadRecords
 from tailrace.log.producer_state import ProducerEntry
-from tailrace.log.segment import MAX_RELATIVE_OFFSET, Segment
+from tailrace.log.segment import MAX_RELATIVE_OFFSET
 from tailrace.log.transaction_index import TransactionIndex
 from tailrace.log.transactions import read_marker
 from tailrace.records.batch import (
-    COMPRESSION_MASK,
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -23,17 +22,12 @@ from tailrace.records.batch import (
     BatchHeader,
     Bytes,
     WritableBytes,
-    checksum,
     corrupt,
-    read_header,
     split,
-    stamp_log_append_time,
     validate,
     validate_produced,
     validate_whole,
 )
-from tailrace.records.compression import Codec
-from tailrace.records.record import iterate, recompress
 
 if TYPE_CHECKING:
     from tailrace.log.log import Log
@@ -41,14 +35,6 @@ if TYPE_CHECKING:
 _LEADER_EPOCH_POSITION: Final = 12
 _ANY_TIME: Final = 2**63
 _NO_TIME: Final = -_ANY_TIME - 1
-_FOREVER: Final = 2**63 - 1
-_CODECS: Final = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
 _pack_base_offset = Struct(">q").pack_into
 _pack_leader_epoch = Struct(">i").pack_into
 
@@ -62,125 +48,6 @@ class Appended(NamedTuple):
     log_append_time_ms: int
     error_message: str | None
     record_errors: tuple[int, ...] = ()  # which records of a refused batch are to blame (KIP-467)
-
-
-class BadRecords(ApiError):
-    """Some records of a batch are refused, and the whole batch with them (KIP-467); `indices` are those to blame."""
-
-    def __init__(self, code: ErrorCode, message: str, indices: tuple[int, ...]) -> None:
-        super().__init__(code, message)
-        self.indices = indices
-
-
-class Limits:
-    """What the append path reads of the settings, as plain attributes."""
-
-    __slots__ = (
-        "codec",
-        "compact",
-        "compression_level",
-        "every_record",
-        "log_append_time",
-        "max_batch_bytes",
-        "max_message_bytes",
-        "rewrites",
-        "segment_bytes",
-        "segment_jitter_ms",
-        "segment_ms",
-        "timestamp_after_max_ms",
-        "timestamp_before_max_ms",
-    )
-
-    def __init__(self, settings: LogSettings) -> None:
-        self.segment_bytes = settings.segment_bytes
-        self.compact = "compact" in settings.cleanup_policy
-        # The active segment is never compacted, so max.compaction.lag.ms has to close it (KIP-354).
-        longest_ms = settings.max_compaction_lag_ms if self.compact else settings.segment_ms
-        self.segment_ms = min(settings.segment_ms, max(1, longest_ms))
-        self.segment_jitter_ms = min(settings.segment_jitter_ms, self.segment_ms)
-        self.max_message_bytes = settings.max_message_bytes
-        self.max_batch_bytes = min(settings.segment_bytes, settings.max_message_bytes)
-        self.codec = _CODECS.get(settings.compression_type)  # None: as the producer compressed it
-        self.compression_level = _level(self.codec, settings)
-        self.log_append_time = settings.message_timestamp_type == "LogAppendTime"
-        self.rewrites = self.codec is not None or self.log_append_time
-        self.timestamp_after_max_ms = settings.message_timestamp_after_max_ms
-        self.timestamp_before_max_ms = settings.message_timestamp_before_max_ms
-        # Only the largest timestamp of a batch is in its header.
-        self.every_record = self.compact or (not self.log_append_time and self.timestamp_before_max_ms < _FOREVER)
-
-    def roll_after_ms(self, segment: Segment) -> int:
-        """segment.ms less this segment's share of segment.jitter.ms, which its name decides."""
-        if not self.segment_jitter_ms:
-            return self.segment_ms
-        return self.segment_ms - checksum(segment.path("").encode()) % self.segment_jitter_ms
-
-    def waits(self, segment: Segment, now_ms: int) -> bool:
-        """Whether a segment that begins without a timestamp takes more: the clock counts then, as in Kafka."""
-        if segment.begun_ms < 0:
-            segment.begun_ms = now_ms  # since the log was opened
-        return now_ms - segment.begun_ms <= self.roll_after_ms(segment)
-
-    def rewrite(
-        self, buffer: WritableBytes, header: BatchHeader, now_ms: int, from_client: bool
-    ) -> tuple[WritableBytes, BatchHeader, int]:
-        """The batch as this topic stores it, its header and its size: compression.type, LogAppendTime.
-
-        MESSAGE_TOO_LARGE and so on for what it has become, as in Kafka.
-        """
-        if self.codec is not None and from_client and header[5] & COMPRESSION_MASK != self.codec:
-            buffer = recompress(buffer, header, self.codec, self.compression_level)
-            self.refuse_size(len(buffer))
-        if self.log_append_time:
-            stamp_log_append_time(buffer, 0, now_ms)
-        return buffer, read_header(buffer), len(buffer)
-
-    def refuse(self, buffer: WritableBytes, header: BatchHeader, now_ms: int) -> None:
-        """The refusal of a client's batch that this topic does not take."""
-        self.refuse_size(header[1] + LOG_OVERHEAD)
-        if not self.log_append_time:
-            self._refuse_by_time(buffer, header, now_ms)
-        if self.compact:
-            keyless = tuple(index for index, record in enumerate(iterate(buffer)) if record.key is None)
-            if keyless:
-                message = "a compacted topic takes no records without a key"
-                raise BadRecords(ErrorCode.INVALID_RECORD, message, keyless)
-
-    def refuse_size(self, size_bytes: int) -> None:
-        """MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch of more bytes than this topic takes."""
-        if size_bytes > self.max_message_bytes:
-            raise _refusal(ErrorCode.MESSAGE_TOO_LARGE, f"above max.message.bytes ({self.max_message_bytes})")
-        if size_bytes > self.segment_bytes:
-            raise _refusal(ErrorCode.RECORD_LIST_TOO_LARGE, f"above segment.bytes ({self.segment_bytes})")
-
-    def _refuse_by_time(self, buffer: WritableBytes, header: BatchHeader, now_ms: int) -> None:
-        if header[5] & LOG_APPEND_TIME:
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
-        earliest_ms, latest_ms = now_ms - self.timestamp_before_max_ms, now_ms + self.timestamp_after_max_ms
-        if header[8] <= latest_ms and self.timestamp_before_max_ms == _FOREVER:
-            return
-        outside = tuple(
-            index
-            for index, record in enumerate(iterate(buffer))
-            if record.timestamp > latest_ms or 0 <= record.timestamp < earliest_ms
-        )
-        if outside or header[8] > latest_ms:
-            message = f"timestamps must be within [{max(0, earliest_ms)}, {latest_ms}]: message.timestamp.before.max.ms"
-            raise BadRecords(ErrorCode.INVALID_TIMESTAMP, f"{message} and after.max.ms", outside)
-
-
-def _level(codec: Codec | None, settings: LogSettings) -> int | None:
-    """KIP-390: the level of the codec the topic asks for; None is the codec's own default."""
-    levels = {
-        Codec.GZIP: settings.compression_gzip_level if settings.compression_gzip_level >= 0 else None,
-        Codec.LZ4: settings.compression_lz4_level,
-        Codec.ZSTD: settings.compression_zstd_level,
-    }
-    return None if codec is None else levels.get(codec)
-
-
-def _refusal(code: ErrorCode, message: str) -> ApiError:
-    return ApiError(code, f"the batch is {message}")
 
 
 def append(

@@ -17,7 +17,7 @@ from weakref import ref
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import appending, compacting, cutting, expiring, flush, lookup
-from tailrace.log.appending import Appended, Limits
+from tailrace.log.appending import Appended
 from tailrace.log.cleanable import Dirt, assess
 from tailrace.log.compaction import Compaction
 from tailrace.log.compaction import Limits as CleanerLimits
@@ -28,6 +28,7 @@ from tailrace.log.expiring import Look
 from tailrace.log.filesystem import File, Filesystem
 from tailrace.log.flush import Flush, Unsynced
 from tailrace.log.leader_epochs import LeaderEpochs
+from tailrace.log.limits import Limits
 from tailrace.log.producer_state import ProducerState
 from tailrace.log.reading import Reader, Slice, TimestampOffset
 from tailrace.log.recovery import Progress, recover

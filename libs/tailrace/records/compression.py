@@ -53,8 +53,10 @@ def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | No
 
 
 def decompress(codec: Codec, data: bytes | bytearray | memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The plain bytes; CORRUPT_MESSAGE if they are damaged or more than max_bytes (which is never allocated)."""
+    """The plain bytes; CORRUPT_MESSAGE if they are damaged or (TooManyBytes) more than max_bytes, never allocated."""
     if codec is Codec.NONE:
+        if len(data) > max_bytes:
+            raise TooManyBytes(max_bytes)
         return bytes(data)
     try:
         if codec is Codec.SNAPPY:
@@ -66,8 +68,11 @@ def decompress(codec: Codec, data: bytes | bytearray | memoryview, max_bytes: in
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"records cannot be decompressed: {error}") from error
 
 
-def _too_large(max_bytes: int) -> ApiError:
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"records decompress to more than {max_bytes} bytes")
+class TooManyBytes(ApiError):
+    """The data is more than max_bytes, and may be sound otherwise."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, f"records decompress to more than {max_bytes} bytes")
 
 
 def _decompress_stream(codec: ModuleType, data: bytes | bytearray | memoryview, max_bytes: int) -> bytes:
@@ -80,7 +85,7 @@ def _decompress_stream(codec: ModuleType, data: bytes | bytearray | memoryview, 
             if _OUTPUT_FULL not in str(error):
                 raise
             if size >= max_bytes:
-                raise _too_large(max_bytes) from None
+                raise TooManyBytes(max_bytes) from None
         size = min(size * 4, max_bytes)
 
 
@@ -112,7 +117,7 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
 def _decompress_block(block: memoryview, done: int, max_bytes: int) -> bytes:
     size = cramjam.snappy.decompress_raw_len(block)
     if done + size > max_bytes:
-        raise _too_large(max_bytes)
+        raise TooManyBytes(max_bytes)
     # An element of snappy has two bytes or more and stands for at most 64: the claim itself may be the bomb.
     if size > 64 * len(block):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a snappy block claims more than it can hold")

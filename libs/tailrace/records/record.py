@@ -110,12 +110,10 @@ def rebuild(header: BatchHeader, records: list[Record]) -> bytearray:
     return pack(fields, compress(header.codec, body))
 
 
-def recompress(batch: Bytes, header: BatchHeader, codec: Codec, level: int | None) -> bytearray:
-    """The same whole batch under another compression type; its records stay unread. CORRUPT_MESSAGE as decompress."""
-    plain = decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size_bytes])
-    return pack(
-        header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec), compress(codec, plain, level)
-    )
+def recompress(header: BatchHeader, plain: bytes, codec: Codec, level: int | None) -> bytearray:
+    """The batch of these plain records under another compression type."""
+    attributes = header.attributes & ~COMPRESSION_MASK | codec
+    return pack(header._replace(attributes=attributes), compress(codec, plain, level))
 
 
 def with_delete_horizon(header: BatchHeader, horizon_ms: int) -> BatchHeader:
@@ -153,6 +151,21 @@ def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[Hea
             raise IndexError
         headers.append((key.decode(), value))
     return tuple(headers), position
+
+
+def skip_headers(data: bytes, position: int, end: int, count: int) -> int:
+    """Where `count` headers end that begin at position; IndexError where they do not fit before `end`."""
+    if not 0 <= count <= end - position:
+        raise IndexError
+    for _ in range(count):
+        length, position = read_varint(data, position)
+        if length < 0:  # a key cannot be null
+            raise IndexError
+        length, position = read_varint(data, position + length)
+        if length < -1 or position > end:
+            raise IndexError
+        position += max(0, length)
+    return position
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:

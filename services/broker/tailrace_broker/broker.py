@@ -26,6 +26,7 @@ from tailrace_broker.barriers import last_barrier_epoch
 from tailrace_broker.cold_reads import ColdReads
 from tailrace_broker.dir_moves import DirMoves
 from tailrace_broker.disk_pressure import DiskPressure
+from tailrace_broker.examiner import Examiner
 from tailrace_broker.flusher import Flusher
 from tailrace_broker.lookups import Lookups
 from tailrace_broker.metrics import BrokerMetrics
@@ -90,6 +91,7 @@ class Broker:
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
         self.lookups = Lookups(switching)
+        self.examiner = Examiner(switching)
         self.cold_reads = ColdReads() if cold_reads is None else cold_reads
         self.cold_reads.walk = self.lookups.walk
         self.cleaner: Cleaner | None = None  # put in by app.py
@@ -197,6 +199,7 @@ class Broker:
         self.producer_ids.close()
         self.cold_reads.close()
         self.lookups.close()
+        self.examiner.close()
         self.flusher.close()
         self.note_high_watermarks(self.topics.partitions())
         self.storage.close(broker_epoch, earlier_life.closing_offset(self.image, self.topics.partitions()))

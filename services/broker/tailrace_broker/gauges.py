@@ -37,6 +37,10 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
     metrics.gauges.update(
         {
             "lookup_queue_size": ("Lookups and walks that run or wait for a thread", lambda: len(lookups)),
+            "examination_queue_size": (
+                "Produce requests whose records a thread looks through, or will",
+                lambda: len(broker.examiner),
+            ),
             "partition_count": ("Partitions with a replica here", lambda: sum(1 for _ in topics.partitions())),
             "leader_count": (
                 "Partitions led here",

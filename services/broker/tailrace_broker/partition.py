@@ -16,6 +16,7 @@ from tailrace.log.appending import Appended
 from tailrace.log.log import Log
 from tailrace.log.reading import Slice
 from tailrace.metadata.image import PartitionImage
+from tailrace.records.batch import WritableBytes
 from tailrace_broker.replication.follower import diverges, truncation_offset
 from tailrace_broker.replication.leader import IsrChange, LeaderState
 from tailrace_broker.replication.node import Node
@@ -217,7 +218,7 @@ class Partition:
         leading = self.leading
         return leading is None or len(leading.isr) >= leading.min_isr(self.min_isr)
 
-    def append(self, batches: Sequence[memoryview], now_ms: int, *, from_client: bool = True) -> list[Appended]:
+    def append(self, batches: Sequence[WritableBytes], now_ms: int, *, from_client: bool = True) -> list[Appended]:
         """Appends the batches with one write. A disk error refuses them all. Alone, the high watermark follows.
 
         Where flush.messages is reached, `syncing` is set and the caller has the log flushed (flusher.py).

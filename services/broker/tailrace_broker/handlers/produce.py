@@ -6,25 +6,32 @@ long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every clie
 Batches stay opaque: the log checks header and CRC, stamps offset and epoch. All batches that one read of a socket
 brought for a partition go out with one write (`end_of_read`), in the order they came; a handler never awaits before
 the append. acks=all waits for the high watermark (acks.py) while the connection's next requests go on.
+
+Where a topic asks for more than a batch's header says (Limits.looks), the batch is examined first: in a thread
+(examiner.py) if that may take long, and then the connection's next request waits for this one's answer, as in Kafka.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailrace.config import LONG_MAX
-from tailrace.errors import ErrorCode
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.appending import Appended
+from tailrace.log.limits import BadRecords, Examined, Limits
 from tailrace.log.pressure import Level
 from tailrace.net.answering import Promised
 from tailrace.net.dispatch import HotHandler
+from tailrace.records.batch import WritableBytes
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle
 from tailrace.wire.produce_heads import Head, Heads
 from tailrace_broker.acks import AcksWait
+from tailrace_broker.examiner import Batch, Examination
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -50,9 +57,13 @@ class Cell:
         self.error_code = error_code
         self.appended = _NOT_APPENDED
 
-    def refuse(self, error_code: int, message: str) -> None:
+    def refuse(self, error_code: int, message: str | None, blamed: tuple[int, ...] = ()) -> None:
         self.error_code = error_code
-        self.appended = Appended(error_code, -1, -1, -1, message)
+        self.appended = Appended(error_code, -1, -1, -1, message, blamed)
+
+    def refuse_for(self, refused: ApiError) -> None:
+        """What an examination found."""
+        self.refuse(refused.code, refused.message, refused.indices if isinstance(refused, BadRecords) else ())
 
 
 class Answer(NamedTuple):
@@ -80,7 +91,46 @@ def _waits(partition: Partition, acks: int) -> bool:
     if acks == -1 and partition.leading is not None:
         return True
     log = partition.opened
-    return log is None or log.config.flush_messages < LONG_MAX
+    return log is None or log.limits.flushes
+
+
+def _looking(partition: Partition) -> Limits | None:
+    """Of a partition that has the batches of clients examined."""
+    if partition.internal:
+        return None
+    try:
+        limits = partition.log.limits
+    except OSError:
+        return None  # the append says so
+    return limits if limits.looks else None
+
+
+class Long(NamedTuple):
+    """A batch that a thread examines, and whose it is; the batch is a copy."""
+
+    cell: Cell
+    key: bytes
+    asked: ProducePartition
+    batch: Batch
+
+
+class Later(Promised):
+    """The slot of a request whose batches a thread examines: a future, for which the connection's next one waits."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def answer(self) -> list[Any] | None:
+        """What goes out, once it is there."""
+        return self.future.result() if self.future.done() else None
+
+    @answer.setter
+    def answer(self, answer: list[Any] | None) -> None:
+        if not self.future.done():  # the client may have left
+            self.future.set_result(answer or [])
 
 
 class ProducePath:
@@ -88,9 +138,10 @@ class ProducePath:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._staged: dict[Partition, tuple[list[memoryview], list[Cell]]] = {}
+        self._staged: dict[Partition, tuple[list[WritableBytes], list[Cell]]] = {}
         self._waits = False  # whether the request at hand has an append that may not be answered at once
         self._throttle_ms = 0  # what the disk asks of the request at hand
+        self._long: list[Long] = []  # what of the request at hand is to be examined in a thread
         self._open: list[Open] = []
         self._heads = Heads()
 
@@ -123,6 +174,8 @@ class ProducePath:
                 cells = [self._stage(key, asked, version, service, request.acks) for asked in partitions]
             topics.append((key, cells))
         answer = Answer(version, correlation_id, topics, self._throttle_ms)
+        if self._long:
+            return self._examine_first(connection, request.acks, request.timeout_ms, answer)
         return self._take_up(connection, request.acks, request.timeout_ms, answer)
 
     def _take_up(self, connection: Any, acks: int, timeout_ms: int, answer: Answer) -> Any:
@@ -130,6 +183,36 @@ class ProducePath:
         slot: Any = Promised() if self._waits and acks else []
         self._open.append(Open(slot, connection, acks, timeout_ms, answer))
         return None if acks == 0 else slot
+
+    def _examine_first(self, connection: Any, acks: int, timeout_ms: int, answer: Answer) -> asyncio.Future[list[Any]]:
+        """Has a thread examine what takes long; the rest of the request is appended at the end of this read."""
+        long, self._long = self._long, []
+        slot = Later()
+        examination = Examination([one.batch for one in long], self._broker.now_ms())
+        opened = Open(slot, connection, acks, timeout_ms, answer)
+        self._broker.examiner.begin(examination, partial(self._examined, examination, long, opened))
+        slot.future.add_done_callback(lambda _: examination.stop())
+        return slot.future
+
+    def _examined(self, examination: Examination, long: list[Long], opened: Open, failed: BaseException | None) -> None:
+        """Stages what was examined, if this broker still leads it, and appends it."""
+        slot, connection, acks, _, answer = opened
+        if slot.future.done():
+            return  # the client has left
+        if failed is not None:
+            slot.future.set_exception(failed)
+            return
+        self._throttle_ms = answer.throttle_time_ms
+        service = connection.identity.listener == "INTERNAL"
+        for one, verdict in zip(long, examination.verdicts, strict=True):
+            if isinstance(verdict, ApiError):
+                one.cell.refuse_for(verdict)
+                continue
+            self._stage(one.key, one.asked, answer.version, service, acks, (one.cell, verdict))
+        self._open.append(opened._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms)))
+        self.end_of_read()
+        if not acks:
+            slot.answer = []
 
     def _stage_usual(self, head: Head, records: memoryview) -> Cell | None:
         """As _stage, where nothing has to be looked at closely; None if something has."""
@@ -140,8 +223,11 @@ class ProducePath:
                 return None
             head.place = partition
         acks = head.acks
+        log = partition.opened
         if (
-            self._broker.pressure.any
+            log is None
+            or log.limits.looks
+            or self._broker.pressure.any
             or len(records) <= _ATTRIBUTES_LOW_BYTE
             or records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
             or (acks != 1 and not (acks == 0 or (acks == -1 and partition.enough_replicas)))
@@ -151,7 +237,7 @@ class ProducePath:
         self._waits = self._line_up(partition, records, cell, acks)
         return cell
 
-    def _line_up(self, partition: Partition, records: memoryview, cell: Cell, acks: int) -> bool:
+    def _line_up(self, partition: Partition, records: WritableBytes, cell: Cell, acks: int) -> bool:
         """Puts the batch beside the others of this read; whether it may not be answered as soon as it is appended."""
         staged = self._staged.get(partition)
         if staged is None:
@@ -161,15 +247,24 @@ class ProducePath:
             staged[1].append(cell)
         return _waits(partition, acks)
 
-    def _stage(self, key: bytes, asked: ProducePartition, version: int, service: bool, acks: int) -> Cell:
-        """Puts a partition's batch beside the others of this read, or notes why not."""
+    def _stage(
+        self,
+        key: bytes,
+        asked: ProducePartition,
+        version: int,
+        service: bool,
+        acks: int,
+        again: tuple[Cell, Examined] | None = None,
+    ) -> Cell:
+        """Puts a partition's batch beside the others of this read, or notes why not; again: it was examined since."""
         partition, refusal = self._broker.leading(key, asked.partition, by_id=version >= 13)
         records = asked.records
         if partition is not None:
             refusal = self._refusal(partition, asked, version, service)
             if acks == -1 and not refusal and partition.leading is not None and not partition.enough_replicas:
                 refusal = ErrorCode.NOT_ENOUGH_REPLICAS
-        cell = Cell(asked.partition, partition, refusal)
+        cell, examined = (Cell(asked.partition, partition, refusal), None) if again is None else again
+        cell.partition, cell.error_code = partition, refusal
         if refusal or partition is None:
             return cell
         if not records:
@@ -177,8 +272,25 @@ class ProducePath:
             return cell
         if self._broker.pressure.any and not partition.internal and not self._has_room(partition, cell):
             return cell
-        self._waits = self._line_up(partition, records, cell, acks) or self._waits
+        if examined is None and (limits := _looking(partition)) is not None:
+            examined = self._examine_at_once(cell, key, asked, limits)
+            if examined is None:
+                return cell
+        self._waits = self._line_up(partition, examined or records, cell, acks) or self._waits
         return cell
+
+    def _examine_at_once(self, cell: Cell, key: bytes, asked: ProducePartition, limits: Limits) -> Examined | None:
+        """The batch as its topic stores it; None where it is refused, or a thread has to look at it first."""
+        assert asked.records is not None
+        try:
+            examined = limits.examine_at_once(asked.records, self._broker.now_ms())
+        except ApiError as refused:
+            cell.refuse_for(refused)
+            return None
+        if examined is None:
+            records = bytes(asked.records)  # the frame is gone by then
+            self._long.append(Long(cell, key, asked._replace(records=memoryview(records)), Batch(limits, records)))
+        return examined
 
     def _has_room(self, partition: Partition, cell: Cell) -> bool:
         """Whether its disk takes a client's batch, and after which pause the next; fills the cell if not."""
@@ -245,7 +357,7 @@ class ProducePath:
                 elif any(cell.error_code for _, cells in answer.topics for cell in cells):
                     connection.close()  # acks=0 expects no answer: the only way to tell of an error
 
-    def _append(self, staged: dict[Partition, tuple[list[memoryview], list[Cell]]]) -> None:
+    def _append(self, staged: dict[Partition, tuple[list[WritableBytes], list[Cell]]]) -> None:
         """One write a partition; every cell has its answer then."""
         now_ms, metrics = self._broker.now_ms(), self._broker.metrics
         bytes_in = messages_in = 0

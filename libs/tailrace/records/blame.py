@@ -1,0 +1,98 @@
+"""What a topic may have against single records of a client's batch (KIP-467), found without building a Record of any.
+
+A few kilobytes of zstd can hold millions of records: on_step is called every few thousand of them, and may raise to end
+it, and no more than MOST_BLAMED are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tailrace.records.batch import BatchHeader, corrupt
+from tailrace.records.record import read_varint, skip_headers
+
+MOST_BLAMED: Final = 1000
+_STEP: Final = 4096
+
+
+class Rules(NamedTuple):
+    """Timestamps (ms) must be within [earliest_ms, latest_ms], or negative: none; keyed: a record must have a key."""
+
+    earliest_ms: int
+    latest_ms: int
+    keyed: bool
+
+
+class Blamed(NamedTuple):
+    """Which records, counted in their batch, break the rules; of each kind not more than MOST_BLAMED."""
+
+    outside: list[int]
+    keyless: list[int]
+
+
+def blame(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], None]) -> Blamed:
+    """Looks through the plain records of a batch; CORRUPT_MESSAGE where they do not fit it or one another."""
+    blamed = Blamed([], [])
+    position = 0
+    try:
+        for first in range(0, header.record_count, _STEP):
+            on_step()
+            position = _step(
+                header, data, position, range(first, min(first + _STEP, header.record_count)), rules, blamed
+            )
+            if max(map(len, blamed)) > MOST_BLAMED:
+                return Blamed(blamed.outside[:MOST_BLAMED], blamed.keyless[:MOST_BLAMED])
+    except (IndexError, UnicodeDecodeError):
+        raise corrupt("a record does not fit its batch") from None
+    if position != len(data):
+        raise corrupt("bytes are left after the last record")
+    return blamed
+
+
+def _step(header: BatchHeader, data: bytes, position: int, indices: range, rules: Rules, blamed: Blamed) -> int:
+    """Looks at these records, the first of which begins at position; where the next one begins."""
+    size, read = len(data), read_varint
+    earliest, latest = rules.earliest_ms - header.base_timestamp, rules.latest_ms - header.base_timestamp
+    zero = -header.base_timestamp
+    outside, keyless, keyed = blamed.outside, blamed.keyless, rules.keyed
+    for index in indices:
+        # As read_varint, whose calls would take most of the time, where it is one byte.
+        length = data[position]
+        if length < 0x80:
+            length, position = (length >> 1) ^ -(length & 1), position + 1
+        else:
+            length, position = read(data, position)
+        end = position + length
+        if length < 0 or end > size:
+            raise IndexError
+        delta = data[position + 1]  # behind one byte of attributes, unused
+        if delta < 0x80:
+            delta, position = (delta >> 1) ^ -(delta & 1), position + 2
+        else:
+            delta, position = read(data, position + 1)
+        while data[position] >= 0x80 and position < end:  # the offset's
+            position += 1
+        if delta > latest or zero <= delta < earliest:
+            outside.append(index)
+        length, position = read(data, position + 1)
+        if length > 0:
+            position += length
+        elif length < 0:
+            if length != -1:
+                raise IndexError
+            if keyed:
+                keyless.append(index)
+        length, position = read(data, position)
+        if length > 0:
+            position += length
+        elif length < -1:
+            raise IndexError
+        count = data[position]
+        position += 1
+        if count:
+            count, position = read(data, position - 1)
+            position = skip_headers(data, position, end, count)
+        if position != end:
+            raise IndexError
+    return position

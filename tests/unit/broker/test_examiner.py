@@ -1,0 +1,172 @@
+"""Batches whose records must be looked at hold up nobody but their own connection, and keep its order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.broker import TOPIC_ID, Running, batch, image, running
+from tailrace.errors import ErrorCode
+from tailrace.log.limits import Limits
+from tailrace.net.client import Client
+from tailrace.records.batch import read_header
+from tailrace.records.compression import Codec
+from tailrace.records.record import Record, build, iterate_all
+from tailrace.wire import codec
+from tailrace.wire.messages import ProduceRequest
+
+NOW = 1_700_000_000_000
+
+
+class Gate:
+    """Threads that examine wait for `go`; nothing waits on the event loop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+        examine = Limits.examine
+
+        def slow(limits: Limits, *arguments: Any) -> Any:
+            assert threading.current_thread().name.startswith("examiner")
+            self.asked.set()
+            assert self.go.wait(10)
+            return examine(limits, *arguments)
+
+        monkeypatch.setattr(Limits, "examine", slow)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(monkeypatch)
+
+
+def keyed(*values: bytes, compression: Codec = Codec.NONE) -> bytes:
+    return bytes(build([Record(timestamp=NOW, key=b"k", value=value) for value in values], compression=compression))
+
+
+def long(mark: bytes = b"long", compression: Codec = Codec.ZSTD) -> bytes:
+    """A few hundred bytes that are a few hundred thousand."""
+    return keyed(mark, bytes(300_000), compression=compression)
+
+
+def request(records: bytes, *, acks: int = 1, partition: int = 0) -> ProduceRequest:
+    data = ProduceRequest.TopicProduceData
+    row = data.PartitionProduceData(index=partition, records=records)
+    topics = [data(name="t", topic_id=TOPIC_ID, partition_data=[row])]
+    return ProduceRequest(transactional_id=None, acks=acks, timeout_ms=10_000, topic_data=topics)
+
+
+def produce(client: Client, records: bytes, **fields: Any) -> asyncio.Task[Any]:
+    async def ask() -> Any:
+        answer = await client.ask(request(records, **fields), timeout_ms=10_000, version=9)
+        return answer.responses[0].partition_responses[0]
+
+    return asyncio.create_task(ask())
+
+
+async def values(broker: Running, partition: int = 0) -> list[bytes | None]:
+    fetched = await broker.fetch(partition, 0)
+    return [record.value for record in iterate_all(bytes(fetched.records or b""))]
+
+
+async def begun(gate: Gate) -> None:
+    assert await asyncio.to_thread(gate.asked.wait, 10)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_a_long_look_holds_up_its_own_connection_alone(tmp_path: Path, gate: Gate, acks: int) -> None:
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        first = produce(broker.client, long(), acks=acks)
+        await begun(gate)
+        second = produce(broker.client, keyed(b"behind"), acks=acks)
+        other = await produce(broker.service, keyed(b"other"), acks=acks)
+        assert (other.error_code, other.base_offset) == (0, 0)
+        assert not first.done() and not second.done() and len(broker.broker.examiner) == 1
+        gate.go.set()
+        answers = await asyncio.gather(first, second)
+        assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 1), (0, 3)]
+        assert await values(broker) == [b"other", b"long", bytes(300_000), b"behind"]
+        assert len(broker.broker.examiner) == 0
+
+
+async def test_a_small_batch_is_looked_at_on_the_way(tmp_path: Path, gate: Gate) -> None:
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        for compression in Codec:
+            assert (await produce(broker.client, keyed(b"small", compression=compression))).error_code == 0
+        assert (await produce(broker.client, batch(b"keyless"))).error_code == ErrorCode.INVALID_RECORD
+        assert not gate.asked.is_set() and len(await values(broker)) == len(Codec)
+
+
+async def test_what_the_thread_finds_wrong_is_answered(tmp_path: Path, gate: Gate) -> None:
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        gate.go.set()
+        refused = await produce(broker.client, batch(b"a", bytes(300_000), compression=Codec.GZIP))
+        assert (refused.error_code, refused.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+        assert [row.batch_index for row in refused.record_errors] == [0, 1] and gate.asked.is_set()
+        bomb = keyed(bytes(70_000_000), compression=Codec.ZSTD)
+        refused = await produce(broker.client, bomb)
+        assert refused.error_code == ErrorCode.CORRUPT_MESSAGE and "67108864 bytes" in refused.error_message
+        assert await values(broker) == []
+
+
+async def test_what_is_compressed_anew_is_done_there_too(tmp_path: Path, gate: Gate) -> None:
+    async with running(tmp_path, image(**{"compression.type": "gzip"})) as broker:
+        gate.go.set()
+        for records in (long(), long(compression=Codec.NONE)):
+            gate.asked.clear()
+            assert (await produce(broker.client, records)).error_code == 0 and gate.asked.is_set()
+        gate.asked.clear()
+        assert (await produce(broker.client, long(compression=Codec.GZIP))).error_code == 0
+        assert not gate.asked.is_set()  # it is as the topic wants it
+        fetched = bytes((await broker.fetch(0, 0)).records)
+        assert read_header(fetched).codec == Codec.GZIP and len(list(iterate_all(fetched))) == 6
+
+
+async def test_a_time_in_the_future_is_refused_without_a_look_at_much(tmp_path: Path, gate: Gate) -> None:
+    """The header says it already; who is to blame is not worth holding up others."""
+    async with running(tmp_path) as broker:
+        ahead = [Record(timestamp=2**60, value=bytes(300_000))]
+        refused = await produce(broker.client, bytes(build(ahead, compression=Codec.ZSTD)))
+        assert (refused.error_code, refused.record_errors) == (ErrorCode.INVALID_TIMESTAMP, [])
+        assert not gate.asked.is_set()
+
+
+async def test_who_leads_no_more_when_the_look_is_over_says_so(tmp_path: Path, gate: Gate) -> None:
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        asked = produce(broker.client, long())
+        await begun(gate)
+        topics = broker.follower.image.topics
+        moved = replace(topics["t"].partitions[0], leader=1, leader_epoch=9)
+        t = replace(topics["t"], partitions=(moved, *topics["t"].partitions[1:]))
+        broker.follower.move(topics={**topics, "t": t})
+        gate.go.set()
+        assert (await asked).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_of_who_leaves_nothing_is_appended(tmp_path: Path, gate: Gate) -> None:
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        asked = produce(broker.client, long())
+        await begun(gate)
+        await broker.client.close()
+        with pytest.raises(ConnectionError):
+            await asked
+        (running_still,) = broker.broker.examiner._running
+        gate.go.set()
+        await asyncio.wait([running_still])
+        partition = next(one for one in broker.broker.topics.partitions() if (one.topic, one.index) == ("t", 0))
+        assert partition.log.log_end_offset == 0 and len(broker.broker.examiner) == 0
+
+
+async def test_without_acks_the_next_request_waits_as_well(tmp_path: Path, gate: Gate) -> None:
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        wire = await broker.client._connected()
+        wire.transport.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
+        await begun(gate)
+        second = produce(broker.client, keyed(b"behind"))
+        gate.go.set()
+        assert (await second).base_offset == 2
+        assert [value for value in await values(broker) if value is not None and len(value) < 9] == [b"long", b"behind"]
