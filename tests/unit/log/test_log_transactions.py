@@ -129,6 +129,25 @@ def test_a_snapshot_carries_the_open_transactions() -> None:
     assert state.transactions.first_unstable_offset == 1 and len(state.transactions) == 1
 
 
+def test_without_its_snapshot_a_transaction_whose_beginning_was_deleted_begins_where_the_log_has_it_first() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, WIDE)
+    write(log, data_batch(7))
+    log.roll()
+    append(log, b"plain")
+    write(log, data_batch(7))
+    log.advance_log_start_offset(1)
+    log.delete_retention(NOW, log.log_end_offset)
+    log.close()
+    assert log.segment_base_offsets == [1] and stable(log) == 1
+    for name in [name for name in filesystem.list(DIRECTORY) if name.endswith(".snapshot")]:
+        filesystem.remove(join(DIRECTORY, name))
+    again = open_log(filesystem, WIDE)
+    assert stable(again) == again.producers.entries[7].current_txn_first_offset == 2
+    write(again, marker_batch(7, ABORT))
+    assert (stable(again), aborted(again, 1)) == (4, [(7, 2)])
+
+
 def test_a_follower_has_the_same_index() -> None:
     twin_files = MemoryFilesystem()
     log, twin = open_log(MemoryFilesystem(), WIDE), open_log(twin_files, with_settings(segment_bytes=200))
