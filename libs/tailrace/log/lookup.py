@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tailrace.errors import ApiError
@@ -44,19 +44,22 @@ def first_at_or_after(
     return None
 
 
-def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
-    """The records of a batch; of one that its producer filled with nonsense, just its first offset and newest time."""
+def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
+    """The records of a batch, one at a time: a few kilobytes may hold millions.
+
+    Where its producer filled it with nonsense, just its first offset and newest time.
+    """
     in_haste = segment.reader.in_haste
     if in_haste and header.record_count > _RECORDS_IN_HASTE:
         raise NotCached(Slice(segment.file, position, header.size_bytes))
     batch = segment.read_batch(position, header)
     validate(batch)  # CORRUPT_MESSAGE: what is damaged may name any time and offset
     try:
-        return list(iterate(batch, _PLAIN_BYTES_IN_HASTE if in_haste else MAX_DECOMPRESSED_BYTES))
+        yield from iterate(batch, _PLAIN_BYTES_IN_HASTE if in_haste else MAX_DECOMPRESSED_BYTES)
     except ApiError:
         if in_haste:  # it may be no more than large
             raise NotCached(Slice(segment.file, position, header.size_bytes)) from None
-        return [Record(offset=header.base_offset, timestamp=header.max_timestamp)]
+        yield Record(offset=header.base_offset, timestamp=header.max_timestamp)
 
 
 def of_max_timestamp(
@@ -93,9 +96,9 @@ def _newest(segments: Sequence[Segment], start_offset: int, end_offset: int, log
                 continue
             whole = start_offset <= header.base_offset and header.next_offset <= end_offset
             if header.max_timestamp > newest and not whole:
-                records = _records(segment, position, header)
-                left = [record for record in records if start_offset <= record.offset < end_offset]
-                newest = max([newest, *(record.timestamp for record in left)])
+                for record in _records(segment, position, header):
+                    if start_offset <= record.offset < end_offset:
+                        newest = max(newest, record.timestamp)
             else:
                 newest = max(newest, header.max_timestamp)
     return newest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sim.worlds import Broken, without_crc
@@ -74,7 +75,7 @@ def _written_after_all(self: appending.Run) -> None:
 
 
 def _by_batch(segment: Segment, position: int, header: BatchHeader) -> list[Any]:
-    first = _RECORDS(segment, position, header)[:1]
+    first = islice(_RECORDS(segment, position, header), 1)
     return [record._replace(timestamp=header.max_timestamp) for record in first]
 
 

@@ -1,11 +1,14 @@
 """ListOffsets: exact by timestamp also inside compressed batches and with timestamps out of order."""
 
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from support.batches import Batch
 from support.logs import NOW, append, open_log, records_of, with_settings
+from tailrace.log import lookup
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build
@@ -99,3 +102,19 @@ def test_the_newest_record_is_found_below_a_high_watermark_inside_a_batch() -> N
     records = [Record(timestamp=NOW + time, value=b"v") for time in (3, 1, 7)]
     log.append([build(records)], 0, NOW)
     assert [log.offset_of_max_timestamp(end) for end in (1, 2)] == [(NOW + 3, 0, 0)] * 2
+
+
+def test_a_lookup_holds_one_record_of_a_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes may hold millions of them."""
+    read, log = list[int](), open_log(MemoryFilesystem(), with_settings(segment_bytes=100_000))
+    log.append([build([Record(timestamp=NOW + at, value=b"v") for at in range(1000)])], 0, NOW)
+    iterate = lookup.iterate  # type: ignore[attr-defined]
+
+    def counted(*arguments: Any) -> Iterator[Record]:
+        for record in iterate(*arguments):
+            read.append(record.offset)
+            yield record
+
+    monkeypatch.setattr(lookup, "iterate", counted)
+    found = log.offset_for_timestamp(NOW + 3)
+    assert found is not None and (found.offset, read) == (3, [0, 1, 2, 3])
