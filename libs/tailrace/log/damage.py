@@ -198,15 +198,17 @@ def _sound_at(
     return header if behind != expected + _count(header) else None
 
 
-def may_follow(segment: Segment, position: int, header: BatchHeader, expected: int, dense: bool) -> bool:
+def may_follow(segment: Segment, position: int, header: BatchHeader, expected: int, gaps: bool) -> bool:
     """Whether the sound batch at position, which begins later than expected, may: its base offset has no CRC.
 
-    dense: nobody has compacted this log, so only a leader's compaction can have left a gap in it.
+    What follows says so, the next segment's name if need be. Behind the last batch of all nothing does: where the log
+    is not known to have gaps (of compaction, here or by a leader), one that a single flipped bit explains is none.
     """
     following = _header_at(segment, position + header.size_bytes)
-    if following is None:
-        return not dense
-    return header.next_offset <= following.base_offset != expected + _count(header)
+    behind = segment.end_offset if following is None else following.base_offset
+    if behind is None:
+        return gaps or (header.base_offset ^ expected).bit_count() > 1
+    return header.next_offset <= behind != expected + _count(header)
 
 
 def _count(header: BatchHeader) -> int:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from tailrace.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSET,
     DISK_FAILED,
     META_PROPERTIES,
     format_meta_properties,
@@ -63,6 +64,7 @@ def read_offsets(log_dir: LogDir) -> None:
             log_dir.on_mended(name)
         if not believed:
             log_dir.clean = False  # no recovery point is believed: every log is checked from its beginning
+            log_dir.any_compacted = log_dir.any_compacted or name == CLEANER_OFFSET
 
 
 def reread_after_failure(log_dir: LogDir) -> None:

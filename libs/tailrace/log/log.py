@@ -104,6 +104,7 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         cleaned_offset: int = 0,
+        compacted: bool = False,
         clean: bool = False,
         now_ms: int = 0,
         producer_id_expiration_ms: int = _PRODUCER_ID_EXPIRATION_MS,
@@ -111,6 +112,7 @@ class Log:
     ) -> Log:
         """Opens or makes the log in directory; unless it was shut down cleanly, checks it from recovery_point on.
 
+        compacted: it may have been, whatever its policy is now, so that offsets may be missing between segments.
         progress is for another thread, which may stop it: RecoveryStopped.
         """
         progress = progress or Progress()
@@ -122,7 +124,7 @@ class Log:
             log_start_offset=log_start_offset,
             index_interval_bytes=config.index_interval_bytes,
             clean=clean,
-            dense=not cleaned_offset and "compact" not in config.cleanup_policy,
+            dense=not (compacted or cleaned_offset or "compact" in config.cleanup_policy),
             progress=progress,
         )
         log = cls(filesystem, directory, config, recovered.segments, recovered.epochs)

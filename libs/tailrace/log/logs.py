@@ -73,6 +73,7 @@ class LogDir:
         self.tails = LongTails()  # of the unopened: those that only a Recovery opens
         self.offsets = DirOffsets(filesystem, path)
         self.high_watermarks = self.offsets.high_watermarks  # as they will be checkpointed
+        self.any_compacted = False  # nobody knows which logs were: a gap between segments may be compaction's
         self._filesystem = filesystem
         self._lock = lock
         self._new_id = new_id
@@ -216,6 +217,7 @@ class LogDir:
             recovery_point=recovery_point,
             log_start_offset=self.offsets.log_start_offsets.get(key, 0),
             cleaned_offset=self.offsets.cleaned_offsets.get(key, 0),
+            compacted=self.any_compacted or key in self.offsets.cleaned_offsets,
             clean=self.clean and key in self.offsets.recovery_points,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )

@@ -78,7 +78,8 @@ def recover(
 ) -> Recovered:
     """Loads the log; without a clean shutdown everything from the recovery point on is checked, batch by batch.
 
-    dense: no offset is missing between segments (the log was never compacted), so that a gap there is a lost tail.
+    dense: nobody here has compacted the log, so that a gap between segments is a lost tail. Within them there may be
+    gaps all the same, of a leader's compaction.
     """
     names = finish_swaps(filesystem, directory, tidy(filesystem, directory))
     epochs, readable = load_epochs(filesystem, directory, names)
@@ -194,13 +195,13 @@ def check_tail(
     """Cuts at the first bad batch from recovery_point on and drops what lies behind it; (log end offset, bytes cut)."""
     first = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
     log_end_offset = segments[first].base_offset
-    cut = 0
+    cut, gaps = 0, not dense
     for index in range(first, len(segments)):
         segment = segments[index]
         progress.segments_left = len(segments) - index
-        log_end_offset, sound = check_segment(segment, recovery_point, epochs, dense, progress)
+        log_end_offset, sound, gaps = check_segment(segment, recovery_point, epochs, gaps, progress)
         last = index + 1 == len(segments)
-        gap = not last and dense and segments[index + 1].base_offset != log_end_offset
+        gap = not last and dense and _lost_tail(segment, segments[index + 1], log_end_offset)
         if sound < segment.size_bytes or gap:
             # Newest first, and on the disk before the cut: a crash in between leaves no gap, which nobody would find
             # in a compacted log.
@@ -221,12 +222,19 @@ def check_tail(
     return log_end_offset, cut
 
 
-def check_segment(
-    segment: Segment, recovery_point: int, epochs: LeaderEpochs, dense: bool, progress: Progress
-) -> tuple[int, int]:
-    """(next offset, position behind the last good batch) of a segment, whose indexes are rebuilt on the way.
+def _lost_tail(segment: Segment, following: Segment, log_end_offset: int) -> bool:
+    """Whether records are missing between the two: not where that is wider than a segment, so that a roll left it."""
+    width = following.base_offset - segment.base_offset
+    return log_end_offset != following.base_offset and width <= MAX_RELATIVE_OFFSET + 1
 
-    What lies below the recovery point was on the disk: of that nothing is cut. Where it is damaged it stays, as a hole.
+
+def check_segment(
+    segment: Segment, recovery_point: int, epochs: LeaderEpochs, gaps: bool, progress: Progress
+) -> tuple[int, int, bool]:
+    """(next offset, position behind the last good batch, gaps) of a segment, whose indexes are rebuilt on the way.
+
+    gaps: whether the log is known to have some, of compaction. What lies below the recovery point was on the disk: of
+    that nothing is cut. Where it is damaged it stays, as a hole.
     """
     checked = _Checked(segment, epochs, recovery_point)
     overlap = False
@@ -249,7 +257,8 @@ def check_segment(
         if not checked.next_offset <= header.base_offset <= header.last_offset <= highest:
             break
         expected = checked.next_offset
-        if header.base_offset > expected and not may_follow(segment, position, header, expected, dense):
+        gaps = gaps or checked.gaps
+        if header.base_offset > expected and not may_follow(segment, position, header, expected, gaps):
             break
         # Nor does the CRC cover the leader epoch, which never goes back; but what is on the disk may be the wrong one.
         lowest = checked.epoch if checked.next_offset > recovery_point else min(checked.epoch, checked.epoch_before)
@@ -258,7 +267,7 @@ def check_segment(
         progress.passed(header)
         checked.take(position, header)
     segment.sound_from = 0
-    return checked.next_offset, checked.sound
+    return checked.next_offset, checked.sound, gaps or checked.gaps
 
 
 class _Checked:
@@ -268,6 +277,7 @@ class _Checked:
         segment.forget_indexes()
         self.next_offset, self.sound = segment.base_offset, 0
         self.epoch_before = self.epoch = -1
+        self.gaps = False  # a batch follows that begins later than it could
         self._last: tuple[int, int] | None = None  # (position, offset) of the last batch
         self._segment, self._epochs, self._recovery_point = segment, epochs, recovery_point
 
@@ -278,6 +288,7 @@ class _Checked:
         self._segment.note(header, position)
         _note_control(self._segment, header)
         self._last = position, header.base_offset
+        self.gaps = self.gaps or header.base_offset > self.next_offset
         self.next_offset, self.sound = header.next_offset, position + header.size_bytes
         self.epoch_before, self.epoch = self.epoch, header.partition_leader_epoch
 

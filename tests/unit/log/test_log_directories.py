@@ -4,6 +4,7 @@ import errno
 import gc
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from tailrace.log.filesystem import Filesystem, RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.memory import MemoryFilesystem
+from tailrace.records.record import Record, build
 
 TOPIC_ID = UUID(int=5)
 OTHER_ID = UUID(int=6)
@@ -207,6 +209,29 @@ def test_damaged_checkpoints_cost_time_but_no_data() -> None:
     logs = open_dir(filesystem)
     log = logs.log("t", 0)
     assert log is not None and values_of(log) == [b"a"] and not logs.clean
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_was_compacted_once_keeps_its_gaps_when_its_policy_is_another(damaged: bool) -> None:
+    """Also where the checkpoint that says so is lost, and with it every recovery point."""
+    filesystem, settings = MemoryFilesystem(), with_settings(segment_bytes=200, min_cleanable_dirty_ratio=0.0)
+    logs = open_dir(filesystem)
+    log = logs.create("t", 0, TOPIC_ID, replace(settings, cleanup_policy="compact"))
+    for value in range(12):
+        log.append([build([Record(timestamp=NOW, key=b"k%d" % (value % 4), value=b"v")])], 0, NOW)
+    compaction = log.begin_compaction(NOW, log.log_end_offset)
+    assert compaction is not None
+    compaction.run()
+    log.finish_compaction(compaction)
+    left = [record.offset for record in records_of(log)]
+    logs.begin_cleaner_checkpoint()()
+    assert len(left) < 12
+    filesystem.kill()
+    if damaged:
+        filesystem.content("/logs/cleaner-offset-checkpoint")[:] = b"nonsense"
+        filesystem.remove("/logs/cleaner-offset-checkpoint.twin")
+    again = open_dir(filesystem).create("t", 0, TOPIC_ID, replace(settings, cleanup_policy="delete"))
+    assert [record.offset for record in records_of(again)] == left and again.cut_bytes == 0
 
 
 def test_an_empty_checkpoint_of_kafkas_cleaner_is_no_damage_and_without_recovery_points_all_is_checked() -> None:

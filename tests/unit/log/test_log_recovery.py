@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -265,3 +266,44 @@ def test_a_start_offset_beyond_the_log_begins_it_anew_there() -> None:
     filesystem, _ = three_batches()
     log = reopen(filesystem, log_start_offset=50)
     assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (50, 50, [50])
+
+
+def copied(*offsets: int, **settings: Any) -> MemoryFilesystem:
+    """A follower's log: a leader whose log was compacted has only these offsets, a batch each."""
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, with_settings(cleanup_policy="compact", **settings))
+    for offset in offsets:
+        log.append_replicated(Batch(records=[record(0, b"v", b"k")], base_offset=offset, leader_epoch=0).encode(), NOW)
+    filesystem.kill()
+    return filesystem
+
+
+@pytest.mark.parametrize(
+    ("offsets", "segment_bytes"),
+    [
+        ((0, 3, 6, 9, 12), 200),  # the last batch of a segment is behind a gap
+        ((0, 1, 2, 5), 200),  # the last of all, and no flipped bit makes 5 of 3
+        ((0, 1, 4, 5, 7, 8, 12), 10_000),  # from 9 to 12 it would, but the log has gaps
+        ((5,), 200),
+        ((0, 3 * 2**31, 3 * 2**31 + 1), 200),  # more than a segment can hold
+        ((0, 2**31 + 5), 200),
+    ],
+)
+def test_gaps_that_a_leaders_compaction_left_are_no_damage_whatever_the_policy_is_now(
+    offsets: tuple[int, ...], segment_bytes: int
+) -> None:
+    """The topic was compacted once, and the broker is killed: that costs nothing that was written."""
+    log = open_log(copied(*offsets, segment_bytes=segment_bytes), with_settings(segment_bytes=segment_bytes))
+    assert (log.log_end_offset, log.cut_bytes) == (offsets[-1] + 1, 0)
+    assert [found.offset for found in records_of(log)] == list(offsets)
+
+
+def test_a_tail_that_is_lost_between_segments_is_found_all_the_same() -> None:
+    filesystem = copied(0, 1, 4, 5, 8, 9, segment_bytes=200)
+    bases = open_log(filesystem, with_settings(segment_bytes=200)).segment_base_offsets
+    assert bases == [0, 2, 6]
+    filesystem.kill()
+    content = filesystem.content(join(DIRECTORY, file_name(2, ".log")))
+    del content[len(content) // 2 :]  # a power cut took offset 5
+    log = open_log(filesystem, with_settings(segment_bytes=200))
+    assert (log.log_end_offset, log.segment_base_offsets) == (5, [0, 2])
