@@ -114,8 +114,8 @@ class TimeIndex:
         return len(self._timestamps)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry if timestamp is later than the last one's."""
-        if not self._timestamps or timestamp > self._timestamps[-1]:
+        """Adds an entry if timestamp is later than the last one's; none for -1, as in Kafka: there is no timestamp."""
+        if timestamp > (self._timestamps[-1] if self._timestamps else -1):
             # Another thread may look into it: what it finds in the first has its offset in the second.
             self._offsets.append(offset)
             self._timestamps.append(timestamp)

@@ -1,6 +1,7 @@
 """Appending and reading one log: offsets, whole batches, bounds, segments, refusals."""
 
 import errno
+import struct
 from typing import Any
 
 import pytest
@@ -308,3 +309,18 @@ def test_settings_may_change_while_the_log_is_open() -> None:
     assert log.append([some_batch(b"x")], 0, NOW)[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
     log.config = SMALL
     append(log, b"x")
+
+
+def test_the_time_index_has_no_entry_for_what_has_no_timestamp() -> None:
+    """As Kafka's: its empty index ends at -1, and only what is later is added."""
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem, with_settings(segment_bytes=2000, index_interval_bytes=100))
+    for number in range(30):
+        append(log, b"v" * 50, timestamp=-1 if number < 28 else NOW)
+    log.close()
+    for base in log.segment_base_offsets:
+        times = read_file(filesystem, f"{DIRECTORY}/{base:020}.timeindex")
+        assert read_file(filesystem, f"{DIRECTORY}/{base:020}.index")
+        assert times == (b"" if base < log.active.base_offset else struct.pack(">qi", NOW, 28 - base))
+    found = open_log(filesystem, clean=True, recovery_point=30).offset_for_timestamp(0)
+    assert found is not None and (found.offset, found.timestamp) == (28, NOW)
