@@ -53,8 +53,7 @@ class AcksWait:
                     continue
                 acks = partition.acks if self._all else partition.syncs
                 # A repeated batch lies further back; it waits for what is queued already.
-                needed = max(last_offset + 1, acks[-1][0] if acks else 0)
-                acks.append((needed, (self, cell)))
+                acks.line_up(last_offset + 1, (self, cell))
                 self._open.add(cell)
         if not self._open:
             self.finish()
@@ -163,7 +162,7 @@ async def committed(partition: Partition, offset: int, timeout_ms: float) -> Non
     if partition.high_watermark > offset:
         return
     wait = CommitWait()
-    partition.acks.append((max(offset + 1, partition.acks[-1][0] if partition.acks else 0), (wait, _Mark())))
+    partition.acks.line_up(offset + 1, (wait, _Mark()))
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             code = await wait.future

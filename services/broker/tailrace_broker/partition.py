@@ -6,7 +6,6 @@ high watermark is the log end: what is appended is committed (KIP-497 with an IS
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,6 +16,7 @@ from tailrace.log.log import Log
 from tailrace.log.reading import Slice
 from tailrace.metadata.image import PartitionImage
 from tailrace.records.batch import WritableBytes
+from tailrace_broker.ack_queue import AckQueue
 from tailrace_broker.replication.follower import diverges, truncation_offset
 from tailrace_broker.replication.leader import IsrChange, LeaderState
 from tailrace_broker.replication.node import Node
@@ -114,10 +114,10 @@ class Partition:
         self.shard_epoch = -1
         self.waiters: set[Any] = set()
         self.tail = Tail()
-        self.acks: deque[tuple[int, Any]] = deque()
+        self.acks = AckQueue()
         # flush.messages: appended beyond it, so that nothing more counts before a flush; and who waits for that.
         self.syncing = False
-        self.syncs: deque[tuple[int, Any]] = deque()
+        self.syncs = AckQueue()
         self.trims: list[tuple[int, Any]] = []  # DeleteRecords that waits for the followers: (offset, future)
         self._open_log = open_log
         self._checkpointed = checkpointed
