@@ -96,6 +96,15 @@ class DirOffsets:
             else:
                 self.log_start_offsets.pop(key, None)
 
+    def note_at_most(self, key: TopicPartition, log: Log) -> None:
+        """As note, of a log that failed on the way: what was lowered before stays so."""
+        recovery_point, cleaned = self.recovery_points.get(key), self.cleaned_offsets.get(key)
+        self.note({key: log})
+        if recovery_point is not None:
+            self.recovery_points[key] = min(recovery_point, log.recovery_point)
+        if cleaned is not None:
+            self.cleaned_offsets[key] = min(cleaned, log.cleaned_offset)
+
     def note_cleaned(self, logs: Mapping[TopicPartition, Log]) -> None:
         """As note, of the cleaned offsets alone."""
         for key, log in logs.items():

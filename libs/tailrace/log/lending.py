@@ -14,6 +14,7 @@ class Loan:
     def __init__(self, key: TopicPartition, log: Log, change: Callable[[Log], None]) -> None:
         self.key = key
         self.log = log
+        self.failed = False  # the change ended in its middle: what the log knows may not be what its files say
         self.doomed_ms: int | None = None  # when it was deleted meanwhile: its files go when the thread has left them
         self._change = change
         # What others began on it does not count any more: they look at these before they tell the log.
@@ -22,7 +23,9 @@ class Loan:
 
     def run(self) -> None:
         """Raises what the change does."""
+        self.failed = True
         self._change(self.log)
+        self.failed = False
 
 
 def cut(log: Log, offset: int) -> None:

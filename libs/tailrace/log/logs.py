@@ -36,7 +36,7 @@ from tailrace.log.lending import Loan
 from tailrace.log.log import Log
 from tailrace.log.recovery import Progress
 from tailrace.log.segment import Segment
-from tailrace.log.tails import AT_ONCE_BYTES, LongTails, Recovery, tail_of
+from tailrace.log.tails import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
 from tailrace.log.unopened import DELETE_SUFFIX, FUTURE_SUFFIX, OF_ANY_POLICY, Listing, has_work, look
 
 __all__ = ["LogDir", "LogDirRefused"]
@@ -80,6 +80,7 @@ class LogDir:
         self._logs: dict[TopicPartition, Log] = {}
         self._lent: dict[TopicPartition, Loan] = {}
         self._unopened: set[TopicPartition] = set()
+        self._unclean: set[TopicPartition] = set()  # of those, who were given up since a clean start
         self._listings: dict[TopicPartition, Listing] = {}  # of those, as far as somebody asked
         self._configs: dict[str, LogSettings] = {}
         self._futures: dict[TopicPartition, str] = {}
@@ -218,7 +219,7 @@ class LogDir:
             log_start_offset=self.offsets.log_start_offsets.get(key, 0),
             cleaned_offset=self.offsets.cleaned_offsets.get(key, 0),
             compacted=self.any_compacted or key in self.offsets.cleaned_offsets,
-            clean=self.clean and key in self.offsets.recovery_points,
+            clean=self._was_closed(key),
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
 
@@ -233,7 +234,7 @@ class LogDir:
         return open_log
 
     def _take_in_opened(self, key: TopicPartition, log: Log) -> None:
-        recovered = key in self._unopened and not self.clean
+        recovered = key in self._unopened and not (self.clean and key not in self._unclean)
         log.unsynced.metadata = recovered  # an earlier life may not have come to that
         self._take_in(key, log)
         if log.epochs_mended:
@@ -248,10 +249,18 @@ class LogDir:
         for segment in log.segments:
             if segment.holes:
                 self._damaged(key, segment)
+        self._forget_unopened(key)
+        self._logs[key] = log
+
+    def _forget_unopened(self, key: TopicPartition) -> None:
         self._unopened.discard(key)
+        self._unclean.discard(key)
         self.tails.waiting.pop(key, None)
         self._listings.pop(key, None)
-        self._logs[key] = log
+
+    def _was_closed(self, key: TopicPartition) -> bool:
+        """Whether all files of an unopened log are as a clean start needs them."""
+        return self.clean and key in self.offsets.recovery_points and key not in self._unclean
 
     def _damaged(self, key: TopicPartition, segment: Segment) -> None:
         self.damaged_segments += 1
@@ -297,13 +306,28 @@ class LogDir:
         return loan
 
     def take_back(self, loan: Loan) -> None:
-        """The thread has left the log. Raises OSError where it was to be deleted and cannot be."""
+        """The thread has left the log. Raises OSError where it was to be deleted and cannot be.
+
+        After a change that failed it is opened anew, from its recovery point on, at its next use or by a Recovery.
+        """
         del self._lent[loan.key]
         self._logs[loan.key] = loan.log
+        if loan.failed:
+            self._give_up(loan.key)
         if loan.doomed_ms is not None:
             self.delete(*loan.key, loan.doomed_ms)
         else:
             loan.log.config = self._configs.get(loan.key[0], loan.log.config)  # it may have changed meanwhile
+
+    def _give_up(self, key: TopicPartition) -> None:
+        """Forgets what an open log knows of its files."""
+        log = self._logs.pop(key)
+        self.offsets.note_at_most(key, log)
+        if log.unflushed_bytes > AT_ONCE_BYTES:
+            self.tails.waiting[key] = Tail(len(log.unflushed_segments()), log.unflushed_bytes)
+        log.abandon()
+        self._unopened.add(key)
+        self._unclean.add(key)
 
     def lent(self, topic: str, partition: int) -> bool:
         """Whether another thread has the log."""
@@ -363,9 +387,7 @@ class LogDir:
         log = self._logs.pop(key, None)
         if log is not None:
             log.abandon()
-        self._unopened.discard(key)
-        self.tails.waiting.pop(key, None)
-        self._listings.pop(key, None)
+        self._forget_unopened(key)
         stem = f"{key[0][:200]}-{key[1]}.{self._new_id().hex}"  # a file name has at most 255 bytes
         target = join(self.path, stem + suffix)
         self._filesystem.rename(self._directory(key), target)
@@ -446,7 +468,7 @@ class LogDir:
             return False
         if key in self.tails:
             return False  # not before it is recovered
-        if not self.clean or key not in self.offsets.recovery_points:
+        if not self._was_closed(key):
             return True
         start_offset = self.offsets.log_start_offsets.get(key, 0)
         return has_work(listing, settings, now_ms, start_offset, self.offsets.cleaned_offsets.get(key, 0))
@@ -520,6 +542,8 @@ class LogDir:
             # The marker vouches for every log, so those nobody asked for are checked now.
             for key in self.unopened():
                 self._open_log(key)
+        for key in sorted(self._unclean):
+            self._open_log(key)
         self._close_logs()
         self.checkpoint()
         if not self.tails.given_up:

@@ -1,5 +1,7 @@
 """A log that another thread changes is in nobody else's hands, whatever becomes of it meanwhile."""
 
+import errno
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -90,13 +92,62 @@ def test_a_stop_closes_it_with_the_others(ran: bool) -> None:
     assert log.log_end_offset == (2 if ran else 6)
 
 
-def test_a_cut_that_the_disk_refuses_leaves_the_log_to_who_lent_it() -> None:
-    filesystem, logs, loan = lent()
-    filesystem.fail_next("truncate", OSError(5, "Input/output error"))
-    with pytest.raises(OSError, match="Input/output"):
+@pytest.mark.parametrize("operation", ["rename", "truncate", "sync", "sync_directory", "open"])
+@pytest.mark.parametrize("after", [0, 1, 2])
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("change", [lambda log: cut(log, 2), lambda log: begin_anew(log, 50)], ids=["cut", "anew"])
+def test_a_log_that_failed_in_the_middle_of_a_change_is_what_its_files_say(
+    operation: str, after: int, stopped: bool, change: Callable[[Log], None]
+) -> None:
+    filesystem = MemoryFilesystem()
+    open_dir(filesystem).close()
+    logs = open_dir(filesystem)  # after a clean stop, which says nothing of this log any more
+    settings = with_settings(segment_bytes=200)
+    log = logs.create(*KEY, TOPIC_ID, settings)
+    for number in range(6):
+        append(log, b"%d" % number, leader_epoch=number // 3)
+    log.flush()
+    logs.checkpoint()
+    loan = logs.lend(KEY, change)
+    filesystem.fail_next(operation, OSError(errno.EMFILE, "Too many open files"), after)
+    try:
+        loan.run()
+    except OSError:
+        pass
+    else:
+        filesystem.heal()
+    logs.take_back(loan)
+    if stopped:
+        logs.close(7)
+        filesystem.kill()
+        logs = open_dir(filesystem)
+        assert logs.clean
+    again = logs.create(*KEY, TOPIC_ID, settings)
+    assert loan.failed or stopped or again is log
+    assert values_of(again) == [b"%d" % number for number in range(again.log_start_offset, again.log_end_offset)]
+    assert again.bases == [int(path[-24:-4]) for path in sorted(filesystem.files()) if path.endswith(".log")]
+    change(again)
+    append(again, b"next", leader_epoch=3)
+    assert values_of(again)[-1] == b"next" and again.log_start_offset in (0, 50)
+
+
+def test_a_long_log_that_failed_is_recovered_in_a_thread() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    log = logs.create(*KEY, TOPIC_ID, with_settings(segment_bytes=10**6))
+    for _ in range(3):
+        append(log, bytes(100_000))
+    loan = logs.lend(KEY, lambda log: cut(log, 2))
+    filesystem.fail_next("truncate", OSError(errno.EMFILE, "Too many open files"))
+    with pytest.raises(OSError, match="Too many"):
         loan.run()
     logs.take_back(loan)
-    assert logs.log(*KEY) is loan.log
+    assert list(logs.tails.waiting) == [KEY]
+    recovery = logs.begin_recovery(*KEY, with_settings(segment_bytes=10**6))
+    recovery.run()
+    logs.finish_recovery(recovery)
+    again = logs.log(*KEY)
+    assert again is not None and again.log_end_offset == 3
 
 
 @pytest.mark.parametrize(("messages", "flushed"), [(2**62, 0), (1, 4)])
