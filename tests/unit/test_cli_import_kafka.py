@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -27,7 +29,7 @@ from tailrace.log.checkpoints import parse_properties
 from tailrace.log.config import LogConfig
 from tailrace.log.files import OFFSET_CHECKPOINTS
 from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.logs import LogDir
+from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.transactions import COMMIT
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
@@ -101,6 +103,39 @@ def test_a_copy_shares_nothing_and_a_move_leaves_nothing(kafka: Path, tmp_path: 
     assert run("import-kafka", kafka, "--data", tmp_path / "moved", "--how", "move").exit_code == 0
     assert not (kafka / "orders-0").exists()
     assert contents(tmp_path / "moved" / "broker-0") == contents(tmp_path / "copy" / "broker-0")
+
+
+def test_nobody_starts_on_what_was_moved_away_and_the_same_move_again_says_so(kafka: Path, tmp_path: Path) -> None:
+    assert run("import-kafka", kafka, "--data", tmp_path / "new", "--how", "move").exit_code == 0
+    assert not (kafka / "meta.properties").exists()  # Kafka asks for a formatted directory then
+    with pytest.raises(LogDirRefused, match=f"was moved: {tmp_path / 'new'} has it now"):
+        LogDir.open(RealFilesystem(), str(kafka), node_id=7, cluster_id=CLUSTER_ID, now_ms=NOW)
+    refused = run("import-kafka", kafka, "--data", tmp_path / "other")
+    assert refused.exit_code == 1 and f"was moved to {tmp_path / 'new'}: use that." in refused.output
+    again = run("import-kafka", kafka, "--data", tmp_path / "new", "--how", "move")
+    assert again.exit_code == 0 and "had been moved" in again.output
+
+
+def test_a_mark_of_a_move_that_was_not_decided_gives_nothing_up(kafka: Path, tmp_path: Path) -> None:
+    (kafka / ".moved-to").write_text(f"some-id\n{tmp_path / 'new'}\norders-0\n")
+    before = contents(kafka)
+    (tmp_path / "new").mkdir()  # by somebody else, when the import had been killed
+    refused = run("import-kafka", kafka, "--data", tmp_path / "new", "--how", "move")
+    assert refused.exit_code == 1 and "exists already" in refused.output
+    assert contents(kafka) == before
+
+
+def test_two_imports_into_one_place_do_not_meet(kafka: Path, tmp_path: Path) -> None:
+    working = tmp_path / ".new.importing"
+    working.mkdir()
+    folder = os.open(working, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        refused = run("import-kafka", kafka, "--data", tmp_path / "new")
+        assert refused.exit_code == 1 and "going on already" in refused.output
+    finally:
+        os.close(folder)
+    assert run("import-kafka", kafka, "--data", tmp_path / "new").exit_code == 0
 
 
 def test_several_directories_are_brokers_of_one_cluster(tmp_path: Path) -> None:
@@ -181,6 +216,10 @@ def _damaged_metadata(kafka: Path) -> None:
     path.write_bytes(bytes(200))
 
 
+def _garbage_properties(kafka: Path) -> None:
+    (kafka / "meta.properties").write_text("version=1\nnode.id=seven\ncluster.id=x\n")
+
+
 def _old_records(kafka: Path) -> None:
     path = sorted((kafka / "orders-0").glob("*.log"))[0]
     data = bytearray(path.read_bytes())
@@ -206,6 +245,7 @@ def _tiered(kafka: Path) -> None:
         (_unclean, "was not shut down cleanly"),
         (_unknown_record, "api key 99, version 0 is not known"),
         (_zookeeper, "only KRaft clusters (version 1) can be imported"),
+        (_garbage_properties, "meta.properties cannot be read: invalid literal"),
         (_without_metadata, "None of the directories has the cluster's metadata"),
         (_damaged_metadata, "cannot be read"),
         (_old_records, "holds records of magic 1"),

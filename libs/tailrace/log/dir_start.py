@@ -13,6 +13,7 @@ from tailrace.log.checkpoints import (
     CLEANER_OFFSET,
     DISK_FAILED,
     META_PROPERTIES,
+    MOVED_TO,
     format_meta_properties,
     parse_clean_shutdown,
     parse_properties,
@@ -31,6 +32,8 @@ class LogDirRefused(Exception):
 
 def read_meta_properties(log_dir: LogDir, node_id: int, cluster_id: str) -> None:
     content = log_dir._read(META_PROPERTIES)
+    if content is None and (moved := log_dir._read(MOVED_TO)):
+        raise LogDirRefused(f"the log directory {log_dir.path} was moved: {moved.decode().splitlines()[1]} has it now")
     try:
         properties = parse_properties(content or b"")
         directory_id = parse_uuid(properties["directory.id"]) if "directory.id" in properties else UUID(int=0)

@@ -77,11 +77,16 @@ def content(path: Path) -> Bytes:
 
 def log_directories(path: Path) -> Iterator[Path]:
     """The log directories that a path stands for: itself, or the brokers' directories of a Tailrace data directory."""
-    brokers = sorted(folder for folder in path.glob("broker-*") if (folder / checkpoints.META_PROPERTIES).exists())
-    if brokers and not (path / checkpoints.META_PROPERTIES).exists():
+    brokers = sorted(filter(_is_log_directory, path.glob("broker-*")))
+    if brokers and not _is_log_directory(path):
         yield from brokers
     else:
         yield path
+
+
+def _is_log_directory(path: Path) -> bool:
+    """Whether it is one, or was before its files moved elsewhere."""
+    return (path / checkpoints.META_PROPERTIES).exists() or (path / checkpoints.MOVED_TO).exists()
 
 
 def partitions(log_directory: Path) -> list[Path]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tailrace.cli.data_dir import Refused
-from tailrace.cli.files import importing, kafka_dirs
-from tailrace.cli.files.importing import Broker
+from tailrace.cli.files import importing, kafka_dirs, moved, staging
+from tailrace.cli.files.importing import Broker, counted
 from tailrace.cli.files.takeover import How
-from tailrace.cli.roles import find_role
 from tailrace.log import files, kafka_metadata, kafka_snapshot
 from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
@@ -48,28 +46,30 @@ def _directories(data: Path, log_dirs: list[Path]) -> list[Path]:
 
 def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean: bool) -> Iterator[str]:
     """Exports into target, which appears when all is there; yields sentences about it. Refused, OSError."""
-    if target.exists():
-        raise Refused(f"{target} exists already: name a directory that does not.")
+    if how is How.MOVE and moved.is_decided(directories, target):
+        moved.give_up(directories, target)
+        yield f"All of it had been moved to {target} already; nothing is left to remove."
+        return
+    staging.refuse_existing(target)
     found = [kafka_dirs.read(path, unclean=unclean) for path in directories]
     image = _image(data)
     brokers = [broker._replace(new_id=broker.old_id) for broker in importing.brokers_of(found, image)]
     ids = {broker.old_id: broker.old_id for broker in brokers}
     closed = {broker.old_id: broker.closed_epoch for broker in brokers}
     image = moving.moved(image, ids, closed, {broker.old_id: broker.directory_id for broker in brokers})
-    working = target.with_name(f".{target.name}.exporting")
-    shutil.rmtree(working, ignore_errors=True)
-    try:
+    with ExitStack() as stack:
+        working = stack.enter_context(staging.staged(target, "exporting"))
         taken = [step for broker in brokers for step in importing.plan(broker, image, _own(working, broker), how)]
         importing.carry_out(taken)
         for broker in brokers:
             importing.write_own_files(broker, image, _own(working, broker))
             _write_metadata(_own(working, broker), image)
-        working.rename(target)
-    finally:
-        shutil.rmtree(working, ignore_errors=True)
+        if how is How.MOVE:
+            stack.enter_context(moved.marked(importing.sources_of(found, taken), working, target))
     if how is How.MOVE:
-        importing.give_up_sources(taken)
-    yield f"Exported cluster {image.cluster_id}: {len(image.topics)} topics, {len(brokers)} nodes."
+        moved.give_up(directories, target)
+    topics, nodes = counted(len(image.topics), "topic"), counted(len(brokers), "node")
+    yield f"Exported cluster {image.cluster_id}: {topics}, {nodes}."
     for broker in brokers:
         yield f"node.id={broker.old_id}: log.dirs={_own(target, broker)}"
     yield "Write each node's server.properties with these two lines; `kafka-storage format` is not needed."
@@ -82,8 +82,7 @@ def _own(folder: Path, broker: Broker) -> Path:
 def _image(data: Path) -> MetadataImage:
     """The metadata, by the controller's own command."""
     with tempfile.TemporaryDirectory() as folder:
-        if find_role("controller")().commands["write-image"](["--data", str(data), "--to", folder]):
-            raise Refused(f"Nothing was exported: the metadata of {data} could not be read.")
+        importing.controller("write-image", ["--data", str(data), "--to", folder], "Nothing was exported")
         (path,) = Path(folder).iterdir()
         end_offset, epoch = path.stem.split("-")
         return decode_snapshot(Snapshot(int(end_offset), int(epoch), path.read_bytes()))
@@ -93,4 +92,4 @@ def _write_metadata(own: Path, image: MetadataImage) -> None:
     """Every node gets the snapshot, so that any of them may be a controller."""
     folder = own / kafka_metadata.DIRECTORY
     folder.mkdir()
-    (folder / kafka_snapshot.file_name(image)).write_bytes(kafka_snapshot.encode(image, SystemClock().wall_ms()))
+    staging.write(folder, kafka_snapshot.file_name(image), kafka_snapshot.encode(image, SystemClock().wall_ms()))

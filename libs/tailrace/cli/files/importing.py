@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import replace
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from uuid import UUID
@@ -15,7 +15,7 @@ from uuid import UUID
 import typer
 
 from tailrace.cli.data_dir import Refused
-from tailrace.cli.files import kafka_dirs, known_configs
+from tailrace.cli.files import kafka_dirs, known_configs, moved, staging
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.cli.files.takeover import How, Step, steps, take
 from tailrace.cli.files.verify import progress
@@ -57,7 +57,11 @@ def told(done: str, target: Path) -> Iterator[None]:
         typer.echo(str(refusal), err=True)
         raise typer.Exit(1) from None
     except OSError as error:
-        typer.echo(f"Nothing was {done}: {error.filename or target}: {error.strerror}.", err=True)
+        typer.echo(
+            f"Nothing was {done}, and what was there is as it was: {error.filename or target}: {error.strerror}. "
+            "Run the same command again when that is mended.",
+            err=True,
+        )
         raise typer.Exit(1) from None
 
 
@@ -81,9 +85,12 @@ class Broker(NamedTuple):
 
 def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iterator[str]:
     """Imports into target, which appears when all is there; yields sentences about it. Refused, OSError."""
-    if target.exists():
-        raise Refused(f"{target} exists already: name a data directory that does not, with --data DIR.")
     kafka_dirs.refuse_repeated(paths)
+    if how is How.MOVE and moved.is_decided(paths, target):
+        moved.give_up(paths, target)
+        yield f"All of it had been moved to {target} already; nothing is left to remove."
+        return
+    staging.refuse_existing(target)
     found = [kafka_dirs.read(path, unclean=unclean) for path in paths]
     if len({directory.cluster_id for directory in found}) != 1:
         raise Refused("The directories are of several clusters: " + ", ".join(sorted({d.cluster_id for d in found})))
@@ -98,22 +105,21 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
     ids = {broker.old_id: broker.new_id for broker in brokers}
     closed = {broker.new_id: broker.closed_epoch for broker in brokers}
     image = moving.moved(image, ids, closed, {broker.new_id: broker.directory_id for broker in brokers})
-    working = target.with_name(f".{target.name}.importing")
-    shutil.rmtree(working, ignore_errors=True)
-    try:
+    with ExitStack() as stack:
+        working = stack.enter_context(staging.staged(target, "importing"))
         taken = [step for broker in brokers for step in plan(broker, image, _own(working, broker), how)]
         carry_out(taken)
         for broker in brokers:
             write_own_files(broker, image, _own(working, broker))
         _begin(image, working)
-        working.rename(target)
-    finally:
-        shutil.rmtree(working, ignore_errors=True)
+        still_open = open_transactions(brokers, working)
+        if how is How.MOVE:
+            stack.enter_context(moved.marked(sources_of(found, taken), working, target))
     if how is How.MOVE:
-        give_up_sources(taken)
+        moved.give_up(paths, target)
     yield from _told(image, brokers, taken, target)
     yield from _told_left_out(replayed.left_out, left_out)
-    yield from _told_open(open_transactions(brokers, target))
+    yield from _told_open(still_open)
 
 
 def brokers_of(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker]:
@@ -186,7 +192,7 @@ def write_own_files(broker: Broker, image: MetadataImage, own: Path) -> None:
     """What is about the directory itself: its identity, and the checkpoints of what it holds now."""
     own.mkdir(parents=True, exist_ok=True)
     identity = checkpoints.format_meta_properties(image.cluster_id, broker.new_id, broker.directory_id)
-    (own / checkpoints.META_PROPERTIES).write_bytes(identity)
+    staging.write(own, checkpoints.META_PROPERTIES, identity)
     held = {place for folder in files.partitions(own) if (place := files.partition_of(folder))}
     for name in files.OFFSET_CHECKPOINTS:
         offsets = {
@@ -195,10 +201,10 @@ def write_own_files(broker: Broker, image: MetadataImage, own: Path) -> None:
             for place, offset in directory.offsets.get(name, {}).items()
             if place in held
         }
-        (own / name).write_bytes(checkpoints.format_offsets(offsets))
+        staging.write(own, name, checkpoints.format_offsets(offsets))
     if broker.closed_epoch >= 0:
         marker = checkpoints.format_clean_shutdown(checkpoints.CleanShutdown(broker.closed_epoch))
-        (own / checkpoints.CLEAN_SHUTDOWN).write_bytes(marker)
+        staging.write(own, checkpoints.CLEAN_SHUTDOWN, marker)
 
 
 def _begin(image: MetadataImage, working: Path) -> None:
@@ -207,16 +213,18 @@ def _begin(image: MetadataImage, working: Path) -> None:
     path = working / _SNAPSHOT_FILE
     path.write_bytes(snapshot.data)
     options = ["--snapshot", str(path), "--end-offset", str(snapshot.end_offset), "--epoch", str(max(image.epoch, 1))]
-    status = find_role("controller")().commands["begin-with"]([*options, "--data", str(working)])
-    if status:
-        raise Refused("Nothing was imported: the metadata could not be stored.")
+    controller("begin-with", [*options, "--data", str(working)], "Nothing was imported")
     path.unlink()
-    for directory in (working, *files.log_directories(working)):
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+
+
+def controller(command: str, options: list[str], otherwise: str) -> None:
+    """Runs an offline command of the controller; Refused, with what it says."""
+    said = StringIO()
+    with redirect_stderr(said):
+        status = find_role("controller")().commands[command](options)
+    if status:
+        why = said.getvalue().strip().removeprefix("tailrace: ").rstrip(".")
+        raise Refused(f"{otherwise}: {why}. Run the same command again when that is mended.")
 
 
 def open_transactions(brokers: list[Broker], target: Path) -> list[tuple[TopicPartition, int]]:
@@ -230,13 +238,18 @@ def open_transactions(brokers: list[Broker], target: Path) -> list[tuple[TopicPa
     return sorted(found.items())
 
 
-def give_up_sources(taken: list[Step]) -> None:
-    """Removes what was moved, when all of it is in its new place."""
-    for step in taken:
-        step.source.unlink(missing_ok=True)
-    for folder in {step.source.parent for step in taken}:
-        if not any(folder.iterdir()):
-            folder.rmdir()
+def sources_of(found: list[KafkaDirectory], taken: list[Step]) -> dict[Path, list[str]]:
+    """The directories, each with the names of its partitions that were taken."""
+    folders = {step.source.parent for step in taken}
+    return {
+        directory.path: sorted(folder.name for folder in folders if folder.parent == directory.path)
+        for directory in found
+    }
+
+
+def counted(count: int, what: str) -> str:
+    """1 topic, 2 topics."""
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], target: Path) -> Iterator[str]:
@@ -244,8 +257,8 @@ def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], target
     size = sum(step.size_bytes for step in taken)
     linked = sum(step.size_bytes for step in taken if step.link)
     yield (
-        f"Imported cluster {image.cluster_id}: {len(image.topics)} topics, {partitions} partitions, "
-        f"{size} bytes ({linked} of them linked)."
+        f"Imported cluster {image.cluster_id}: {counted(len(image.topics), 'topic')}, "
+        f"{counted(partitions, 'partition')}, {counted(size, 'byte')} ({linked} of them linked)."
     )
     renamed = [f"{broker.old_id} is now {broker.new_id}" for broker in brokers if broker.old_id != broker.new_id]
     if renamed:
@@ -257,12 +270,12 @@ def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], target
 def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str], str]]) -> Iterator[str]:
     for name, count in records.items():
         if count > 0:
-            yield f"Left out: {count} {name}{'s' * (count != 1)}, which Tailrace has no place for yet."
+            yield f"Left out: {counted(count, name)}, which Tailrace has no place for yet."
     for (kind, resource), name in configs[:_NAMED_MAX]:
         what = known_configs.RESOURCE_NAMES.get(kind, f"resource type {kind}")
         yield f"Left out: {name} of {what} {resource or '(default)'}, which Tailrace does not know."
     if len(configs) > _NAMED_MAX:
-        yield f"Left out: {len(configs) - _NAMED_MAX} more configs."
+        yield f"Left out: {counted(len(configs) - _NAMED_MAX, 'more config')}."
 
 
 def _told_open(found: list[tuple[TopicPartition, int]]) -> Iterator[str]:

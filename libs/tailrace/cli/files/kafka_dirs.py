@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tailrace.cli.data_dir import Refused
+from tailrace.cli.files import moved
 from tailrace.log import checkpoints, files, kafka_metadata
 from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.segment import LOG_SUFFIX
@@ -51,25 +52,33 @@ def refuse_repeated(paths: Sequence[Path]) -> None:
             raise Refused(f"{path.resolve()} is named {same}: name each directory once.")
 
 
-def read(path: Path, *, unclean: bool) -> KafkaDirectory:
-    """Reads one directory's own files; Refused where it is no stopped Kafka's (or no cleanly stopped one's)."""
+def _identity(path: Path) -> tuple[str, int, UUID]:
+    """Cluster, node and directory as meta.properties says; Refused where it is no stopped Kafka's."""
+    name = path / checkpoints.META_PROPERTIES
     try:
-        properties = checkpoints.parse_properties((path / checkpoints.META_PROPERTIES).read_bytes())
-    except (OSError, UnicodeDecodeError):
+        properties = checkpoints.parse_properties(name.read_bytes())
+        version = properties.get("version")
+        if version != _DIRECTORY_VERSION or "cluster.id" not in properties or "node.id" not in properties:
+            raise Refused(
+                f"{path} has meta.properties version {version}; only KRaft clusters (version 1) can be imported."
+            )
+        directory_id = checkpoints.parse_uuid(properties.get("directory.id", checkpoints.format_uuid(UUID(int=0))))
+        return properties["cluster.id"], int(properties["node.id"]), directory_id
+    except (FileNotFoundError, NotADirectoryError):
+        if mark := moved.read(path):
+            raise Refused(f"What was in {path} was moved to {mark.target}: use that.") from None
         raise Refused(f"{path} is no log directory of Apache Kafka: it has no {checkpoints.META_PROPERTIES}.") from None
-    version = properties.get("version")
-    if version != _DIRECTORY_VERSION or "cluster.id" not in properties or "node.id" not in properties:
-        raise Refused(f"{path} has meta.properties version {version}; only KRaft clusters (version 1) can be imported.")
+    except ValueError as error:
+        raise Refused(f"{name} cannot be read: {error}.") from None
+
+
+def read(path: Path, *, unclean: bool) -> KafkaDirectory:
+    """Reads one directory's own files; Refused where it is no stopped Kafka's (or crashed). OSError."""
+    cluster_id, node_id, directory_id = _identity(path)
     epoch = None
     with suppress(FileNotFoundError):
         epoch = checkpoints.parse_clean_shutdown((path / checkpoints.CLEAN_SHUTDOWN).read_bytes()).broker_epoch
-    found = KafkaDirectory(
-        path=path,
-        cluster_id=properties["cluster.id"],
-        node_id=int(properties["node.id"]),
-        directory_id=checkpoints.parse_uuid(properties.get("directory.id", checkpoints.format_uuid(UUID(int=0)))),
-        broker_epoch=epoch,
-    )
+    found = KafkaDirectory(path, cluster_id, node_id, directory_id, epoch)
     for directory in files.partitions(path):
         place = files.partition_of(directory)
         if place is not None and place[0] != files.METADATA_TOPIC:

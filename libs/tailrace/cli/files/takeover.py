@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import StrEnum
+from io import FileIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
-from tailrace.log import files
+from tailrace.cli.files import staging
 from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from tailrace.log.segment import LOG_SUFFIX
+from tailrace.log.segment import LOG_SUFFIX, bases_of, file_name
 
 _COPY_BYTES: Final = 16 * 1024 * 1024
 _REBUILT: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
@@ -43,13 +44,13 @@ def steps(source: Path, target: Path, how: How, stable_offset: int) -> Iterator[
     so they are copied. A negative stable_offset says that the source crashed: Kafka had then made the newest segment's
     indexes 10 MiB long, and recovery rebuilds them anyway.
     """
-    bases = sorted(files.base_offset(path) for path in source.glob(f"*{LOG_SUFFIX}"))
-    ends = dict(pairwise(bases))
+    bases = bases_of(path.name for path in source.iterdir())
+    logs = {file_name(base, LOG_SUFFIX): end for base, end in pairwise(bases)}
+    crashed = {file_name(bases[-1], suffix) for suffix in _REBUILT} if bases and stable_offset < 0 else set()
     for path in sorted(source.iterdir()):
-        crashed = stable_offset < 0 and path.suffix in _REBUILT and files.base_offset(path) == bases[-1]
-        if not path.is_file() or path.name.endswith(_LEFT) or crashed:
+        if not path.is_file() or path.name.endswith(_LEFT) or path.name in crashed:
             continue
-        closed = path.suffix == LOG_SUFFIX and ends.get(files.base_offset(path), stable_offset + 1) <= stable_offset
+        closed = logs.get(path.name, stable_offset + 1) <= stable_offset
         yield Step(path, target / path.name, path.stat().st_size, closed and how is not How.COPY)
 
 
@@ -60,9 +61,21 @@ def take(step: Step, on_bytes: Callable[[int], None]) -> None:
             os.link(step.source, step.target)
             on_bytes(step.size_bytes)
             return
-    with step.source.open("rb") as source, step.target.open("xb") as target:
-        while piece := source.read(_COPY_BYTES):
-            target.write(piece)
+    with step.source.open("rb") as source, step.target.open("xb", buffering=0) as target:
+        while piece := _read(source, step.source):
+            with staging.named(step.target):
+                _write(target, piece)
             on_bytes(len(piece))
-        target.flush()
-        os.fsync(target.fileno())
+        with staging.named(step.target):
+            os.fsync(target.fileno())
+
+
+def _read(source: BinaryIO, path: Path) -> bytes:
+    with staging.named(path):
+        return source.read(_COPY_BYTES)
+
+
+def _write(target: FileIO, piece: bytes) -> None:
+    view = memoryview(piece)
+    while view:
+        view = view[target.write(view) :]
