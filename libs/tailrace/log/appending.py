@@ -195,7 +195,7 @@ class Run:
         if not active.size_bytes:
             active.begun_ms = now_ms
             return limits.segment_bytes, _ANY_TIME, max_offset
-        free = -1 if active.full else limits.segment_bytes - active.size_bytes
+        free = -1 if active.full or limits.index_takes_nothing else limits.segment_bytes - active.size_bytes
         if active.first_timestamp < 0:
             return free, _ANY_TIME if limits.waits(active, now_ms) else _NO_TIME, max_offset
         return free, active.first_timestamp + limits.roll_after_ms(active), max_offset

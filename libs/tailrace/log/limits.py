@@ -11,6 +11,7 @@ from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogSettings
+from tailrace.log.index import TIME_ENTRY_SIZE
 from tailrace.log.segment import Segment
 from tailrace.records.batch import (
     COMPRESSION_MASK,
@@ -69,6 +70,7 @@ class Limits:
         "compression_level",
         "every_record",
         "flushes",
+        "index_takes_nothing",
         "log_append_time",
         "looks",
         "max_batch_bytes",
@@ -83,6 +85,8 @@ class Limits:
 
     def __init__(self, settings: LogSettings) -> None:
         self.segment_bytes = settings.segment_bytes
+        # The time index keeps room for the entry that closing a segment writes (apache/kafka: TimeIndex.isFull).
+        self.index_takes_nothing = settings.segment_index_bytes < 2 * TIME_ENTRY_SIZE
         self.compact = "compact" in settings.cleanup_policy
         # The active segment is never compacted, so max.compaction.lag.ms has to close it (KIP-354).
         longest_ms = settings.max_compaction_lag_ms if self.compact else settings.segment_ms

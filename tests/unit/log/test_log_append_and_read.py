@@ -231,6 +231,13 @@ def test_segments_roll_when_an_index_is_full() -> None:
     assert len(log.segment_base_offsets) > 2
 
 
+def test_every_batch_has_a_segment_where_the_index_takes_no_entry() -> None:
+    log = open_log(MemoryFilesystem(), with_settings(segment_index_bytes=23, segment_bytes=9999))
+    for _ in range(4):
+        append(log, b"v")
+    assert log.segment_base_offsets == [0, 1, 2, 3]
+
+
 def test_one_append_may_fill_several_segments() -> None:
     log = open_log(MemoryFilesystem(), with_settings(segment_bytes=300))
     answers = log.append([some_batch(b"v" * 80) for _ in range(9)], 0, NOW)
