@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, Producer
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from typer.testing import CliRunner
 
 from support import batches
 from support.raw import Raw, build
+from tailrace.cli.daily import app
 from tailrace.cli.daily.status import asked
 from tailrace.errors import ErrorCode
 from tailrace.testing import Cluster
@@ -107,6 +110,9 @@ def test_a_disk_that_fills_up_slows_and_refuses_producers_until_there_is_space_a
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert str(disk) in refused.error_message and "log.dir.pressure.refuse.bytes" in refused.error_message
     assert [row["producers"] for row in pressed(cluster)] == ["refused"]
+    listed = CliRunner().invoke(app, ["broker", "log-dirs", "--json", "--bootstrap", cluster.bootstrap])
+    (shown,) = [row for row in json.loads(listed.stdout) if Path(row["log_dir"]).is_relative_to(disk)]
+    assert (shown["state"], shown["producers"]) == ("online", "refused")
 
     delivered: list[tuple[Any, int | None]] = []
 

@@ -57,12 +57,13 @@ def brokers(cluster: Cluster) -> dict[int, Any]:
 def test_log_dirs_are_listed_and_replicas_are_moved_to_them_or_refused(cluster: Cluster) -> None:
     run(cluster, "topic", "create", "shelved", "-p", "2", "-r", "1")
     rows = json.loads(run(cluster, "broker", "log-dirs", "--json"))
-    assert [(row["broker_id"], row["state"], row["moving_here"]) for row in rows] == [
-        (n, "online", 0) for n in range(3)
+    assert [(row["broker_id"], row["state"], row["producers"], row["moving_here"]) for row in rows] == [
+        (n, "online", "accepted", 0) for n in range(3)
     ]
     ((owner,), _) = replicas(cluster, "shelved")
-    said = run(cluster, "broker", "move-replicas", str(owner), rows[owner]["log_dir"], "-t", "shelved", "-p", "0")
-    assert said.startswith(f"1 replicas of broker {owner} move to ")
+    here = rows[owner]["log_dir"] + "/"  # as a shell completes it
+    said = run(cluster, "broker", "move-replicas", str(owner), here, "-t", "shelved", "-p", "0")
+    assert said.startswith(f"1 replica of broker {owner} moves to ")
     refused = run(cluster, "broker", "move-replicas", str(owner), "/no/such/dir", "-t", "shelved", status=1)
     assert "shelved-0: " in refused and "LOG_DIR_NOT_FOUND" in refused
     assert "broker 9 is not live" in run(cluster, "broker", "move-replicas", "9", "/d", "-t", "shelved", status=1)

@@ -8,7 +8,7 @@ so that groups go on committing, and half of it that of followers.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 AUTOMATIC: Final = -1
 MAX_THROTTLE_MS: Final = 1000
@@ -29,6 +29,17 @@ class Level(StrEnum):
     NONE = "none"
     SLOWED = "slowed"
     REFUSED = "refused"
+
+    @property
+    def producers(self) -> Literal["accepted", "slowed", "refused"]:
+        """What a person is told that they are."""
+        match self:
+            case Level.NONE:
+                return "accepted"
+            case Level.SLOWED:
+                return "slowed"
+            case Level.REFUSED:
+                return "refused"
 
 
 class Pressure(NamedTuple):

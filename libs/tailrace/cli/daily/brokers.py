@@ -52,13 +52,14 @@ def list_brokers(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
 
 @app.command("log-dirs")
 def log_dirs(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
-    """Every live broker's log directories: what they hold, how much room there is, and which are offline."""
+    """Every live broker's log directories: what they hold, how much room is left, which are offline or too full."""
     with nodes(bootstrap) as cluster:
         rows = [
             {
                 "broker_id": found.broker_id,
                 "log_dir": found.path,
                 "state": "offline" if found.error_code else "online",
+                "producers": found.level and found.level.producers,
                 "partitions": found.partitions,
                 "moving_here": found.moving_here,
                 "size_bytes": found.size_bytes,
@@ -71,7 +72,7 @@ def log_dirs(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         typer.echo(json.dumps(rows))
         return
     table(
-        ("broker", "log dir", "state", "partitions", "moving here", "bytes", "usable", "total"),
+        ("broker", "log dir", "state", "producers", "partitions", "moving here", "bytes", "usable", "total"),
         [tuple("" if value is None else value for value in row.values()) for row in rows],
     )
 
@@ -101,7 +102,8 @@ def move_replicas(
         refused = {key: why for key, why in cluster.move_to_log_dir(broker, log_dir, wanted).items() if why}
         if refused:
             raise RefusedError("\n".join(f"{name}-{index}: {why}" for (name, index), why in sorted(refused.items())))
-        typer.echo(f"{len(wanted)} replicas of broker {broker_id} move to {log_dir}, or are there")
+        moves = "1 replica of broker {} moves" if len(wanted) == 1 else f"{len(wanted)} replicas of broker {{}} move"
+        typer.echo(f"{moves.format(broker_id)} to {log_dir}, or {'is' if len(wanted) == 1 else 'are'} there")
 
 
 @app.command()

@@ -14,6 +14,7 @@ import typer
 
 from tailrace.cli.daily.connection import address
 from tailrace.errors import ErrorCode
+from tailrace.log.pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas
 from tailrace.net.address import Address
 from tailrace.net.client import Client
@@ -23,6 +24,8 @@ from tailrace.wire.codec import Malformed
 
 _TIMEOUT_MS = 30_000
 _CLIENT_ID = "tailrace-cli"
+_BROKER = 4  # a resource type of DescribeConfigs
+_MARKS = ("log.dir.pressure.slow.bytes", "log.dir.pressure.refuse.bytes")
 
 
 class Broker(NamedTuple):
@@ -43,7 +46,7 @@ class Size(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """A broker's log directory; sizes are None where it is offline."""
+    """A broker's log directory; sizes and level are None where it is offline."""
 
     broker_id: int
     path: str
@@ -53,6 +56,7 @@ class LogDir(NamedTuple):
     total_bytes: int | None
     partitions: int
     moving_here: int
+    level: Level | None
 
 
 class RefusedError(Exception):
@@ -174,6 +178,7 @@ class Nodes:
             if broker.fenced:
                 continue
             answer = self.ask(m.DescribeLogDirsRequest(topics=None), 4, Address(broker.host, broker.port))
+            at = self._pressure_marks(broker)
             for row in answer.results:
                 parts = [part for topic in row.topics for part in topic.partitions]
                 found.append(
@@ -186,9 +191,19 @@ class Nodes:
                         _known(row.total_bytes),
                         sum(not part.is_future_key for part in parts),
                         sum(part.is_future_key for part in parts),
+                        _level(row, at),
                     )
                 )
         return found
+
+    def _pressure_marks(self, broker: Broker) -> tuple[int, int]:
+        """Its log.dir.pressure.slow.bytes and .refuse.bytes; 0, never, where it does not say."""
+        asked = m.DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=_BROKER, resource_name=str(broker.broker_id), configuration_keys=list(_MARKS)
+        )
+        answer = self.ask(m.DescribeConfigsRequest(resources=[asked]), 4, Address(broker.host, broker.port))
+        said = {row.name: int(row.value) for row in answer.results[0].configs if row.value}
+        return said.get(_MARKS[0], 0), said.get(_MARKS[1], 0)
 
     def move_to_log_dir(
         self, broker: Broker, path: str, partitions: Iterable[Partition]
@@ -224,6 +239,12 @@ class Nodes:
                     key = broker.broker_id, (row.name, part.partition_index)
                     found[key] = Size(part.partition_size, part.offset_lag)
         return found
+
+
+def _level(row: Any, at: tuple[int, int]) -> Level | None:
+    if row.error_code or row.total_bytes < 0:
+        return None
+    return judge(row.usable_bytes, marks(row.total_bytes, *at)).level
 
 
 def _known(size_bytes: int) -> int | None:

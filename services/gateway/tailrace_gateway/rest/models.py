@@ -66,7 +66,10 @@ class Broker(BaseModel):
 
 
 class LogDir(BaseModel):
-    """Sizes are null while it is offline; moving_here_count counts replicas that AlterReplicaLogDirs brings here."""
+    """Sizes and producers are null while it is offline; a full disk's producers are slowed, then refused.
+
+    moving_here_count counts replicas that AlterReplicaLogDirs brings here.
+    """
 
     kind: Literal["TailraceLogDir"] = "TailraceLogDir"
     metadata: Metadata
@@ -74,6 +77,7 @@ class LogDir(BaseModel):
     broker_id: int
     log_dir: str
     state: Literal["online", "offline"]
+    producers: Literal["accepted", "slowed", "refused"] | None
     total_bytes: int | None
     usable_bytes: int | None
     size_bytes: int | None

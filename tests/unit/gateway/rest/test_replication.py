@@ -137,6 +137,10 @@ async def test_the_status_names_the_log_dirs_that_slow_or_refuse_producers(
         (0, "refused", 9_000),
         (1, "slowed", 30_000),
     ]
+    listed = [(await http.get(f"{ROOT}/brokers/{node}/log-dirs")).json()["data"] for node in (0, 1, 3)]
+    said = [(row["state"], row["producers"]) for rows in listed for row in rows if row["log_dir"] == "/memory"]
+    assert said == [("online", "refused"), ("online", "slowed"), ("online", "accepted")]
+    assert [row["producers"] for row in listed[0] if row["state"] == "offline"] == [None]
 
 
 async def test_the_status_is_one_page(http: httpx.AsyncClient, backend: MemoryBackend) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tailrace.log.pressure import Level
 from tailrace.wire.messages import DescribeLogDirsRequest
 from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.kafka.space import level_of
 
 _VERSION = 4
 
 
 class Held(NamedTuple):
-    """One log directory; error_code KAFKA_STORAGE_ERROR while its disk is offline, sizes are -1 then."""
+    """One log directory; error_code KAFKA_STORAGE_ERROR while its disk is offline, sizes are -1, level None then."""
 
     path: str
     error_code: int
@@ -20,6 +22,7 @@ class Held(NamedTuple):
     size_bytes: int
     partitions: int
     moving_here: int
+    level: Level | None
 
 
 async def describe(backend: AdminBackend, broker_id: int) -> list[Held]:
@@ -30,5 +33,6 @@ async def describe(backend: AdminBackend, broker_id: int) -> list[Held]:
         parts = [part for topic in row.topics for part in topic.partitions]
         size, coming = sum(part.partition_size for part in parts), sum(part.is_future_key for part in parts)
         space = (row.total_bytes, row.usable_bytes)
-        found.append(Held(row.log_dir, row.error_code, *space, size, len(parts) - coming, coming))
+        level = level_of(backend, row)
+        found.append(Held(row.log_dir, row.error_code, *space, size, len(parts) - coming, coming, level))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.pressure import Level, judge
@@ -37,9 +37,14 @@ async def _of(backend: AdminBackend, node: int) -> list[Pressed]:
         return []
     rows = []
     for result in answer.results:
-        if result.error_code or result.total_bytes < 0:
-            continue  # an offline dir has no sizes
-        pressure = judge(result.usable_bytes, backend.log_dir_marks(result.total_bytes))
-        if pressure.level != Level.NONE:
-            rows.append(Pressed(node, result.log_dir, pressure.level, result.usable_bytes, result.total_bytes))
+        level = level_of(backend, result)
+        if level not in (None, Level.NONE):
+            rows.append(Pressed(node, result.log_dir, level, result.usable_bytes, result.total_bytes))
     return rows
+
+
+def level_of(backend: AdminBackend, result: Any) -> Level | None:
+    """How hard a log dir of a DescribeLogDirs answer presses its producers; an offline one has no sizes: None."""
+    if result.error_code or result.total_bytes < 0:
+        return None
+    return judge(result.usable_bytes, backend.log_dir_marks(result.total_bytes)).level

@@ -89,6 +89,7 @@ async def list_log_dirs(scope: InCluster, broker_id: int) -> Listing[LogDir]:
             broker_id=broker_id,
             log_dir=held.path,
             state="offline" if held.error_code else "online",
+            producers=None if held.level is None else held.level.producers,
             total_bytes=None if held.total_bytes < 0 else held.total_bytes,
             usable_bytes=None if held.usable_bytes < 0 else held.usable_bytes,
             size_bytes=None if held.error_code else held.size_bytes,

@@ -3,6 +3,7 @@
 const REFRESH_MS = 3000;
 const GROUPS_SHOWN = 50;
 const NAMES_SHOWN = 6;
+const BROKERS_SHOWN = 50;
 
 async function get(path) {
   const response = await fetch(path, { headers: { accept: "application/json" } });
@@ -21,9 +22,10 @@ function row(cells, width) {
   const line = document.createElement("tr");
   for (const cell of cells) {
     const column = line.insertCell();
+    const isNumber = typeof cell === "number";
     if (cell instanceof Node) column.append(cell);
-    else column.textContent = typeof cell === "number" ? cell.toLocaleString("en") : cell;
-    if (typeof cell === "number") column.className = "number";
+    else column.textContent = isNumber ? cell.toLocaleString("en") : cell;
+    column.className = isNumber ? "number" : cell.className ?? "";
     if (width) column.colSpan = width;
   }
   return line;
@@ -67,6 +69,38 @@ function showStatus(status, addresses) {
   ]), "Nothing is being moved.");
 }
 
+function styled(text, className) {
+  return Object.assign(document.createElement("span"), { textContent: text, className });
+}
+
+function inWords(bytes) {
+  if (bytes === null) return "";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let at = 0;
+  while (bytes >= 1024 && at < units.length - 1) {
+    bytes /= 1024;
+    at++;
+  }
+  return styled(`${bytes.toFixed(at ? 1 : 0)} ${units[at]}`, "number");
+}
+
+function warned(text, isBad) {
+  return styled(text ?? "", isBad ? "bad" : "");
+}
+
+async function logDirRows(root, broker) {
+  if (broker.state === "fenced") return [];
+  try {
+    const { data } = await get(`${root}/brokers/${broker.broker_id}/log-dirs`);
+    return data.map((dir) => [
+      String(broker.broker_id), dir.log_dir, warned(dir.state, dir.state !== "online"),
+      warned(dir.producers, dir.producers !== "accepted"), dir.partitions_count, ...[dir.size_bytes, dir.usable_bytes, dir.total_bytes].map(inWords),
+    ]);
+  } catch (error) {
+    return [[String(broker.broker_id), "", warned(error.message, true), "", "", "", "", ""]];
+  }
+}
+
 function topicLink(name) {
   const link = document.createElement("a");
   link.href = `#${encodeURIComponent(name)}`;
@@ -94,6 +128,8 @@ async function refresh() {
   showStatus(status, new Map(brokers.data.map((b) => [b.broker_id, `${b.host}:${b.port}`])));
   show("topics", topics.data.map((t) => [topicLink(t.topic_name), t.partitions_count, t.replication_factor]), "No topic yet.");
   await showPartitions(root);
+  const dirs = await Promise.all(status.brokers.slice(0, BROKERS_SHOWN).map((broker) => logDirRows(root, broker)));
+  show("log-dirs", dirs.flat(), "No live broker.");
   const groups = await get(`${root}/consumer-groups`);
   const shown = groups.data.slice(0, GROUPS_SHOWN);
   show("groups", await Promise.all(shown.map((group) => groupRow(root, group))), "No group yet.");
