@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from support.logs import NOW, SMALL, append
 from tailrace.cli.daily import app
+from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
 from tailrace.log.transactions import AbortedTransaction, encode
@@ -77,6 +78,20 @@ def test_committed_offsets_are_decoded(directory: Path) -> None:
     decoded = record["decoded"]
     assert isinstance(decoded, dict)
     assert (decoded["type"], decoded["group_id"], decoded["offset"]) == ("OffsetCommitted", "readers", 7)
+
+
+def test_what_kafka_writes_of_consumer_groups_has_names_and_removals_are_told(tmp_path: Path) -> None:
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="c", now_ms=NOW)
+    log = logs.create("__consumer_offsets", 0, UUID(int=1), LogConfig())
+    keys = (b"\0\3\0\1g", b"\0\5\0\1g\0\2m1", b"\0\x10\0\1g\0\2a*")
+    log.append([build([Record(timestamp=NOW, key=key, value=b"v" if key[1] == 3 else None) for key in keys])], 0, NOW)
+    logs.close()
+    decoded = [row["decoded"] for row in rows(Path(log.directory) / f"{0:020}.log", "--deep") if row["row"] == "record"]
+    assert decoded == [
+        {"type": "ConsumerGroupMetadata", "group_id": "g", "value_bytes": 1},
+        {"type": "ConsumerGroupMemberMetadata", "group_id": "g", "member_id": "m1", "removed": True},
+        {"type": "ConsumerGroupRegularExpression", "group_id": "g", "regular_expression": "a*", "removed": True},
+    ]
 
 
 def test_damage_is_shown_and_told_by_the_exit_code(directory: Path) -> None:

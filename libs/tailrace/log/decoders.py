@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from struct import Struct
 from typing import Any, Final
@@ -41,6 +41,7 @@ _GROUP_KEYS: Final = {
     22: "StreamsGroupCurrentMemberAssignment",
     23: "StreamsGroupTopology",
 }
+_REGULAR_EXPRESSION: Final = 16
 
 
 def decoder_for(topic: str) -> Callable[[Record], Row] | None:
@@ -53,17 +54,26 @@ def offsets_record(record: Record) -> Row:
     key = record.key or b""
     try:
         found = groups.decode(key, record.value)
-        if found is not None:
+        if found is not None and not isinstance(found, groups.ConsumerGroupRecord):
             return {"type": type(found).__name__, **_plain(asdict(found))}
         kind = _INT16.unpack_from(key)[0]
-        return {"type": _GROUP_KEYS.get(kind, f"key type {kind}"), "group_id": _first_string(key)}
+        row: Row = {"type": _GROUP_KEYS.get(kind, f"key type {kind}")}
+        names = ("group_id", "regular_expression" if kind == _REGULAR_EXPRESSION else "member_id")
+        row |= zip(names, _strings(key), strict=False)
+        if record.value is None:
+            return {**row, "removed": True}
+        return {**row, "value_bytes": len(record.value)}
     except (groups.BadRecord, UnicodeDecodeError) as error:
         return {"type": "damaged", "error": str(error)}
 
 
-def _first_string(key: bytes) -> str:
-    length = _INT16.unpack_from(key, 2)[0] if len(key) >= 4 else 0
-    return key[4 : 4 + length].decode()
+def _strings(key: bytes) -> Iterator[str]:
+    """The strings of a key after its type."""
+    at = _INT16.size
+    while at + _INT16.size <= len(key):
+        end = at + _INT16.size + _INT16.unpack_from(key, at)[0]
+        yield key[at + _INT16.size : end].decode()
+        at = max(end, at + _INT16.size)
 
 
 def metadata_record(record: Record) -> Row:

@@ -3,8 +3,9 @@
 Keys are never flexible. Values are written as Kafka 4.3 writes them: OffsetCommitValue 4 with the topic's id (1 with an
 expire timestamp, from OffsetCommit v2-4 with a retention time), GroupMetadataValue 3; versions 0 to 4 are read.
 
-Of what Kafka's coordinator writes about a KIP-848 group only its being one is read (ConsumerGroupMetadata): an imported
-log has such groups, with their offsets, and their members join anew.
+Of what Kafka's coordinator writes about a KIP-848 group only its being one is read (ConsumerGroupRecord): an imported
+log has such groups, with their offsets, and their members join anew. The keys are kept, so that tombstones can be
+written for all of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ OFFSET_COMMIT_LEGACY_KEY = 0
 OFFSET_COMMIT_KEY = 1
 GROUP_METADATA_KEY = 2
 CONSUMER_GROUP_METADATA_KEY = 3
+CONSUMER_GROUP_KEYS = (*range(CONSUMER_GROUP_METADATA_KEY, 9), 16)  # of KIP-848; each begins with the group's id
 
 _FLEXIBLE_FROM = 4
 _ZERO_ID = UUID(int=0)
@@ -85,20 +87,27 @@ class GroupMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadata:
-    """A group of the consumer protocol (KIP-848), which Apache Kafka wrote; nothing else of it is kept."""
+class ConsumerGroupRecord:
+    """Something of a group of the consumer protocol (KIP-848) as Apache Kafka wrote it; value None: a tombstone."""
 
     group_id: str
+    key: bytes
+    value: bytes | None
+
+    @property
+    def removes_the_group(self) -> bool:
+        """Whether it is the tombstone of the group itself, which Kafka writes last."""
+        return self.value is None and _INT16.unpack_from(self.key)[0] == CONSUMER_GROUP_METADATA_KEY
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRemoved:
-    """The tombstone of a group of either protocol; written as a classic group, which removes both in Kafka, too."""
+    """The tombstone of a classic group, which removes one of the consumer protocol, too, as in Kafka."""
 
     group_id: str
 
 
-GroupRecord: TypeAlias = OffsetCommitted | OffsetRemoved | GroupMetadata | ConsumerGroupMetadata | GroupRemoved
+GroupRecord: TypeAlias = OffsetCommitted | OffsetRemoved | GroupMetadata | ConsumerGroupRecord | GroupRemoved
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -110,9 +119,8 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _offset_key(record), None
         case GroupMetadata():
             return _group_key(record.group_id), _group_value(record)
-        case ConsumerGroupMetadata():
-            key = _INT16.pack(CONSUMER_GROUP_METADATA_KEY) + _string(record.group_id)
-            return key, _INT16.pack(0) + _INT32.pack(0) + b"\0"
+        case ConsumerGroupRecord():
+            return record.key, record.value
         case GroupRemoved():
             return _group_key(record.group_id), None
 
@@ -131,9 +139,8 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
         if value is None:
             return GroupRemoved(group_id)
         return _read_group(_Reader(value), group_id)
-    if kind == CONSUMER_GROUP_METADATA_KEY:
-        group_id = reader.string()
-        return GroupRemoved(group_id) if value is None else ConsumerGroupMetadata(group_id)
+    if kind in CONSUMER_GROUP_KEYS:
+        return ConsumerGroupRecord(reader.string(), key, value)
     return None
 
 

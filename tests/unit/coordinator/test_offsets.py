@@ -6,7 +6,7 @@ import pytest
 
 from support.groups import START_MS, Driver, subscription
 from tailrace.errors import ErrorCode
-from tailrace.records.groups import ConsumerGroupMetadata, GroupRemoved, OffsetCommitted, decode, encode
+from tailrace.records.groups import GroupRemoved, OffsetCommitted, decode, encode
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.offsets import Commit, Position
 
@@ -32,9 +32,20 @@ def test_a_standalone_consumer_commits_without_a_group() -> None:
     assert driver.describe("simple").state == "Empty"
 
 
+def consumer_group(name: str) -> list[tuple[bytes, bytes | None]]:
+    """As Kafka's coordinator writes one, with a member."""
+    text = len(name).to_bytes(2) + name.encode()
+    keys = [bytes((0, kind)) + text + (b"\0\1m" if kind in (5, 7, 8) else b"") for kind in (5, 3, 7, 6, 8)]
+    return [(key, b"value") for key in keys]
+
+
+def compacted(log: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+    return list(dict(log).items())
+
+
 def test_an_imported_consumer_group_is_one_until_a_member_joins() -> None:
-    written = (OffsetCommitted("g", "t", 0, 42), GroupRemoved("g"), ConsumerGroupMetadata("g"))  # KIP-848's upgrade
-    driver = Driver(log=[encode(record) for record in written])
+    before = [encode(OffsetCommitted("g", "t", 0, 42)), encode(GroupRemoved("g"))]
+    driver = Driver(log=[*before, *consumer_group("g")])  # KIP-848's upgrade
     (listed,) = driver.list_groups()
     assert (listed.group_type, listed.protocol_type, listed.state) == ("consumer", "consumer", "Empty")
     assert not driver.list_groups(types=["classic"]) and not driver.list_groups("stable")
@@ -48,10 +59,21 @@ def test_an_imported_consumer_group_is_one_until_a_member_joins() -> None:
 
 
 def test_an_imported_consumer_group_is_deleted_for_good() -> None:
-    driver = Driver(log=[encode(record) for record in (ConsumerGroupMetadata("g"), OffsetCommitted("g", "t", 0, 42))])
+    driver = Driver(log=[*consumer_group("g"), encode(OffsetCommitted("g", "t", 0, 42))])
     assert driver.delete_group("g") == ErrorCode.NONE
     for at in (driver, driver.reloaded()):
         assert not at.list_groups() and not at.fetch("g")
+    assert not [key for key, value in compacted(driver.log) if value is not None]  # it stays away for ever
+
+
+def test_a_member_that_joins_an_imported_consumer_group_leaves_nothing_of_that_in_the_log() -> None:
+    driver = Driver(log=consumer_group("g"))
+    member_of(driver, "g", "t")
+    assert [key[1] for key, value in compacted(driver.log) if value is not None] == [2]
+    ended = [key[1] for key, value in driver.log if value is None]
+    assert ended == [8, 7, 6, 5, 3]  # Kafka loads no other order
+    kinds = [key[1] for key, _ in driver.log]
+    assert kinds.index(2) == len(kinds) - 1
 
 
 def test_committed_offsets_survive_the_coordinator() -> None:

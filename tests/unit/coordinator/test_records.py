@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.groups import subscription
 from tailrace.records.groups import (
     BadRecord,
-    ConsumerGroupMetadata,
+    ConsumerGroupRecord,
     GroupMetadata,
     GroupRecord,
     GroupRemoved,
@@ -118,13 +118,15 @@ def test_a_flexible_group_is_read() -> None:
 
 
 def test_keys_of_other_types_are_passed_over() -> None:
-    assert decode(bytes.fromhex("00040001aa"), b"anything") is None
+    assert decode(bytes.fromhex("00090001aa"), b"anything") is None
 
 
 def test_of_a_consumer_group_only_its_being_one_is_read() -> None:
     key = bytes.fromhex("000300026a33")  # as Apache Kafka 4.3.1 wrote it
-    assert decode(key, bytes.fromhex("0000000000040100081122334455667788")) == ConsumerGroupMetadata("j3")
-    assert decode(key, None) == GroupRemoved("j3")
+    value = bytes.fromhex("0000000000040100081122334455667788")
+    assert decode(key, value) == ConsumerGroupRecord("j3", key, value)
+    gone = decode(key, None)
+    assert gone == ConsumerGroupRecord("j3", key, None) and gone.removes_the_group
 
 
 names = st.text(max_size=20)
@@ -133,12 +135,19 @@ longs = st.integers(-(2**63), 2**63 - 1)
 members = st.builds(
     MemberMetadata, names, st.none() | names, names, names, ints, ints, st.binary(max_size=99), st.binary(max_size=99)
 )
+
+
+def consumer_record(group_id: str, value: bytes | None) -> ConsumerGroupRecord:
+    name = group_id.encode()
+    return ConsumerGroupRecord(group_id, b"\0\3" + len(name).to_bytes(2) + name, value)
+
+
 records: st.SearchStrategy[GroupRecord] = st.one_of(
     st.builds(GroupMetadata, names, names, ints, st.none() | names, st.none() | names, longs, st.tuples(members)),
     st.builds(OffsetCommitted, names, names, ints, longs, ints, st.text(max_size=200), longs),
     st.builds(OffsetRemoved, names, names, ints),
     st.builds(GroupRemoved, names),
-    st.builds(ConsumerGroupMetadata, names),
+    st.builds(consumer_record, names, st.none() | st.binary(max_size=20)),
 )
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.groups import (
-    ConsumerGroupMetadata,
+    ConsumerGroupRecord,
     GroupMetadata,
     GroupRecord,
     GroupRemoved,
@@ -44,8 +44,8 @@ class GroupMachine:
         match record:
             case GroupMetadata():
                 self._group(record.group_id).apply(record)
-            case ConsumerGroupMetadata():
-                self._group(record.group_id).is_consumer = True
+            case ConsumerGroupRecord():
+                self._apply_consumer(record)
             case GroupRemoved():
                 self.groups.pop(record.group_id, None)
             case OffsetCommitted():
@@ -53,6 +53,19 @@ class GroupMachine:
                 self.offsets.apply(record)
             case OffsetRemoved():
                 self.offsets.apply(record)
+
+    def _apply_consumer(self, record: ConsumerGroupRecord) -> None:
+        if record.value is not None:
+            group = self._group(record.group_id)
+            group.is_consumer = True
+            group.consumer_keys.add(record.key)
+            return
+        gone = self.groups.get(record.group_id)
+        if gone is None:
+            return
+        gone.consumer_keys.discard(record.key)
+        if record.removes_the_group and gone.is_consumer:  # else a classic group takes its place
+            del self.groups[record.group_id]
 
     def _group(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)
@@ -173,6 +186,7 @@ class GroupMachine:
 
     def _remove(self, turn: Turn, group: ClassicGroup) -> None:
         rebalance.forget_timers(turn, group)
+        rebalance.end_consumer(turn, group)
         turn.append(GroupRemoved(group.group_id))
 
     def _answer(self, now_ms: int, token: Token, decide: Callable[[Turn], object]) -> GroupEffects:

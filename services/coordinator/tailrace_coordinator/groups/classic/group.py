@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.groups import GroupMetadata, MemberMetadata
+from tailrace.records.groups import ConsumerGroupRecord, GroupMetadata, MemberMetadata
 from tailrace.state import Token
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 
@@ -67,6 +67,7 @@ class ClassicGroup:
     """Members in the order they came; previous_state tells an initial rebalance from a later one."""
 
     __slots__ = (
+        "consumer_keys",
         "current_state_timestamp_ms",
         "generation_id",
         "group_id",
@@ -105,6 +106,7 @@ class ClassicGroup:
         self.initial_delay: tuple[int, int] | None = None  # (delay_ms, remaining_ms) of the initial rebalance
         self.subscribed_topics: frozenset[str] | None = None  # None: not known
         self.is_consumer = False  # imported from Kafka as one of KIP-848, and nobody has joined it since
+        self.consumer_keys: set[bytes] = set()  # of what the log still has of that
 
     @property
     def can_rebalance(self) -> bool:
@@ -260,6 +262,14 @@ class ClassicGroup:
                 for member in self.members.values()
             ),
         )
+
+    def consumer_tombstones(self) -> list[ConsumerGroupRecord]:
+        """For all that the log has of a KIP-848 group: compaction may else forget a later tombstone, and not that.
+
+        The highest key types first, the group's own last: Kafka refuses to load a log with any other order.
+        """
+        keys = sorted(self.consumer_keys, reverse=True)
+        return [ConsumerGroupRecord(self.group_id, key, None) for key in keys]
 
     def apply(self, record: GroupMetadata) -> None:
         """Takes a generation from the log; members that live here keep what the log does not say of them."""

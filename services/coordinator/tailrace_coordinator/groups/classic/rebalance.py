@@ -148,7 +148,14 @@ def _empty_generation(turn: Turn, group: ClassicGroup) -> None:
     group.generation_id += 1
     group.protocol_name = None
     group.pending_sync_members.clear()
+    end_consumer(turn, group)
     turn.append(group.record({}, turn.now_ms))
+
+
+def end_consumer(turn: Turn, group: ClassicGroup) -> None:
+    """Before a group's next record: ends what the log has of it as one of KIP-848, in Kafka's order."""
+    for tombstone in group.consumer_tombstones():
+        turn.append(tombstone)
 
 
 def _next_generation(turn: Turn, group: ClassicGroup) -> None:

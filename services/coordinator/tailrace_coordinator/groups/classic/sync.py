@@ -10,6 +10,7 @@ from tailrace.state import Token, size_bytes
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
 from tailrace_coordinator.groups.classic.rebalance import (
+    end_consumer,
     prepare,
     refuse_syncs,
     reschedule_heartbeat,
@@ -65,6 +66,7 @@ def _assign(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> N
         refuse_syncs(turn, group, ErrorCode.UNKNOWN_SERVER_ERROR)
         prepare(turn, group)
         return
+    end_consumer(turn, group)
     turn.append(record)
     for member in group.members.values():
         if member.awaiting_sync is not None:
