@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from support.spark_cluster import Record, SparkCluster
+from support.spark_frames import plan_of
 from support.visits import GAP_MS, Visits, generate
 from tailrace_spark import events
 from tailrace_spark.activity import frames, live_job, nightly_job, report_job
@@ -89,8 +90,10 @@ def test_unusable_activities_have_a_reason(spark: SparkSession) -> None:
         "cast(null as binary) key", "cast(text as binary) value", "'views' topic", "0 partition", "0L offset",
         "timestamp'2026-03-14 10:00:01' timestamp", "cast(null as array<struct<key:string,value:binary>>) headers",
     )  # fmt: skip
-    reasons = Counter(row.reason for row in events.refused(frames.parse(frame)).collect())
+    parsed = frames.parse(frame)
+    reasons = Counter(row.reason for row in events.refused(parsed).collect())
     assert reasons == {"not JSON": 1, "no time": 1, "time is no timestamp": 1, "empty": 1}
+    assert len(plan_of(events.usable(parsed))) < len(plan_of(parsed)) * 1.2, "the filter is computed twice"
 
 
 def test_without_a_topic_the_job_says_what_is_missing() -> None:

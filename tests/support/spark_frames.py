@@ -68,3 +68,9 @@ def records(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame
 def of_lines(spark: SparkSession, values: Iterable[bytes | str | None]) -> DataFrame:
     """One record a value, offsets from 0."""
     return records(spark, (record(offset, value) for offset, value in enumerate(values)))
+
+
+def plan_of(frame: DataFrame) -> str:
+    """What Spark will do, after its optimizer."""
+    planned: Any = frame
+    return str(planned._jdf.queryExecution().optimizedPlan().toString())

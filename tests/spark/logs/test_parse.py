@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from support.spark_frames import ARRIVED, record, records
+from support.spark_frames import ARRIVED, plan_of, record, records
 from tailrace_spark.logs import parse
 
 SYSLOG = "<34>Nov 21 15:02:03 web-1 sshd[812]: Failed password for root from 10.0.0.9"
@@ -224,3 +224,9 @@ def test_the_two_parts_are_the_whole(whole: DataFrame) -> None:
     assert parse.lines(whole).count() == len(LINES) + len(OTHERS)
     assert [row.reason for row in refused] == [reason for _, reason in MALFORMED.values()]
     assert bytes(refused[3].value) == b"\xff\xfe\x00"
+
+
+def test_a_filter_on_the_reason_computes_no_step_again(spark: SparkSession) -> None:
+    parsed = parse.parse(records(spark, [record(0, SYSLOG)]))
+    limit = len(plan_of(parsed)) * 1.2
+    assert len(plan_of(parse.lines(parsed))) < limit and len(plan_of(parse.malformed(parsed))) < limit
