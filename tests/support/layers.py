@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from support.commands import ROOT, environment, side_by_side, stream
+
 BIN = Path(sys.executable).parent
 APT = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
 # A tool and the Debian package that has it.
@@ -39,6 +40,9 @@ class Layer:
     jars: Callable[[], Path] | None = None  # fetches them with Maven, or finds them in .cache
     before: Callable[[], Path] | None = None  # a folder with packages that are found before the installed ones
     tests: tuple[str, ...] = ()  # where they are not tests/<name>
+    beside: str = (
+        ""  # a folder of its tests that a second pytest runs meanwhile; one alone leaves half of two cores idle
+    )
 
 
 @dataclass
@@ -115,7 +119,11 @@ LAYERS = {
     "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "javac", "mvn"), jars=kafka_jars),
     "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back", tools=("postgres", "gcc")),
     "spark": Layer(
-        "the stock Spark connector and the jobs of spark/", tools=("java", "mvn"), extra="spark", jars=connector_jars
+        "the stock Spark connector and the jobs of spark/",
+        tools=("java", "mvn"),
+        extra="spark",
+        jars=connector_jars,
+        beside="tests/spark/logs",
     ),
     "spark-newest": Layer(
         "the stock connector on PySpark 4.2.0; a gigabyte, so only where it is named",
@@ -205,39 +213,36 @@ def prepare(layer: Layer) -> str | None:
     return line
 
 
-def stream(command: tuple[str, ...], before: Path | None = None) -> tuple[int, str]:
-    """Runs a command, shows its output as it comes, returns its status and its last line."""
-    last = ""
-    paths = [*([str(before)] if before else []), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout
-        for line in process.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            last = line.strip() or last
-    return process.returncode, last
+def pytest_command(*arguments: str) -> tuple[str, ...]:
+    """On tests, with every skip explained."""
+    colour = ["--color=yes"] if sys.stdout.isatty() else []
+    return module("pytest", "-q", "-p", "support.skips", *arguments, *colour)
+
+
+def shown(command: tuple[str, ...]) -> str:
+    """As one would type it."""
+    return " ".join(command).replace(f"{BIN}/", "").replace(str(ROOT), ".")
 
 
 def run_layer(name: str, options: list[str]) -> Result:
     layer = LAYERS[name]
     began = time.monotonic()
-    commands = layer.commands
-    if not commands:
-        colour = ["--color=yes"] if sys.stdout.isatty() else []
-        where = layer.tests or (f"tests/{name}",)
-        commands = (module("pytest", "-q", "-p", "support.skips", *where, *colour, *options),)
-    elif name == "bench":
+    environ = environment(layer.before and layer.before())
+    where = layer.tests or (f"tests/{name}",)
+    commands = layer.commands or (pytest_command(*where, *options),)
+    if name == "bench":
         commands = ((*commands[0], *options),)
-    failed, closing = [], ""
-    for command in commands:
-        shown = " ".join(command).replace(f"{BIN}/", "").replace(str(ROOT), ".")
-        print("$", shown, flush=True)
-        status, closing = stream(command, layer.before and layer.before())
-        if status:
-            failed.append(shown)
+    if layer.beside and not options:  # what somebody has options for is seldom a whole layer
+        commands = (pytest_command(*where, f"--ignore={layer.beside}"), pytest_command(layer.beside))
+        print("$", " & ".join(map(shown, commands)), flush=True)
+        done = side_by_side(*commands, environ)
+    else:
+        done = []
+        for command in commands:
+            print("$", shown(command), flush=True)
+            done.append(stream(command, environ))
+    failed = [shown(command) for command, (status, _) in zip(commands, done, strict=True) if status]
+    closing = "; ".join(last for _, last in done)
     if layer.commands:
         closing = f"failed: {'; '.join(failed)}" if failed else f"{len(commands)} commands"
     return Result("failed" if failed else "passed", time.monotonic() - began, closing)

@@ -1,5 +1,9 @@
-"""Free ports in a row: brokers are nodes on neighbouring ports, so one free port is not enough."""
+"""Free ports in a row: brokers are nodes on neighbouring ports, so one free port is not enough.
 
+TEST_PORTS=lowest-highest keeps to these (without the highest): runs that are side by side choose each its own.
+"""
+
+import os
 import random
 import socket
 
@@ -9,12 +13,13 @@ LOWEST, HIGHEST = 20000, 31000  # below the kernel's ephemeral range, so that no
 
 def free_ports(count: int) -> int:
     """Answers the first of count neighbouring TCP ports that nobody holds."""
+    lowest, highest = map(int, os.environ.get("TEST_PORTS", f"{LOWEST}-{HIGHEST}").split("-"))
     chooser = random.SystemRandom()
     for _ in range(200):
-        first = chooser.randrange(LOWEST, HIGHEST)
+        first = chooser.randrange(lowest, highest - count + 1)
         if all(is_free(first + n) for n in range(count)):
             return first
-    raise OSError(f"no {count} neighbouring free ports between {LOWEST} and {HIGHEST}")
+    raise OSError(f"no {count} neighbouring free ports between {lowest} and {highest}")
 
 
 def is_free(port: int) -> bool:
