@@ -10,7 +10,7 @@ import fcntl
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tailrace.log.open_files import OpenFiles
 from tailrace.records.batch import Bytes
@@ -213,6 +213,7 @@ class RealFile:
         return FileStat(status.st_size, status.st_mtime_ns // 1_000_000)
 
 
+NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})  # what no fsync fails with: nothing is lost
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
 _NOWAIT = os.RWF_NOWAIT
 _PROBE_BYTES = 131_072  # what the kernel reads ahead at least
@@ -231,7 +232,13 @@ class RealFilesystem:
         self.open_files = OpenFiles() if open_files is None else open_files
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        return RealFile(path, os.O_RDWR | (os.O_CREAT if create else 0))
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
+        while True:
+            try:
+                return RealFile(path, flags)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR or not self.open_files.shed():
+                    raise
 
     def list(self, path: str) -> list[str]:
         return os.listdir(path)

@@ -39,6 +39,7 @@ class OpenFiles:
         self._unsynced: deque[ref[Holder]] = deque()
         self._on_full: Callable[[], object] | None = None
         self._thread = 0
+        self._short = False  # somebody found no descriptor left, and none could be had for him yet
 
     def __len__(self) -> int:
         return len(self._holders) + len(self._unsynced)
@@ -71,10 +72,37 @@ class OpenFiles:
         """Has those who opened first let go, but for the newest."""
         if self._unsynced:  # it may have been synced meanwhile
             self._ask(self._unsynced.popleft()())
+        if self._short:
+            self._halve()
         while len(self._holders) > self.limit:
             oldest = self._holders.popleft()()
             if oldest is not newest:
                 self._ask(oldest)
+
+    def shed(self) -> bool:
+        """The process has no descriptor left, for sockets take the rest: half of those open let go. Whether any has.
+
+        In another thread than that of the logs, which has it done soon: False.
+        """
+        if self._on_full is not None and self._thread != get_ident():
+            self._short = True
+            self._on_full()
+            return False
+        before = self.let_go
+        self._halve()
+        if self._on_full is not None and self.owed > 0:
+            self._on_full()
+        elif self._short:
+            owed = self.take_owed(1)
+            sync_files(owed)
+            self.put_back(owed)
+        return self.let_go > before
+
+    def _halve(self) -> None:
+        before = self.let_go
+        for _ in range((len(self._holders) + 1) // 2):
+            self._ask(self._holders.popleft()())
+        self._short = self.let_go == before and bool(self._unsynced)
 
     def _ask(self, holder: Holder | None) -> None:
         if holder is None:
@@ -87,7 +115,7 @@ class OpenFiles:
     @property
     def owed(self) -> int:
         """How many must be synced, as there are too many open."""
-        return len(self._unsynced) - (0 if self._on_full is None else self.limit // 2)
+        return len(self._unsynced) - (0 if self._on_full is None or self._short else self.limit // 2)
 
     def take_owed(self, most: int) -> list[Holder]:
         """Some of those: give them to sync_files, in a thread if you like, and then to put_back."""
@@ -96,6 +124,7 @@ class OpenFiles:
 
     def put_back(self, holders: Iterable[Holder]) -> None:
         """They were synced: who was not written to meanwhile lets go."""
+        self._short = False
         for holder in holders:
             if holder.let_go():
                 self.let_go += 1

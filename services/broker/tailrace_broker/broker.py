@@ -95,7 +95,7 @@ class Broker:
         self.cold_reads = ColdReads() if cold_reads is None else cold_reads
         self.cold_reads.walk = self.lookups.walk
         self.cleaner: Cleaner | None = None  # put in by app.py
-        self.flusher = Flusher(clock.wall_ms, self.on_flushed)
+        self.flusher = Flusher(clock, self.on_flushed)
         for log_dir in storage.configured:
             self.flusher.relieve(log_dir.guard.open_files)
         self.producer_ids = ProducerIds(self.node_id, follower.ask_controller)

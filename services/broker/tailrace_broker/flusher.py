@@ -13,9 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tailrace.log.filesystem import NO_DESCRIPTOR
 from tailrace.log.open_files import sync_files
 
 if TYPE_CHECKING:
+    from tailrace.clock import Clock
     from tailrace.log.flush import Flush
     from tailrace.log.log import Log
     from tailrace.log.logs import LogDir
@@ -25,13 +27,15 @@ if TYPE_CHECKING:
 _THREADS = 8  # logs that are synced side by side: more do not make a disk faster
 _RELIEVERS = 2  # of these threads
 _RELIEVED_A_TURN = 16  # files, before a thread has another turn
+_REST_MS = 100  # before a flush for which no descriptor was left is begun anew
 
 
 class Flusher:
     """Flushes on request; `on_flushed(partition, error)` hears of each end."""
 
-    def __init__(self, now_ms: Callable[[], int], on_flushed: Callable[[Partition, OSError | None], None]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, clock: Clock, on_flushed: Callable[[Partition, OSError | None], None]) -> None:
+        self._now_ms = clock.wall_ms
+        self._clock = clock
         self._on_flushed = on_flushed
         self._running: dict[Partition, asyncio.Task[None]] = {}
         self._settling: set[asyncio.Task[bool]] = set()
@@ -123,10 +127,18 @@ class Flusher:
         """One flush after the other, never two of one log: they write the same files."""
         try:
             while (log := partition.opened) is not None:
-                if begun is None:
-                    begun = log.begin_flush(self._now_ms(), everything=True) if partition.syncing else None
-                if begun is not None and not await self._run(partition, log, begun):
-                    return
+                try:
+                    if begun is None:
+                        begun = log.begin_flush(self._now_ms(), everything=True) if partition.syncing else None
+                    if begun is not None and not await self._run(partition, log, begun):
+                        return
+                except OSError as failed:
+                    if failed.errno not in NO_DESCRIPTOR:
+                        raise
+                    begun = None
+                    log.filesystem.open_files.shed()
+                    await self._clock.sleep(_REST_MS)
+                    continue
                 begun = None
                 if not partition.syncing:
                     return
@@ -137,10 +149,15 @@ class Flusher:
             del self._running[partition]
 
     async def _run(self, partition: Partition, log: Log, begun: Flush) -> bool:
-        """Syncs in a thread; whether the partition is still there and its disk sound."""
+        """Syncs in a thread; whether the partition is still there and its disk sound.
+
+        Raises OSError where no descriptor was left: the disk has failed in nothing, and may be asked again.
+        """
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, begun.run)
         except OSError as failed:
+            if failed.errno in NO_DESCRIPTOR:
+                raise
             if partition.opened is log:  # of a log that was deleted meanwhile, files are gone
                 self._on_flushed(partition, failed)
             return False

@@ -16,6 +16,7 @@ from support.broker import TOPIC_ID, batch, image, running, topic
 from tailrace.errors import ErrorCode
 from tailrace.log.filesystem import RealFile
 from tailrace.log.flush import Flush
+from tailrace_broker import flusher
 
 SYNCED = image(**{"flush.messages": "1"})
 
@@ -170,3 +171,21 @@ async def test_files_that_must_be_closed_are_synced_while_others_are_served(
         monkeypatch.undo()
         for number in range(7):
             assert (await node.fetch(number, 0)).error_code == 0
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+async def test_a_flush_that_finds_no_descriptor_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The disk is fine: nothing goes offline, and nothing is acknowledged before it is there."""
+    monkeypatch.setattr(flusher, "_REST_MS", 1)
+    async with running(tmp_path, SYNCED) as node:
+        disk = Disk(monkeypatch)
+        disk.error = OSError(number, "no descriptor")
+        asked = asyncio.create_task(node.produce(0, batch(b"a"), acks=-1, timeout_ms=20_000))
+        disk.go.set()
+        await until(lambda: disk.runs > 3)
+        assert not asked.done() and partition(node).log.recovery_point == 0
+        disk.error = None
+        assert (await asked).error_code == 0 and partition(node).log.recovery_point == 1
+        assert all(log_dir.failure is None for log_dir in node.broker.storage.configured)

@@ -1,7 +1,12 @@
 """Many partitions and segments: what a start opens, how many files stay open, what a checkpoint looks at."""
 
 import gc
+import os
 import random
+import resource
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from threading import Thread, get_ident
 from typing import Any
 from uuid import UUID
@@ -9,6 +14,7 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, open_log, values_of, with_settings
+from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.flush import Flush
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
@@ -301,3 +307,43 @@ def test_a_close_begins_with_some_logs_at_a_time_so_that_their_files_do_not_pile
         patch.setattr(Log, "finish_close", ended)
         logs.close()
     assert len(open_at_once) == 600 and max(open_at_once) <= 256
+
+
+def test_where_no_descriptor_is_left_segments_let_go_of_theirs(tmp_path: Path) -> None:
+    """Sockets have taken the rest: a roll, an older segment and a flush want some, and get them."""
+    filesystem = RealFilesystem(OpenFiles())
+    log = Log.open(filesystem, str(tmp_path / "t-0"), with_settings(segment_bytes=200))
+    for number in range(12):
+        append(log, b"%d" % number)
+    log.flush()
+    assert len(values_of(log)) == 12  # every segment has its file open
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 4, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for number in range(12, 20):
+            append(log, b"%d" % number)
+            log.flush()
+        assert values_of(log) == [b"%d" % number for number in range(20)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)
+    assert filesystem.open_files.let_go > 0
+
+
+def test_another_thread_that_finds_no_descriptor_has_those_of_the_logs_let_go() -> None:
+    open_files, holders, full = OpenFiles(), [Busy() for _ in range(9)], list[int]()
+    open_files.relieved_by(lambda: full.append(get_ident()))
+    for holder in holders:
+        holder.owes = False
+        open_files.add(holder)
+    with ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(open_files.shed).result()
+    assert len(full) == 1 and not any(holder.asked for holder in holders)
+    open_files.make_room()
+    assert (open_files.let_go, len(open_files)) == (5, 4)
+    assert open_files.shed() and len(open_files) == 2
