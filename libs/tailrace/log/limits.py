@@ -122,7 +122,8 @@ class Limits:
     def examine_at_once(self, batch: Bytes, now_ms: int) -> Examined | None:
         """As examine; None where that may take long."""
         header = validate_produced(batch)
-        if header.record_count > _RECORDS_AT_ONCE or header.size_bytes > _BYTES_AT_ONCE:
+        large = header.record_count > _RECORDS_AT_ONCE or header.size_bytes > _BYTES_AT_ONCE
+        if large and (self._rules(header, now_ms) is not None or self._recompresses(header)):
             self._refuse_by_header(header)
             return None
         try:

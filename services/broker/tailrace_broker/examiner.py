@@ -43,6 +43,7 @@ class Examination:
 
     def run(self) -> None:
         for batch in self._batches:
+            self._on_step()
             try:
                 self.verdicts.append(batch.limits.examine(batch.records, self._now_ms, self._on_step))
             except ApiError as refused:

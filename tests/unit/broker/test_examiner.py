@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
 from tailrace.errors import ErrorCode
+from tailrace.log.config import LogConfig
 from tailrace.log.limits import Limits
 from tailrace.net.client import Client
 from tailrace.records.batch import read_header
@@ -19,8 +21,11 @@ from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceRequest
+from tailrace_broker.examiner import Batch, Examination, _Stopped
+from tailrace_broker.partition import Fetched
 
 NOW = 1_700_000_000_000
+LIMITS = Limits(LogConfig(compression_type="gzip"))
 
 
 class Gate:
@@ -170,3 +175,49 @@ async def test_without_acks_the_next_request_waits_as_well(tmp_path: Path, gate:
         gate.go.set()
         assert (await second).base_offset == 2
         assert [value for value in await values(broker) if value is not None and len(value) < 9] == [b"long", b"behind"]
+
+
+async def test_what_was_appended_before_the_look_was_over_is_not_acknowledged_by_who_led_it(
+    tmp_path: Path, gate: Gate
+) -> None:
+    """Meanwhile the partition beside it got another leader, which cut what nobody else had, and other records."""
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        topics = broker.follower.image.topics
+        both = replace(topics["t"].partitions[0], replicas=(0, 1), isr=(0, 1), leader_epoch=8, partition_epoch=8)
+        t = replace(topics["t"], partitions=(both, *topics["t"].partitions[1:]))
+        broker.follower.move(topics={**topics, "t": t})
+        broker.broker.topics.release(broker.broker.image)
+        data = ProduceRequest.TopicProduceData
+        rows = [data.PartitionProduceData(index=n, records=r) for n, r in enumerate((keyed(b"short"), long()))]
+        topic_data = [data(name="t", topic_id=TOPIC_ID, partition_data=rows)]
+        asked = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=topic_data)
+        answer = asyncio.create_task(broker.client.ask(asked, timeout_ms=10_000, version=9))
+        await begun(gate)
+        partition = broker.broker.topics.by_name[b"t"].partitions[0]
+        assert partition.log.log_end_offset == 1 and partition.high_watermark == 0
+        moved = replace(both, leader=1, leader_epoch=9)
+        broker.follower.move(topics={**topics, "t": replace(t, partitions=(moved, *t.partitions[1:]))})
+        partition.fetched(Fetched(0, 0, 0, diverging=(8, 0)), NOW)
+        other = keyed(b"other")
+        partition.fetched(Fetched(0, 1, 0, other[:12] + (9).to_bytes(4) + other[16:]), NOW)
+        assert partition.high_watermark == 1
+        gate.go.set()
+        answers = (await answer).responses[0].partition_responses
+        assert [row.error_code for row in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+
+
+async def test_a_large_batch_that_nobody_has_to_look_into_waits_for_no_thread(tmp_path: Path, gate: Gate) -> None:
+    async with running(tmp_path, image(**{"compression.type": "gzip"})) as broker:
+        many = keyed(*[b""] * 2000, compression=Codec.GZIP)
+        large = keyed(random.Random(1).randbytes(200_000), compression=Codec.GZIP)
+        for records in (many, large):
+            assert (await produce(broker.client, records)).error_code == 0
+        assert not gate.asked.is_set()
+
+
+def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
+    examination = Examination([Batch(LIMITS, long()), Batch(LIMITS, long())], NOW)
+    examination.stop()
+    with pytest.raises(_Stopped):
+        examination.run()
+    assert examination.verdicts == []

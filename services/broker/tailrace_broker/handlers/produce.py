@@ -114,6 +114,14 @@ class Long(NamedTuple):
     batch: Batch
 
 
+class Early(NamedTuple):
+    """A cell of a request that waits for a thread: what is appended meanwhile counts only while nobody else leads."""
+
+    key: bytes
+    cell: Cell
+    leader_epoch: int
+
+
 class Later(Promised):
     """The slot of a request whose batches a thread examines: a future, for which the connection's next one waits."""
 
@@ -190,11 +198,24 @@ class ProducePath:
         slot = Later()
         examination = Examination([one.batch for one in long], self._broker.now_ms())
         opened = Open(slot, connection, acks, timeout_ms, answer)
-        self._broker.examiner.begin(examination, partial(self._examined, examination, long, opened))
+        early = [
+            Early(key, cell, cell.partition.leader_epoch)
+            for key, cells in answer.topics
+            for cell in cells
+            if cell.partition is not None and not cell.error_code
+        ]
+        self._broker.examiner.begin(examination, partial(self._examined, examination, long, early, opened))
         slot.future.add_done_callback(lambda _: examination.stop())
         return slot.future
 
-    def _examined(self, examination: Examination, long: list[Long], opened: Open, failed: BaseException | None) -> None:
+    def _examined(
+        self,
+        examination: Examination,
+        long: list[Long],
+        early: list[Early],
+        opened: Open,
+        failed: BaseException | None,
+    ) -> None:
         """Stages what was examined, if this broker still leads it, and appends it."""
         slot, connection, acks, _, answer = opened
         if slot.future.done():
@@ -204,6 +225,8 @@ class ProducePath:
             return
         self._throttle_ms = answer.throttle_time_ms
         service = connection.identity.listener == "INTERNAL"
+        for key, cell, leader_epoch in early:
+            self._refuse_if_lost(key, cell, leader_epoch, by_id=answer.version >= 13)
         for one, verdict in zip(long, examination.verdicts, strict=True):
             if isinstance(verdict, ApiError):
                 one.cell.refuse_for(verdict)
@@ -213,6 +236,13 @@ class ProducePath:
         self.end_of_read()
         if not acks:
             slot.answer = []
+
+    def _refuse_if_lost(self, key: bytes, cell: Cell, leader_epoch: int, *, by_id: bool) -> None:
+        """Where another leader, or this broker in another epoch, may have cut what was appended, as acks.refuse."""
+        partition, code = self._broker.leading(key, cell.partition_id, by_id=by_id)
+        lost = partition is None or partition is not cell.partition or partition.leader_epoch != leader_epoch
+        if lost and not cell.error_code:
+            cell.error_code = code or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _stage_usual(self, head: Head, records: memoryview) -> Cell | None:
         """As _stage, where nothing has to be looked at closely; None if something has."""
