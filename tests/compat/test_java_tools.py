@@ -2,6 +2,7 @@
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from support.java_tools import JavaTools, Shell
 from support.stage import coordinator, create_topic, unique, wait_for_topic
 from support.targets import Target
 from support.waiting import until
+from tailrace.records.record import Record, build
 
 pytestmark = pytest.mark.by("java")
 
@@ -128,11 +130,27 @@ def test_get_offset_shell_names_every_partition(target: Target, shell: Shell) ->
 @pytest.mark.capability("DescribeLogDirs per broker")
 def test_log_dirs_command_names_every_broker(target: Target, shell: Shell) -> None:
     topic = create_topic(target, partitions=3)
-    out = shell.out(tools.LOG_DIRS, "--describe", "--topic-list", topic.name)
-    described: Any = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
-    assert sorted(broker["broker"] for broker in described["brokers"]) == list(range(target.brokers))
-    held = [p["partition"] for b in described["brokers"] for d in b["logDirs"] for p in d["partitions"]]
-    assert sorted(held) == [f"{topic.name}-{n}" for n in range(3)]
+    written = bytes(build([Record(timestamp=1, value=b"v" * 100)]))
+    assert topic.produce(written, partition=1).error_code == 0
+    asked, received, described = shell.out(tools.LOG_DIRS, "--describe", "--topic-list", topic.name).splitlines()
+    assert asked == "Querying brokers for log directories information"
+    assert received == f"Received log directory information from brokers {','.join(map(str, range(target.brokers)))}"
+    told: Any = json.loads(described)
+    assert sorted(told) == ["brokers", "version"] and told["version"] == 1
+    assert [sorted(broker) for broker in told["brokers"]] == [["broker", "logDirs"]] * target.brokers
+    assert sorted(broker["broker"] for broker in told["brokers"]) == list(range(target.brokers))
+    dirs = [log_dir for broker in told["brokers"] for log_dir in broker["logDirs"]]
+    assert [(sorted(found), found["error"]) for found in dirs] == [(["error", "logDir", "partitions"], None)] * len(
+        dirs
+    )
+    assert all(Path(found["logDir"]).is_relative_to(target.folder) for found in dirs)
+    size = {f"{topic.name}-{n}": len(written) if n == 1 else 0 for n in range(3)}
+    held = [row for found in dirs for row in found["partitions"]]
+    assert sorted(held, key=lambda row: row["partition"]) == [
+        {"partition": name, "size": size[name], "offsetLag": 0, "isFuture": False} for name in size
+    ]
+    refused = shell.run(tools.LOG_DIRS, "--describe", "--broker-list", "99")
+    assert refused.code == 1 and "The given brokers do not exist from --broker-list: 99" in refused.err + refused.out
 
 
 @pytest.mark.capability("load: ProducerPerformance, ConsumerPerformance")

@@ -94,6 +94,34 @@ def test_what_kafka_writes_of_consumer_groups_has_names_and_removals_are_told(tm
     ]
 
 
+def test_transactions_of_kafkas_coordinator_are_shown_with_their_states(tmp_path: Path) -> None:
+    key = b"\0\0\0\x08ledger-0"  # as Apache Kafka 4.3.1 wrote them
+    prepared = (
+        "0001000000000000000100000000ea600302076c6564676572020000000000000001a2047fd1f8000001a2047fd1cc01000800000000"
+    )
+    values = [bytes.fromhex(prepared + "00000001"), None, b"\0\1short"]
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="c", now_ms=NOW)
+    log = logs.create("__transaction_state", 0, UUID(int=1), LogConfig())
+    log.append([build([Record(timestamp=NOW, key=key, value=value) for value in values])], 0, NOW)
+    logs.close()
+    decoded = [row["decoded"] for row in rows(Path(log.directory) / f"{0:020}.log", "--deep") if row["row"] == "record"]
+    assert decoded == [
+        {
+            "type": "TransactionState",
+            "transactional_id": "ledger-0",
+            "producer_id": 1,
+            "producer_epoch": 0,
+            "timeout_ms": 60_000,
+            "state": "PrepareAbort",
+            "partitions": [["ledger", [0]]],
+            "last_update_timestamp_ms": 1795371815416,
+            "start_timestamp_ms": 1795371815372,
+        },
+        {"type": "TransactionStateRemoved", "transactional_id": "ledger-0"},
+        {"type": "damaged", "error": "8 bytes wanted at 2 of 7"},
+    ]
+
+
 def test_damage_is_shown_and_told_by_the_exit_code(directory: Path) -> None:
     segment = directory / "topic-0" / "00000000000000000000.log"
     data = bytearray(segment.read_bytes())

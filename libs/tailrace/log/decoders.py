@@ -1,4 +1,4 @@
-"""The records of internal topics in words: `__consumer_offsets` and `__cluster_metadata`."""
+"""The records of internal topics in words: `__consumer_offsets`, `__transaction_state` and `__cluster_metadata`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from tailrace.log.checkpoints import format_uuid
-from tailrace.log.files import METADATA_TOPIC, OFFSETS_TOPIC
+from tailrace.log.files import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tailrace.metadata import codec
-from tailrace.records import groups
+from tailrace.records import groups, transaction_state
+from tailrace.records.fields import BadRecord
 from tailrace.records.record import Record
 
 Row = dict[str, Any]
@@ -46,7 +47,8 @@ _REGULAR_EXPRESSION: Final = 16
 
 def decoder_for(topic: str) -> Callable[[Record], Row] | None:
     """What puts this topic's records into words; None for a topic of users."""
-    return {OFFSETS_TOPIC: offsets_record, METADATA_TOPIC: metadata_record}.get(topic)
+    known = {OFFSETS_TOPIC: offsets_record, TRANSACTIONS_TOPIC: transactions_record, METADATA_TOPIC: metadata_record}
+    return known.get(topic)
 
 
 def offsets_record(record: Record) -> Row:
@@ -63,8 +65,17 @@ def offsets_record(record: Record) -> Row:
         if record.value is None:
             return {**row, "removed": True}
         return {**row, "value_bytes": len(record.value)}
-    except (groups.BadRecord, UnicodeDecodeError) as error:
+    except (BadRecord, UnicodeDecodeError) as error:
         return {"type": "damaged", "error": str(error)}
+
+
+def transactions_record(record: Record) -> Row:
+    """A record of `__transaction_state`: where a transactional id's transaction is."""
+    try:
+        found = transaction_state.decode(record.key or b"", record.value)
+    except BadRecord as error:
+        return {"type": "damaged", "error": str(error)}
+    return {"type": type(found).__name__, **_plain(asdict(found))}
 
 
 def _strings(key: bytes) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tailrace.log.twins import TWIN_SUFFIX
 from tailrace.records.batch import Bytes
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 

@@ -11,10 +11,11 @@ written for all of them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
+
+from tailrace.records.fields import BadRecord, FieldReader
 
 OFFSET_COMMIT_LEGACY_KEY = 0
 OFFSET_COMMIT_KEY = 1
@@ -29,10 +30,6 @@ _TOPIC_ID_TAG = 0
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
-
-
-class BadRecord(ValueError):
-    """A key or value that does not follow its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +124,18 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
     """Returns the record, None for a key type we do not keep (KIP-915: those are passed over). Raises BadRecord."""
-    reader = _Reader(key)
+    reader = FieldReader(key)
     kind = reader.int16()
     if kind in (OFFSET_COMMIT_LEGACY_KEY, OFFSET_COMMIT_KEY):
         group_id, topic, partition = reader.string(), reader.string(), reader.int32()
         if value is None:
             return OffsetRemoved(group_id, topic, partition)
-        return _read_offset(_Reader(value), group_id, topic, partition)
+        return _read_offset(FieldReader(value), group_id, topic, partition)
     if kind == GROUP_METADATA_KEY:
         group_id = reader.string()
         if value is None:
             return GroupRemoved(group_id)
-        return _read_group(_Reader(value), group_id)
+        return _read_group(FieldReader(value), group_id)
     if kind in CONSUMER_GROUP_KEYS:
         return ConsumerGroupRecord(reader.string(), key, value)
     return None
@@ -226,8 +223,8 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _read_offset(reader: _Reader, group_id: str, topic: str, partition: int) -> OffsetCommitted:
-    version = reader.version(4)
+def _read_offset(reader: FieldReader, group_id: str, topic: str, partition: int) -> OffsetCommitted:
+    version = reader.version(4, flexible_from=_FLEXIBLE_FROM)
     offset = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else -1
     metadata = reader.string()
@@ -242,8 +239,8 @@ def _read_offset(reader: _Reader, group_id: str, topic: str, partition: int) -> 
     )
 
 
-def _read_group(reader: _Reader, group_id: str) -> GroupMetadata:
-    version = reader.version(4)
+def _read_group(reader: FieldReader, group_id: str) -> GroupMetadata:
+    version = reader.version(4, flexible_from=_FLEXIBLE_FROM)
     protocol_type = reader.string()
     generation_id = reader.int32()
     protocol = reader.nullable_string()
@@ -254,7 +251,7 @@ def _read_group(reader: _Reader, group_id: str) -> GroupMetadata:
     return GroupMetadata(group_id, protocol_type, generation_id, protocol, leader, timestamp_ms, members)
 
 
-def _read_member(reader: _Reader, version: int) -> MemberMetadata:
+def _read_member(reader: FieldReader, version: int) -> MemberMetadata:
     member_id = reader.string()
     group_instance_id = reader.nullable_string() if version >= 3 else None
     client_id, client_host = reader.string(), reader.string()
@@ -272,83 +269,3 @@ def _read_member(reader: _Reader, version: int) -> MemberMetadata:
         subscription,
         assignment,
     )
-
-
-class _Reader:
-    """Reads Kafka's primitive types, flexible (KIP-482) once the version said so."""
-
-    __slots__ = ("at", "flexible", "raw")
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.at = 0
-        self.flexible = False
-
-    def version(self, highest: int) -> int:
-        version = self.int16()
-        if not 0 <= version <= highest:
-            raise BadRecord(f"value version {version}, highest known {highest}")
-        self.flexible = version >= _FLEXIBLE_FROM
-        return version
-
-    def take(self, size: int) -> bytes:
-        end = self.at + size
-        if size < 0 or end > len(self.raw):
-            raise BadRecord(f"{size} bytes wanted at {self.at} of {len(self.raw)}")
-        piece = self.raw[self.at : end]
-        self.at = end
-        return piece
-
-    def int16(self) -> int:
-        return int(_INT16.unpack(self.take(2))[0])
-
-    def int32(self) -> int:
-        return int(_INT32.unpack(self.take(4))[0])
-
-    def int64(self) -> int:
-        return int(_INT64.unpack(self.take(8))[0])
-
-    def varint(self) -> int:
-        number = shift = 0
-        while shift < 35:
-            byte = self.take(1)[0]
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-            shift += 7
-        raise BadRecord("varint of more than five bytes")
-
-    def nullable_string(self) -> str | None:
-        size = self.varint() - 1 if self.flexible else self.int16()
-        if size == -1:
-            return None
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError as error:
-            raise BadRecord("string that is not UTF-8") from error
-
-    def string(self) -> str:
-        text = self.nullable_string()
-        if text is None:
-            raise BadRecord("null where a string must be")
-        return text
-
-    def byte_string(self) -> bytes:
-        return self.take(self.varint() - 1 if self.flexible else self.int32())
-
-    def array(self, read: Callable[[], MemberMetadata]) -> list[MemberMetadata]:
-        count = self.varint() - 1 if self.flexible else self.int32()
-        if not 0 <= count <= len(self.raw):
-            raise BadRecord(f"array of {count}")
-        return [read() for _ in range(count)]
-
-    def tags(self) -> dict[int, bytes]:
-        found = {}
-        for _ in range(self.varint()):
-            tag = self.varint()
-            found[tag] = self.take(self.varint())
-        return found
-
-    def end_of_struct(self) -> None:
-        if self.flexible:
-            self.tags()

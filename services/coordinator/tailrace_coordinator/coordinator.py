@@ -15,7 +15,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.endpoints import address_of
-from tailrace.records.groups import BadRecord
+from tailrace.records.fields import BadRecord
 from tailrace.state import partition_for
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig

@@ -18,7 +18,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.records.batch import read_header, split
-from tailrace.records.groups import BadRecord, GroupRecord, decode, encode
+from tailrace.records.fields import BadRecord
+from tailrace.records.groups import GroupRecord, decode, encode
 from tailrace.state import KeyValue, Output, Overloaded, Shard
 from tailrace.wire.codec import Malformed
 from tailrace_coordinator.deadlines import Deadlines

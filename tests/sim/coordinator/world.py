@@ -17,7 +17,7 @@ from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.records.groups import BadRecord
+from tailrace.records.fields import BadRecord
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
 from tailrace_coordinator.deadlines import Deadlines

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.groups import subscription
+from tailrace.records.fields import BadRecord
 from tailrace.records.groups import (
-    BadRecord,
     ConsumerGroupRecord,
     GroupMetadata,
     GroupRecord,

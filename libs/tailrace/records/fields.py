@@ -1,0 +1,103 @@
+"""The fields of records that Kafka's coordinators write: primitive types, flexible (KIP-482) or not."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+
+
+class BadRecord(ValueError):
+    """A key or value that does not follow its schema."""
+
+
+class FieldReader:
+    """Reads Kafka's primitive types, flexible (KIP-482) once the version said so."""
+
+    __slots__ = ("at", "flexible", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.at = 0
+        self.flexible = False
+
+    def version(self, highest: int, flexible_from: int) -> int:
+        """The version of a value, which says how the rest is read; BadRecord for an unknown one."""
+        version = self.int16()
+        if not 0 <= version <= highest:
+            raise BadRecord(f"value version {version}, highest known {highest}")
+        self.flexible = version >= flexible_from
+        return version
+
+    def take(self, size: int) -> bytes:
+        end = self.at + size
+        if size < 0 or end > len(self.raw):
+            raise BadRecord(f"{size} bytes wanted at {self.at} of {len(self.raw)}")
+        piece = self.raw[self.at : end]
+        self.at = end
+        return piece
+
+    def int16(self) -> int:
+        return int(_INT16.unpack(self.take(2))[0])
+
+    def int32(self) -> int:
+        return int(_INT32.unpack(self.take(4))[0])
+
+    def int64(self) -> int:
+        return int(_INT64.unpack(self.take(8))[0])
+
+    def varint(self) -> int:
+        number = shift = 0
+        while shift < 35:
+            byte = self.take(1)[0]
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+            shift += 7
+        raise BadRecord("varint of more than five bytes")
+
+    def nullable_string(self) -> str | None:
+        size = self.varint() - 1 if self.flexible else self.int16()
+        if size == -1:
+            return None
+        try:
+            return self.take(size).decode()
+        except UnicodeDecodeError as error:
+            raise BadRecord("string that is not UTF-8") from error
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise BadRecord("null where a string must be")
+        return text
+
+    def byte_string(self) -> bytes:
+        return self.take(self.varint() - 1 if self.flexible else self.int32())
+
+    def int8(self) -> int:
+        return self.take(1)[0]
+
+    def array(self, read: Callable[[], T]) -> list[T]:
+        """Its entries, each by read; none of a null one."""
+        count = self.varint() - 1 if self.flexible else self.int32()
+        if count == -1:
+            return []
+        if not 0 <= count <= len(self.raw):
+            raise BadRecord(f"array of {count}")
+        return [read() for _ in range(count)]
+
+    def tags(self) -> dict[int, bytes]:
+        found = {}
+        for _ in range(self.varint()):
+            tag = self.varint()
+            found[tag] = self.take(self.varint())
+        return found
+
+    def end_of_struct(self) -> None:
+        if self.flexible:
+            self.tags()
