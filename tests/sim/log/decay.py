@@ -242,19 +242,19 @@ class Comparison:
 
     def _tolerable_epochs(self) -> bool:
         """One that begins a batch too early, or after a crash a first one that begins later."""
-        sound, seen = self.sound.epochs, self.seen.epochs
+        sound, seen, of_file = self.sound.epochs, self.seen.epochs, self.path.endswith(EPOCHS)
+        if of_file and sound and sound[-1] not in seen and self._batches_of(sound[-1][0]) < 2:
+            sound = sound[:-1]  # of an epoch without a batch only the file knew; a single one is not believed alone
         # Whose beginning lies behind the log's start, after DeleteRecords and a crash that took its checkpoint, may
         # be read again from the batches.
         if sound and seen and [entry for entry in seen if entry[1] > sound[0][1]] == sound[1:]:
             return True
         if sound and seen and [entry for entry in sound if entry[1] > seen[0][1]] == seen[1:]:
             return True
-        if not self.path.endswith(EPOCHS):
-            return False
-        if any(one[1] >= two[1] for one, two in pairwise(seen)):
+        if not of_file or any(one[1] >= two[1] for one, two in pairwise(seen)):
             return False
         # Compaction may have taken the batch that began an epoch, of which only the file knew where it lay.
-        if not self.dense and all(_epoch_at(sound, at) == _epoch_at(seen, at) for at in self.sound.batches):
+        if not self.dense and all(self._epoch_of(at, sound) == _epoch_at(seen, at) for at in self.sound.batches):
             return True
         different = [(one, two) for one, two in zip(sound, seen, strict=False) if one != two]
         if len(sound) != len(seen) or len(different) != 1:
@@ -265,6 +265,14 @@ class Comparison:
         without_batch = not any(start <= at for at in self.sound.batches)
         a_batch_early = found == max((at for at in self.sound.batches if at < start), default=-1)
         return without_batch or (epoch == other and (first_is_late or a_batch_early))
+
+    def _batches_of(self, epoch: int) -> int:
+        return sum(read_header(batch).partition_leader_epoch == epoch for batch in self.sound.batches.values())
+
+    def _epoch_of(self, offset: int, sound: list[tuple[int, int]]) -> int:
+        """As the file has it; what it says nothing of any more, after a crash that took the log's start, the batch."""
+        told = bool(sound) and offset >= sound[0][1]
+        return _epoch_at(sound, offset) if told else read_header(self.sound.batches[offset]).partition_leader_epoch
 
 
 def _epoch_at(epochs: list[tuple[int, int]], offset: int) -> int:
