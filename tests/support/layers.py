@@ -116,7 +116,12 @@ LAYERS = {
     ),
     "sim": Layer("real decisions in a seeded world of faults"),
     "integration": Layer("real processes and sockets", tools=("postgres",)),
-    "compat": Layer("real clients against Tailrace and Apache Kafka", tools=("kcat", "javac", "mvn"), jars=kafka_jars),
+    "compat": Layer(
+        "real clients against Tailrace and Apache Kafka",
+        tools=("kcat", "javac", "mvn"),
+        jars=kafka_jars,
+        beside="tests/compat/replication",
+    ),
     "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back", tools=("postgres", "gcc")),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
