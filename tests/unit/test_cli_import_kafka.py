@@ -117,10 +117,24 @@ def test_nobody_starts_on_what_was_moved_away_and_the_same_move_again_says_so(ka
 
 
 def test_a_mark_of_a_move_that_was_not_decided_gives_nothing_up(kafka: Path, tmp_path: Path) -> None:
-    (kafka / ".moved-to").write_text(f"some-id\n{tmp_path / 'new'}\norders-0\n")
+    properties = (kafka / "meta.properties").read_bytes().hex()
+    (kafka / ".moved-to").write_text(f"some-id\n{tmp_path / 'new'}\n{properties}\norders-0\n")
     before = contents(kafka)
     (tmp_path / "new").mkdir()  # by somebody else, when the import had been killed
     refused = run("import-kafka", kafka, "--data", tmp_path / "new", "--how", "move")
+    assert refused.exit_code == 1 and "exists already" in refused.output
+    assert contents(kafka) == before
+
+
+def test_what_was_begun_anew_where_something_was_moved_away_is_not_given_up(kafka: Path, tmp_path: Path) -> None:
+    move = ("import-kafka", kafka, "--data", tmp_path / "new", "--how", "move")
+    assert run(*move).exit_code == 0
+    other = kafka_directory(tmp_path / "other", 8, (8,))
+    (other / ".moved-to").write_bytes((kafka / ".moved-to").read_bytes())  # Kafka was formatted where the mark is
+    shutil.rmtree(kafka)
+    other.rename(kafka)
+    before = contents(kafka)
+    refused = run(*move)
     assert refused.exit_code == 1 and "exists already" in refused.output
     assert contents(kafka) == before
 

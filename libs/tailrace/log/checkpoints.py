@@ -20,7 +20,7 @@ META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 DISK_FAILED: Final = ".disk-failed"  # ours: see rereading.py
-MOVED_TO: Final = ".moved-to"  # ours: where `--how move` brought what was here; an id, the place, the partitions
+MOVED_TO: Final = ".moved-to"  # ours: where `--how move` brought what was here; see cli.files.moved
 
 _VERSION: Final = "0"
 

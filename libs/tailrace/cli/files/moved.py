@@ -2,7 +2,8 @@
 
 A mark in each source, written before the target appears, names it and shares an id with it. The target appears by one
 rename: from then on the move is decided, and whoever repeats the command goes on with giving the sources up. Of each
-source meta.properties goes first, so that neither Kafka nor Tailrace starts on one that is half empty.
+source meta.properties goes first, so that neither Kafka nor Tailrace starts on one that is half empty. Whoever has made
+a new log directory of a source since keeps it: the mark knows which meta.properties it was written beside.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ class Mark(NamedTuple):
 
     move_id: str
     target: Path
+    properties: bytes
     partitions: tuple[str, ...]
+
+    def concerns(self, source: Path) -> bool:
+        """Whether the source is what was moved, or what is left of it. OSError."""
+        try:
+            return (source / META_PROPERTIES).read_bytes() == self.properties
+        except FileNotFoundError:
+            return True
 
     def decided(self) -> bool:
         """Whether the target is there and was made by this very move."""
@@ -38,10 +47,10 @@ class Mark(NamedTuple):
 def read(source: Path) -> Mark | None:
     """The mark of a source; OSError."""
     try:
-        move_id, target, *partitions = (source / MOVED_TO).read_text().splitlines()
+        move_id, target, properties, *partitions = (source / MOVED_TO).read_text().splitlines()
+        return Mark(move_id, Path(target), bytes.fromhex(properties), tuple(partitions))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return Mark(move_id, Path(target), tuple(partitions))
 
 
 @contextmanager
@@ -51,7 +60,9 @@ def marked(sources: Mapping[Path, Sequence[str]], working: Path, target: Path) -
     staging.write(working, _ID_FILE, move_id.encode())
     try:
         for source, partitions in sources.items():
-            staging.write(source, MOVED_TO, "".join(f"{line}\n" for line in (move_id, target, *partitions)).encode())
+            properties = (source / META_PROPERTIES).read_bytes().hex()
+            lines = (move_id, target, properties, *partitions)
+            staging.write(source, MOVED_TO, "".join(f"{line}\n" for line in lines).encode())
         yield
     except BaseException:
         for source in sources:
@@ -62,8 +73,8 @@ def marked(sources: Mapping[Path, Sequence[str]], working: Path, target: Path) -
 
 def is_decided(sources: Sequence[Path], target: Path) -> bool:
     """Whether these directories were moved to target, and only remain to be given up. OSError."""
-    marks = [read(source) for source in sources]
-    return all(mark is not None and mark.target == target and mark.decided() for mark in marks)
+    marks = [(source, read(source)) for source in sources]
+    return all(mark and mark.target == target and mark.concerns(source) and mark.decided() for source, mark in marks)
 
 
 def give_up(sources: Sequence[Path], target: Path) -> None:
