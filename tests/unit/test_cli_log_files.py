@@ -122,6 +122,22 @@ def test_transactions_of_kafkas_coordinator_are_shown_with_their_states(tmp_path
     ]
 
 
+def test_metadata_that_we_have_no_place_for_has_kafkas_names(tmp_path: Path) -> None:
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="c", now_ms=NOW)
+    log = logs.create("__cluster_metadata", 0, UUID(int=1), LogConfig())
+    values = [bytes.fromhex(text) for text in ("01170001001212426f", "01180000", "011b00", "017f00", "02", "")]
+    log.append([build([Record(timestamp=NOW, value=value) for value in values])], 0, NOW)
+    logs.close()
+    read = rows(Path(log.directory) / f"{0:020}.log", "--deep")
+    decoded = [row["decoded"] for row in read if row["row"] == "record"]
+    assert [row["type"] for row in decoded if isinstance(row, dict)] == [
+        "BeginTransactionRecord",
+        "EndTransactionRecord",
+        "RegisterControllerRecord",
+        *["unknown"] * 3,
+    ]
+
+
 def test_damage_is_shown_and_told_by_the_exit_code(directory: Path) -> None:
     segment = directory / "topic-0" / "00000000000000000000.log"
     data = bytearray(segment.read_bytes())

@@ -43,6 +43,25 @@ _GROUP_KEYS: Final = {
     23: "StreamsGroupTopology",
 }
 _REGULAR_EXPRESSION: Final = 16
+# Of the metadata log by api key: what Kafka writes and we have other versions of, or no place for.
+_METADATA_NAMES: Final = {
+    0: "RegisterBrokerRecord",
+    3: "PartitionRecord",
+    5: "PartitionChangeRecord",
+    10: "DelegationTokenRecord",
+    11: "UserScramCredentialRecord",
+    17: "BrokerRegistrationChangeRecord",
+    18: "AccessControlEntryRecord",
+    19: "RemoveAccessControlEntryRecord",
+    21: "ZkMigrationStateRecord",
+    22: "RemoveUserScramCredentialRecord",
+    23: "BeginTransactionRecord",
+    24: "EndTransactionRecord",
+    25: "AbortTransactionRecord",
+    26: "RemoveDelegationTokenRecord",
+    27: "RegisterControllerRecord",
+    28: "ClearElrRecord",
+}
 
 
 def decoder_for(topic: str) -> Callable[[Record], Row] | None:
@@ -93,6 +112,9 @@ def metadata_record(record: Record) -> Row:
     try:
         found = codec.decode(value)
     except codec.MalformedRecord as error:
+        name = _METADATA_NAMES.get(value[1]) if value[:1] == bytes((codec.FRAME_VERSION,)) and len(value) > 1 else None
+        if name is not None:
+            return {"type": name, "bytes": value.hex()}
         return {"type": "unknown", "error": str(error), "bytes": value.hex()}
     return {"type": type(found).__name__, **_plain(asdict(found))}
 
