@@ -26,7 +26,7 @@ from tailrace.records.batch import (
     stamp_log_append_time,
     validate_produced,
 )
-from tailrace.records.blame import Rules, blame
+from tailrace.records.blame import MOST_BLAMED, Rules, blame
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, Codec, TooManyBytes, decompress
 from tailrace.records.record import recompress
 
@@ -226,8 +226,9 @@ class Limits:
 
     def _refuse_records(self, header: BatchHeader, plain: bytes, rules: Rules, on_step: Callable[[], None]) -> None:
         outside, keyless = blame(header, plain, rules, on_step)
-        if outside or header[8] > rules.latest_ms:
-            raise _outside(rules, tuple(outside))
+        late = set(outside).difference(keyless)  # where the key is missing Kafka asks for no time
+        if late or (header[8] > rules.latest_ms and not keyless):
+            raise _outside(rules, tuple(sorted(late.union(keyless))[:MOST_BLAMED]))
         if keyless:
             message = "a compacted topic takes no records without a key"
             raise BadRecords(ErrorCode.INVALID_RECORD, message, tuple(keyless))

@@ -2,6 +2,7 @@
 
 import errno
 import random
+from dataclasses import replace
 from hashlib import blake2b
 
 import pytest
@@ -287,6 +288,25 @@ def test_keyless_records_are_refused_with_their_places() -> None:
     (answer,) = log.append([batch], 0, NOW)
     assert (answer.error_code, answer.record_errors) == (ErrorCode.INVALID_RECORD, (1, 3))
     assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "blamed"),
+    [
+        (((None, NOW), (b"k", NOW - 9)), ErrorCode.INVALID_TIMESTAMP, (0, 1)),
+        (((b"k", NOW), (None, NOW - 9)), ErrorCode.INVALID_RECORD, (1,)),
+        (((b"k", NOW), (None, NOW + 9)), ErrorCode.INVALID_RECORD, (1,)),
+        (((b"k", NOW + 9), (None, NOW + 9), (None, NOW)), ErrorCode.INVALID_TIMESTAMP, (0, 1, 2)),
+    ],
+)
+def test_of_keys_and_times_kafka_asks_in_this_order(
+    records: tuple[tuple[bytes | None, int], ...], code: ErrorCode, blamed: tuple[int, ...]
+) -> None:
+    """LogValidator: every record has one error, its key's first; any wrong time makes it INVALID_TIMESTAMP."""
+    config = replace(COMPACTED, message_timestamp_before_max_ms=5, message_timestamp_after_max_ms=5)
+    log = open_log(MemoryFilesystem(), config)
+    (answer,) = log.append([build([Record(timestamp=time, key=key) for key, time in records])], 0, NOW)
+    assert (answer.error_code, answer.record_errors) == (code, blamed)
 
 
 def test_a_batch_of_nonsense_is_left_alone() -> None:
