@@ -1,4 +1,4 @@
-"""import-kafka and export-kafka killed before each of their effects on the disk, and with a disk that fails at each.
+"""import-kafka and export-kafka killed before each of their effects on the disk, and with a disk that fails at some.
 
 Whatever happens, the source is as it was, or the target is whole: and the same command again makes it so.
 """
