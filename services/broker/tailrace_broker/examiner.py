@@ -47,7 +47,8 @@ class Examination:
             try:
                 self.verdicts.append(batch.limits.examine(batch.records, self._now_ms, self._on_step))
             except ApiError as refused:
-                self.verdicts.append(refused)
+                refused.__context__ = refused.__cause__ = None
+                self.verdicts.append(refused.with_traceback(None))  # its frames hold what was decompressed
 
     def stop(self) -> None:
         """Has run() end soon, with an exception."""

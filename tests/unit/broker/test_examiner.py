@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
-from tailrace.errors import ErrorCode
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.limits import Limits
 from tailrace.net.client import Client
@@ -221,3 +221,15 @@ def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
     with pytest.raises(_Stopped):
         examination.run()
     assert examination.verdicts == []
+
+
+def test_a_refusal_keeps_nothing_of_what_was_decompressed() -> None:
+    """An exception holds its frames, and those all that they worked on, be it 64 MiB."""
+    keyless = bytes(build([Record(timestamp=NOW, value=bytes(300_000))], compression=Codec.ZSTD))
+    torn = long()[:-9] + bytes(9)
+    for records in (keyless, torn):
+        examination = Examination([Batch(Limits(LogConfig(cleanup_policy="compact")), records)], NOW)
+        examination.run()
+        (refused,) = examination.verdicts
+        assert isinstance(refused, ApiError)
+        assert (refused.__traceback__, refused.__context__, refused.__cause__) == (None, None, None)
