@@ -32,8 +32,10 @@ class LogDirRefused(Exception):
 
 def read_meta_properties(log_dir: LogDir, node_id: int, cluster_id: str) -> None:
     content = log_dir._read(META_PROPERTIES)
-    if content is None and (moved := log_dir._read(MOVED_TO)):
-        raise LogDirRefused(f"the log directory {log_dir.path} was moved: {moved.decode().splitlines()[1]} has it now")
+    if content is None and (moved := log_dir._read(MOVED_TO)) is not None:
+        lines = moved.decode(errors="replace").splitlines()
+        target = lines[1] if len(lines) > 1 else "another one"
+        raise LogDirRefused(f"the log directory {log_dir.path} was moved: {target} has it now")
     try:
         properties = parse_properties(content or b"")
         directory_id = parse_uuid(properties["directory.id"]) if "directory.id" in properties else UUID(int=0)

@@ -273,6 +273,18 @@ def test_a_damaged_meta_properties_is_refused_in_a_sentence(damaged: bytes) -> N
 
 
 @pytest.mark.parametrize(
+    ("mark", "where"), [(b"id\n/new\n\nt-0\n", "/new"), (b"", "another one"), (b"\xe3", "another one")]
+)
+def test_a_directory_that_was_moved_away_is_refused_whatever_is_left_of_the_mark(mark: bytes, where: str) -> None:
+    filesystem = MemoryFilesystem()
+    open_dir(filesystem).close()
+    filesystem.remove(f"{ROOT}/meta.properties")
+    filesystem.open(f"{ROOT}/.moved-to", create=True).pwritev([mark], 0)
+    with pytest.raises(LogDirRefused, match=f"was moved: {where} has it now"):
+        open_dir(filesystem)
+
+
+@pytest.mark.parametrize(
     "content", [b"", b"cluster.id=c\nnode.id=0\nversion=1\n", b"directory.id=AAAAAAAAAAAAAAAAAAAAAA\ncluster.id=c\n"]
 )
 def test_a_directory_without_an_id_gets_one_that_stays(content: bytes) -> None:
