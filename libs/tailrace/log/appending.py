@@ -7,7 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log import producer_state
+from tailrace.log import cutting, producer_state
 from tailrace.log.limits import BadRecords
 from tailrace.log.producer_state import ProducerEntry
 from tailrace.log.segment import MAX_RELATIVE_OFFSET
@@ -113,6 +113,7 @@ def append(
 
 def append_replicated(log: Log, records: Bytes, now_ms: int, max_epoch: int) -> int:
     """As Log.append_replicated."""
+    cutting.begin_within(log, records)
     views: list[memoryview] = []
     headers: list[BatchHeader] = []
     free, roll_ms, max_offset = Run(log, -1).room(now_ms)

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from tailrace.log.snapshots import load_producers, remove_all_snapshots, remove_snapshots_above
+from tailrace.records.batch import Bytes, validate
 
 if TYPE_CHECKING:
     from tailrace.log.log import Log
@@ -72,6 +73,22 @@ def reset_to(log: Log, offset: int) -> None:
     log.take_up(segment)
     _after_cut(log, offset)
     segment.create()  # last: if it fails nothing more is taken, and nothing goes where the old segments were
+
+
+def begin_within(log: Log, records: Bytes) -> None:
+    """An empty log begins where the leader's first batch does, if that batch holds the log's start.
+
+    The leader's log start may lie within a batch (DeleteRecords), of which nothing can be left out. As in Kafka the log
+    start goes back with it, until the leader's is heard.
+    """
+    if log.size_bytes or log.log_end_offset != log.log_start_offset or not len(records):
+        return
+    first = validate(records)
+    if not 0 <= first.base_offset < log.log_end_offset <= first.last_offset:
+        return
+    if first.base_offset < log.recovery_point:
+        log.lower_recovery_point(first.base_offset)  # or a torn batch would be taken for a damaged one
+    reset_to(log, first.base_offset)
 
 
 def _after_cut(log: Log, end_offset: int) -> None:

@@ -98,6 +98,20 @@ async def test_a_replica_moves_with_its_records_and_serves_all_the_while(tmp_pat
         assert len(await values(node)) == 101
 
 
+async def test_a_replica_whose_log_starts_within_a_batch_moves(tmp_path: Path) -> None:
+    two = Disks()
+    async with moving(tmp_path, two) as node:
+        await node.produce(0, batch(b"a", b"b", b"c"))
+        log = node.broker.topics.by_name[b"t"].partitions[0].log
+        log.advance_log_start_offset(1)  # DeleteRecords, which may end anywhere
+        await moved(node)
+        assert node.broker.storage.place_of("t", 0) is two.dirs[1]
+        log = node.broker.topics.by_name[b"t"].partitions[0].log
+        assert (log.log_start_offset, log.log_end_offset) == (1, 3)
+        answer = await node.fetch(0, 1)
+        assert [value for last, value in values_of(bytes(answer.records))] == [b"a", b"b", b"c"]
+
+
 async def test_a_replica_nothing_was_written_to_is_put_there_at_once(tmp_path: Path) -> None:
     two = Disks()
     async with moving(tmp_path, two) as node:

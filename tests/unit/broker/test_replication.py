@@ -184,6 +184,21 @@ async def test_deleted_records_are_gone_everywhere_before_the_answer(tmp_path: P
         assert [log(cluster, node).log_start_offset for node in range(3)] == [2, 2, 2]
 
 
+async def test_a_new_replica_comes_to_what_its_leader_has_after_a_delete_within_a_batch(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        cluster.publish(replicas=(0, 1), isr=(0, 1))
+        await cluster.nodes[0].produce(0, batch(b"a", b"b", b"c"), acks=-1)
+        topic = DeleteRecordsRequest.DeleteRecordsTopic
+        want = topic.DeleteRecordsPartition(partition_index=0, offset=2)
+        request = DeleteRecordsRequest(topics=[topic(name="t", partitions=[want])], timeout_ms=5000)
+        await cluster.nodes[0].client.ask(request, timeout_ms=6000)
+        cluster.publish(replicas=(0, 1, 2))
+        await until(lambda: 2 in cluster.partition.isr)
+        assert [(log(cluster, node).log_start_offset, log(cluster, node).log_end_offset) for node in range(3)] == [
+            (2, 3)
+        ] * 3
+
+
 async def test_consumers_read_from_the_replica_in_their_rack(tmp_path: Path) -> None:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     async with three(tmp_path, replica_selector_class=selector) as cluster:

@@ -299,6 +299,24 @@ def test_a_follower_far_behind_begins_at_the_leaders_start() -> None:
     assert follower.position().offset == follower.high_watermark == 3
 
 
+def test_a_follower_begins_with_the_batch_within_which_its_leaders_log_starts() -> None:
+    trio = Trio()
+    leader, follower = trio.replicas[0], trio.replicas[2]
+    trio.publish(isr=(0, 1))
+    records = [Record(timestamp=1, value=b"%d" % n, offset=n) for n in range(3)]
+    leader.append([memoryview(build(records)), memoryview(build(records))], 1)
+    trio.fetch(1)
+    trio.fetch(1)
+    leader.log.advance_log_start_offset(4)  # DeleteRecords, which may end anywhere
+    follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, 6, 4), 1)
+    trio.fetch(2)
+    trio.fetch(2)
+    assert follower.log.first_base_offset == 3
+    assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (4, 6, 6)
+    assert trio.values(2) == trio.values(0)
+    assert follower.read(4, 1 << 20, min_one=True).read() == leader.read(4, 1 << 20, min_one=True).read()
+
+
 def test_a_followers_high_watermark_never_goes_back() -> None:
     trio = Trio()
     trio.produce(b"a")

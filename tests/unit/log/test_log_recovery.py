@@ -130,6 +130,23 @@ def test_a_cut_behind_a_gap_that_a_crash_prevented_leaves_no_damage() -> None:
     assert not any(segment.holes for segment in log.segments)
 
 
+def test_a_torn_first_batch_that_begins_before_its_leaders_log_start_is_no_damage() -> None:
+    filesystem, config = MemoryFilesystem(), with_settings()
+    log = open_log(filesystem, config)
+    log.reset_to(4)
+    log.flush()
+    lowered = list[int]()
+    log.lower_recovery_point = lowered.append
+    log.append_replicated(
+        Batch(records=[record(n, b"v") for n in range(3)], base_offset=3, leader_epoch=0).encode(), NOW
+    )
+    filesystem.content(join(DIRECTORY, file_name(3, ".log")))[-1] ^= 1
+    filesystem.kill()
+    log = open_log(filesystem, config, recovery_point=lowered[0], log_start_offset=4)
+    assert (log.log_start_offset, log.log_end_offset) == (4, 4)
+    assert not any(segment.holes for segment in log.segments)
+
+
 def test_nothing_below_the_recovery_point_is_checked_again() -> None:
     filesystem, ends = three_batches()
     filesystem.content(FIRST)[ends[0] - 1] ^= 1  # in the records of the first batch
