@@ -173,6 +173,7 @@ class Broker:
             self.purgatory.mark(partition.tail)
         for partition in changes.touched:
             self.committed(partition)
+            trims.settle(partition)  # who has not given the records up may be gone
         self.on_changes(changes)
 
     def _registered(self, image: MetadataImage) -> bool:

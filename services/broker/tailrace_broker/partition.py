@@ -299,10 +299,15 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """KIP-107: what no replica has any more; followers that were never heard do not count."""
+        """KIP-107: what no live replica has any more; followers that were never heard do not count.
+
+        Nor does one that is fenced, or nothing could be deleted while a broker is down: back again, it hears of it.
+        """
         low = self.log.log_start_offset
         if self.leading is not None:
-            low = min([low, *(r.log_start_offset for r in self.leading.replicas.values() if r.log_start_offset >= 0)])
+            for broker_id, replica in self.leading.replicas.items():
+                if 0 <= replica.log_start_offset < low and self.node.is_alive(broker_id):
+                    low = replica.log_start_offset
         return low
 
     # -- the leader's side of replication ----------------------------------------------------------------------------

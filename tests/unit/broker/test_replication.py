@@ -33,6 +33,7 @@ class Three:
         self.partition = PartitionImage((0, 1, 2), (0, 1, 2), 0, 1, 1)
         self.asked: list[Any] = []
         self.changed = asyncio.Event()
+        self.fenced = set[int]()
         for node in nodes:
             node.follower.on_ask = self.ask
 
@@ -42,6 +43,7 @@ class Three:
         for number, node in enumerate(self.nodes):
             endpoint = Endpoint("UNIX-boot", node.address.host, 0)
             brokers[number] = BrokerImage(number, 100 + number, UUID(int=number + 1), (endpoint,), fenced=False)
+        brokers[7] = BrokerImage(7, 107, UUID(int=8), fenced=7 in self.fenced)  # which nobody ever sees
         return MetadataImage(
             offset=self.partition.partition_epoch,
             cluster_id="c",
@@ -89,6 +91,12 @@ async def three(path: Path, **settings: Any) -> AsyncIterator[Three]:
             node.broker.on_epoch(100 + number)
         cluster.publish()
         yield cluster
+
+
+def delete_below(offset: int) -> DeleteRecordsRequest:
+    topic = DeleteRecordsRequest.DeleteRecordsTopic
+    want = topic.DeleteRecordsPartition(partition_index=0, offset=offset)
+    return DeleteRecordsRequest(topics=[topic(name="t", partitions=[want])], timeout_ms=20_000)
 
 
 async def until(predicate: Callable[[], bool]) -> None:
@@ -175,23 +183,36 @@ async def test_a_new_leader_does_not_tell_end_offsets_it_cannot_know(tmp_path: P
 async def test_deleted_records_are_gone_everywhere_before_the_answer(tmp_path: Path) -> None:
     async with three(tmp_path) as cluster:
         await cluster.nodes[0].produce(0, batch(b"a", b"b", b"c"), acks=-1)
-        topic = DeleteRecordsRequest.DeleteRecordsTopic
-        want = topic.DeleteRecordsPartition(partition_index=0, offset=2)
-        request = DeleteRecordsRequest(topics=[topic(name="t", partitions=[want])], timeout_ms=5000)
-        answer = await cluster.nodes[0].client.ask(request, timeout_ms=6000)
+        answer = await cluster.nodes[0].client.ask(delete_below(2), timeout_ms=30_000)
         row = answer.topics[0].partitions[0]
         assert (row.error_code, row.low_watermark) == (0, 2)
         assert [log(cluster, node).log_start_offset for node in range(3)] == [2, 2, 2]
+
+
+async def test_records_are_deleted_while_a_broker_is_down(tmp_path: Path) -> None:
+    """As in Kafka the low watermark is that of the live replicas."""
+    async with three(tmp_path) as cluster:
+        first = cluster.nodes[0]
+        await first.produce(0, batch(b"a", b"b", b"c"), acks=-1)
+        cluster.publish(replicas=(0, 1, 7), isr=(0, 1, 7))
+        partition = first.broker.topics.by_name[b"t"].partitions[0]
+        leading = partition.leading
+        assert leading is not None
+        leading.replicas[7].log_start_offset = 0  # when it was heard last
+        waiting = asyncio.create_task(first.client.ask(delete_below(2), timeout_ms=30_000))
+        await until(lambda: bool(partition.trims) and leading.replicas[1].log_start_offset == 2)
+        assert not waiting.done()
+        cluster.fenced.add(7)
+        cluster.publish(isr=(0, 1))
+        row = (await waiting).topics[0].partitions[0]
+        assert (row.error_code, row.low_watermark) == (0, 2)
 
 
 async def test_a_new_replica_comes_to_what_its_leader_has_after_a_delete_within_a_batch(tmp_path: Path) -> None:
     async with three(tmp_path) as cluster:
         cluster.publish(replicas=(0, 1), isr=(0, 1))
         await cluster.nodes[0].produce(0, batch(b"a", b"b", b"c"), acks=-1)
-        topic = DeleteRecordsRequest.DeleteRecordsTopic
-        want = topic.DeleteRecordsPartition(partition_index=0, offset=2)
-        request = DeleteRecordsRequest(topics=[topic(name="t", partitions=[want])], timeout_ms=5000)
-        await cluster.nodes[0].client.ask(request, timeout_ms=6000)
+        await cluster.nodes[0].client.ask(delete_below(2), timeout_ms=30_000)
         cluster.publish(replicas=(0, 1, 2))
         await until(lambda: 2 in cluster.partition.isr)
         assert [(log(cluster, node).log_start_offset, log(cluster, node).log_end_offset) for node in range(3)] == [

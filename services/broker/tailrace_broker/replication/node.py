@@ -50,6 +50,11 @@ class Node:
         """Whether this life of the broker may lead what the image gives it."""
         return self.leads_alone if len(replicas) == 1 else self.leads_shared
 
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether the broker is registered and not fenced."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         """KIP-841 and KIP-903: only a live broker that is not leaving, in the life that fetched, may be in sync."""
         broker = self.brokers.get(broker_id)
