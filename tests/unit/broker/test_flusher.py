@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, batch, image, running, topic
+from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
 from tailrace.log.filesystem import RealFile
 from tailrace.log.flush import Flush
@@ -189,3 +190,17 @@ async def test_a_flush_that_finds_no_descriptor_is_begun_anew(
         disk.error = None
         assert (await asked).error_code == 0 and partition(node).log.recovery_point == 1
         assert all(log_dir.failure is None for log_dir in node.broker.storage.configured)
+
+
+async def test_flush_ms_is_kept_though_the_wall_clock_is_set_back(tmp_path: Path) -> None:
+    hour_ms = 3_600_000
+    async with running(tmp_path, image(**{"flush.ms": str(hour_ms)})) as node:
+        clock = ManualClock()
+        keeper = flusher.Flusher(clock, lambda partition, error: None)
+        for count in (1, 2):
+            await node.produce(0, batch(b"v"))
+            clock.advance(hour_ms)
+            await keeper.upkeep(partition(node))
+            assert partition(node).log.recovery_point == count
+            clock.jump(-10 * hour_ms)
+        keeper.close()
