@@ -19,16 +19,11 @@ def truncate_to(log: Log, offset: int) -> None:
             log.latest_epoch = log.epochs.latest
             log.unsynced.epochs_changed()
         return
-    if offset < log.recovery_point:
-        # On the disk before the cut: recovery believes what lies below, and new records are about to.
-        log.lower_recovery_point(_end_before(log, offset))
-    if offset < log.cleaned_offset:
-        # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
-        log.lower_cleaned_offset(offset)
     keep = bisect_right(log.bases, offset)
     if keep == 0:
         reset_to(log, offset)
         return
+    _lower_checkpoints(log, offset)
     for segment in reversed(log.segments[keep:]):  # newest first: a crash in between leaves no gap
         log.doomed.add(segment, due_ms=0)
     # With them, or a snapshot of what was cut could come back behind new records of its offsets.
@@ -43,6 +38,16 @@ def truncate_to(log: Log, offset: int) -> None:
         end_offset = min(offset, next(active.headers(position))[1].base_offset)
     active.truncate(position)
     _after_cut(log, end_offset)
+
+
+def _lower_checkpoints(log: Log, offset: int) -> None:
+    """Before the log is cut at offset."""
+    if offset < log.recovery_point:
+        # On the disk before the cut: recovery believes what lies below, and new records are about to.
+        log.lower_recovery_point(_end_before(log, offset))
+    if offset < log.cleaned_offset:
+        # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
+        log.lower_cleaned_offset(offset)
 
 
 def _end_before(log: Log, offset: int) -> int:
@@ -62,6 +67,7 @@ def _end_before(log: Log, offset: int) -> int:
 
 def reset_to(log: Log, offset: int) -> None:
     """As Log.reset_to."""
+    _lower_checkpoints(log, offset)
     remove_all_snapshots(log.filesystem, log.directory)
     for segment in log.segments:
         log.doomed.add(segment, due_ms=0)
@@ -84,11 +90,8 @@ def begin_within(log: Log, records: Bytes) -> None:
     if log.size_bytes or log.log_end_offset != log.log_start_offset or not len(records):
         return
     first = validate(records)
-    if not 0 <= first.base_offset < log.log_end_offset <= first.last_offset:
-        return
-    if first.base_offset < log.recovery_point:
-        log.lower_recovery_point(first.base_offset)  # or a torn batch would be taken for a damaged one
-    reset_to(log, first.base_offset)
+    if 0 <= first.base_offset < log.log_end_offset <= first.last_offset:
+        reset_to(log, first.base_offset)
 
 
 def _after_cut(log: Log, end_offset: int) -> None:

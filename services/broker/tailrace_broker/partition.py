@@ -383,15 +383,15 @@ class Partition:
     def fetched(self, answer: Fetched, now_ms: int) -> bool:
         """Does what the leader's answer asks for; whether the high watermark moved.
 
-        Raises ApiError for records that are damaged or do not follow, OSError if the disk refuses. OFFSET_OUT_OF_RANGE
-        means that the leader's log begins behind ours: ours begins anew there.
+        Raises ApiError for records that are damaged or do not follow, OSError if the disk refuses. At
+        OFFSET_OUT_OF_RANGE ours may begin anew where the leader's does, see begins_anew.
         """
         log = self.log
         before, start = self.high_watermark, log.log_start_offset
         if answer.diverging is not None:
             self._truncate(truncation_offset(log, *answer.diverging))
         elif answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if answer.log_start_offset > log.log_end_offset:
+            if self.begins_anew(answer.log_start_offset):
                 log.reset_to(answer.log_start_offset)
                 self.high_watermark = answer.log_start_offset
         elif answer.error_code == ErrorCode.NONE:
@@ -408,6 +408,14 @@ class Partition:
         if moved or len(answer.records) or log.log_start_offset != start:
             self.node.changed.add(self)
         return moved
+
+    def begins_anew(self, leader_start: int) -> bool:
+        """Whether at OFFSET_OUT_OF_RANGE the log begins anew at leader_start: the leader's log begins behind ours.
+
+        Or it ends before ours, which holds no record: with one, the epochs say where they part.
+        """
+        log = self.log
+        return leader_start > log.log_end_offset or (leader_start >= 0 and not log.size_bytes)
 
     def _truncate(self, offset: int) -> None:
         self.log.truncate_to(offset)

@@ -317,6 +317,23 @@ def test_a_follower_begins_with_the_batch_within_which_its_leaders_log_starts() 
     assert follower.read(4, 1 << 20, min_one=True).read() == leader.read(4, 1 << 20, min_one=True).read()
 
 
+def test_an_empty_follower_begins_where_its_leader_does_that_has_lost_its_end() -> None:
+    """It began at 5, where all records had been deleted, and has none whose epoch could say where the two part."""
+    trio = Trio()
+    leader, follower = trio.replicas[0], trio.replicas[2]
+    trio.produce(b"a", b"b")
+    follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, 5, 5), 1)
+    assert follower.position().offset == 5
+    with pytest.raises(ApiError) as refused:
+        leader.heard(2, 102, follower.position())
+    assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, -1, 0), 1)
+    trio.fetch(2)
+    assert trio.values(2) == trio.values(0)
+    follower.fetched(Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, -1, 0), 1)
+    assert follower.position().offset == 2, "with a record it parts by epochs"
+
+
 def test_a_followers_high_watermark_never_goes_back() -> None:
     trio = Trio()
     trio.produce(b"a")

@@ -59,7 +59,7 @@ def change_due(partition: Partition, row: ReplicaRow) -> Callable[[Log], None] |
     if row.diverging is not None:
         offset = truncation_offset(log, *row.diverging)
         return partial(cut, offset=offset) if offset < log.log_end_offset else None
-    if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and row.log_start_offset > log.log_end_offset:
+    if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and partition.begins_anew(row.log_start_offset):
         return partial(begin_anew, offset=row.log_start_offset)
     return None
 
@@ -321,7 +321,8 @@ class ReplicaFetcher:
         except (ApiError, OSError) as failed:
             self._delay(follow, str(failed))
             return
-        if row.error_code and row.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+        stays = follow.asked is not None and partition.log.log_end_offset == follow.asked.fetch_offset
+        if row.error_code and (stays or row.error_code != ErrorCode.OFFSET_OUT_OF_RANGE):
             self._delay(follow, ErrorCode(row.error_code).name)
             return
         follow.lag = max(0, row.high_watermark - partition.log.log_end_offset)
