@@ -10,15 +10,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from support.logs import NOW, SMALL, append
+from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
-from tailrace.log.transactions import AbortedTransaction, encode
+from tailrace.log.transactions import ABORT, AbortedTransaction, encode
+from tailrace.records.batch import read_header
 from tailrace.records.compression import Codec
 from tailrace.records.groups import OffsetCommitted
 from tailrace.records.groups import encode as encode_group
-from tailrace.records.record import Record, build
+from tailrace.records.record import Record, build, iterate, rebuild, with_delete_horizon
 
 
 def run(*arguments: object) -> Result:
@@ -54,6 +56,28 @@ def test_a_segment_is_shown_by_batches_and_with_deep_by_records(directory: Path)
     records = [row for row in rows("--deep", segment) if row["row"] == "record"]
     assert [(row["offset"], row["value"]) for row in records][:2] == [(0, "v0"), (1, "0xff")]
     assert "producer 4/1 from sequence 0" in run("dump-log", segment).output
+
+
+def test_figures_that_kafkas_tool_prints_are_there_and_in_words_where_they_tell_something(tmp_path: Path) -> None:
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="c", now_ms=NOW)
+    log = logs.create("topic", 0, UUID(int=9), SMALL)
+    write(log, data_batch(4, b"one", b"two"), marker_batch(4, ABORT, coordinator_epoch=3))
+    logs.close()
+    segment = Path(log.directory) / f"{0:020}.log"
+    segment.write_bytes(segment.read_bytes() + tombstone_with_horizon(3))
+    _, data, first, _, marker, ended, horizon = rows("--deep", segment)[:7]
+    assert (data["base_sequence"], data["last_sequence"], data["delete_horizon_timestamp"]) == (0, 1, None)
+    assert (first["key_bytes"], first["value_bytes"]) == (1, 3)
+    assert (marker["last_sequence"], ended["marker"], ended["coordinator_epoch"]) == (-1, "abort", 3)
+    assert horizon["delete_horizon_timestamp"] == NOW + 60_000
+    shown = run("dump-log", segment).output
+    assert "abort of coordinator epoch 3" in shown and "delete horizon 1970-01-01T00:17:40.000Z" in shown
+
+
+def tombstone_with_horizon(offset: int) -> bytes:
+    """A batch as the cleaner leaves it (KIP-534)."""
+    batch = build([Record(timestamp=NOW, key=b"gone")], base_offset=offset)
+    return bytes(rebuild(with_delete_horizon(read_header(batch), NOW + 60_000), list(iterate(batch))))
 
 
 def test_every_kind_of_file_is_shown(directory: Path) -> None:

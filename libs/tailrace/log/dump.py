@@ -100,15 +100,22 @@ def _batch(header: BatchHeader, position: int) -> Row:
         "timestamp_type": "LogAppendTime" if header.is_log_append_time else "CreateTime",
         "base_timestamp": header.base_timestamp,
         "max_timestamp": header.max_timestamp,
-        "delete_horizon": header.has_delete_horizon,
+        "delete_horizon_timestamp": header.base_timestamp if header.has_delete_horizon else None,
         "producer_id": header.producer_id,
         "producer_epoch": header.producer_epoch,
         "base_sequence": header.base_sequence,
+        "last_sequence": _last_sequence(header),
         "transactional": header.is_transactional,
         "control": header.is_control,
         "crc": header.crc,
         "valid": True,
     }
+
+
+def _last_sequence(header: BatchHeader) -> int:
+    if header.base_sequence < 0:
+        return -1
+    return producer_state.last_sequence(header.base_sequence, header.last_offset_delta)
 
 
 def _records(
@@ -117,8 +124,11 @@ def _records(
     try:
         for record in iterate(batch):
             row: Row = {"row": "record", "offset": record.offset, "timestamp": record.timestamp}
+            row |= {"key_bytes": _size(record.key), "value_bytes": _size(record.value)}
             if header.is_control:
                 row |= {"marker": _marker(record.key or b"")}
+                if ended := transactions.read_marker(batch, header):
+                    row |= {"coordinator_epoch": ended.coordinator_epoch}
             elif decode is not None:
                 row |= {"decoded": decode(record)}
             else:
@@ -128,6 +138,10 @@ def _records(
             yield row
     except ApiError as error:
         yield damage(position, error.message or "the records are damaged")
+
+
+def _size(data: bytes | None) -> int | None:
+    return None if data is None else len(data)
 
 
 def _marker(key: bytes) -> str:
@@ -191,7 +205,7 @@ def _snapshot(_path: Path, data: Bytes) -> Iterator[Row]:
             "coordinator_epoch": entry.coordinator_epoch,
             "current_txn_first_offset": entry.current_txn_first_offset,
             "last_timestamp": entry.last_timestamp,
-            "first_sequence": last.last_sequence - last.offset_delta if last else -1,
+            "first_sequence": (last.last_sequence - last.offset_delta) & producer_state.MAX_SEQUENCE if last else -1,
             "last_sequence": last.last_sequence if last else -1,
             "last_offset": last.last_offset if last else -1,
             "offset_delta": last.offset_delta if last else 0,

@@ -22,7 +22,11 @@ def dump_log(
     deep: Annotated[bool, typer.Option("--deep", help="every record, not only the batches")] = False,
     as_data: Json = False,
 ) -> None:
-    """Show what files of a log directory hold, Tailrace's or Apache Kafka's; status 1 if something is damaged."""
+    """Show what files of a log directory hold, Tailrace's or Apache Kafka's; status 1 if something is damaged.
+
+    Every figure of kafka-dump-log.sh is here; --deep is its --print-data-log and its decoders.
+    Whether indexes agree with their segments (--verify-index-only) says verify-log.
+    """
     damaged = False
     for path in paths:
         try:
@@ -62,8 +66,9 @@ def _batch(row: Row) -> Iterator[str]:
         yield f"producer {row['producer_id']}/{row['producer_epoch']} from sequence {row['base_sequence']},"
     yield "LogAppendTime" if row["timestamp_type"] == "LogAppendTime" else "up to"
     yield f"{_time(row['max_timestamp'])},"
-    marks = ("transactional", "control", "delete_horizon")
-    yield from (f"{_name(mark)}," for mark in marks if row[mark])
+    yield from (f"{mark}," for mark in ("transactional", "control") if row[mark])
+    if row["delete_horizon_timestamp"] is not None:
+        yield f"delete horizon {_time(row['delete_horizon_timestamp'])},"
     if row["compression"] != "none":
         yield f"{row['compression']},"
     yield f"{row['bytes']} bytes at {row['position']}, CRC {row['crc']:08x} {'ok' if row['valid'] else 'WRONG'}"
@@ -73,6 +78,8 @@ def _record(row: Row) -> Iterator[str]:
     yield f"{row['offset']}  {_time(row['timestamp'])} "
     if "marker" in row:
         yield row["marker"]
+        if "coordinator_epoch" in row:
+            yield f"of coordinator epoch {row['coordinator_epoch']}"
         return
     if "decoded" in row:
         decoded = dict(row["decoded"])
