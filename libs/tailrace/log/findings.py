@@ -19,7 +19,7 @@ class Finding(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """What is known of a partition before its files are read; dense: never compacted, so no offset may be missing."""
+    """What is known of a partition before its files are read; dense: nothing says that it was ever compacted."""
 
     directory: Path
     dense: bool
@@ -46,6 +46,8 @@ class Verified:
     aborts: dict[int, int] = field(default_factory=dict)  # offset of an abort marker: its producer
     aborted: dict[int, int] = field(default_factory=dict)  # those of them that ended a transaction with records
     in_transaction: set[int] = field(default_factory=set)  # producers whose transaction is open where the reading is
+    gaps: list[tuple[Path, int, int]] = field(default_factory=list)  # segment, first offset missing, next there is
+    compacted: bool = False  # a batch has lost records, or has a time at which it will
     ends: set[int] = field(default_factory=set)  # of the offsets that snapshots name, those where a batch ends
     start_offset: int = 0
     end_offset: int = 0

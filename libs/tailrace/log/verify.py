@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -15,6 +15,7 @@ from tailrace.log.verify_partition import verify_partition
 
 __all__ = ["Finding", "Partition", "size_bytes", "verify"]
 
+_COMPACTED: Final = (files.OFFSETS_TOPIC, files.TRANSACTIONS_TOPIC, "__share_group_state")
 _NEEDS_ALL: Final = "restore the file from a copy of the directory, or let the broker start: it checks every log anew"
 _MIGHT_MOVE: Final = "stop the broker and remove the line; it is written anew"
 
@@ -24,21 +25,27 @@ def size_bytes(directories: list[Path]) -> int:
     return sum(log.stat().st_size for directory in directories for log in directory.rglob("*.log"))
 
 
-def verify(directory: Path, on_read: Callable[[int], None]) -> Iterator[Finding]:
-    """What is wrong in a log directory, a partition's directory or a whole data directory; on_read gets bytes read."""
+def verify(
+    directory: Path, on_read: Callable[[int], None], compacted_topics: Callable[[Path], Collection[str]] = lambda _: ()
+) -> Iterator[Finding]:
+    """What is wrong in a log directory, a partition's directory or a whole data directory; on_read gets bytes read.
+
+    compacted_topics is asked, of a log directory, which topics' cleanup.policy has `compact`: their logs lack offsets.
+    """
     if files.partition_of(directory) and any(directory.glob("*.log")):
-        yield from verify_partition(_facts(directory, directory.parent, True), on_read).findings
+        topics = compacted_topics(directory.absolute().parent)
+        yield from verify_partition(_facts(directory, directory.parent, topics, clean=True), on_read).findings
         return
     for log_directory in files.log_directories(directory):
-        yield from _LogDirectory(log_directory, on_read).findings()
+        yield from _LogDirectory(log_directory, on_read, compacted_topics(log_directory)).findings()
 
 
-def _facts(directory: Path, log_directory: Path, clean: bool) -> Partition:
+def _facts(directory: Path, log_directory: Path, topics: Collection[str], *, clean: bool) -> Partition:
     place = files.partition_of(directory)
     assert place is not None
     cleaned = _offsets(log_directory / checkpoints.CLEANER_OFFSET)
     starts = _offsets(log_directory / checkpoints.LOG_START_OFFSET)
-    compacted = place in cleaned or place[0] in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+    compacted = place in cleaned or place[0] in topics or place[0] in _COMPACTED
     return Partition(directory, dense=not compacted, clean=clean, log_start_offset=starts.get(place, 0))
 
 
@@ -52,9 +59,10 @@ def _offsets(path: Path) -> dict[TopicPartition, int]:
 class _LogDirectory:
     """One log directory: its own files, then every partition, then whether both agree."""
 
-    def __init__(self, path: Path, on_read: Callable[[int], None]) -> None:
+    def __init__(self, path: Path, on_read: Callable[[int], None], compacted_topics: Collection[str]) -> None:
         self.path = path
         self.on_read = on_read
+        self.compacted_topics = compacted_topics
         self.clean = (path / checkpoints.CLEAN_SHUTDOWN).exists()
         self.offsets: dict[str, dict[TopicPartition, int]] = {}
         self.ends: dict[TopicPartition, tuple[int, int]] = {}  # first offset that is there, end offset
@@ -120,7 +128,7 @@ class _LogDirectory:
     def _partition(self, directory: Path) -> Iterator[Finding]:
         place = files.partition_of(directory)
         assert place is not None
-        found = verify_partition(_facts(directory, self.path, self.clean), self.on_read)
+        found = verify_partition(_facts(directory, self.path, self.compacted_topics, clean=self.clean), self.on_read)
         yield from found.findings
         if place[0] == files.METADATA_TOPIC:
             return  # the controllers' log is in no checkpoint and needs no partition.metadata

@@ -19,6 +19,9 @@ from tailrace.log.snapshots import SNAPSHOT_SUFFIX
 from tailrace.log.verify_indexes import offset_index, time_index, transaction_index
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header, validate
 
+_COMPACTED: Final = (
+    "where cleanup.policy is or was compact that is the cleaner's work, copied from another replica, and right; else "
+)
 _REPLICATED: Final = (
     "stop the broker, move the partition's directory away and start: it is copied from another replica; where this is "
     "the only one, `dump-log` shows what lies before and after"
@@ -49,7 +52,7 @@ def verify_partition(partition: Partition, on_read: Callable[[int], None]) -> Ve
     for index, (path, base_offset) in enumerate(segments):
         following = segments[index + 1][1] if index + 1 < len(segments) else None
         found.batches, found.aborts, found.aborted = [], {}, {}
-        found.findings += _segment(path, base_offset, following, partition.dense, found, on_read)
+        found.findings += _segment(path, base_offset, following, found, on_read)
         found.ends |= wanted & {batch.last_offset for batch in found.batches}
         writing = following is None and not partition.clean
         found.findings += offset_index(path, base_offset, found.batches, writing)
@@ -57,18 +60,30 @@ def verify_partition(partition: Partition, on_read: Callable[[int], None]) -> Ve
         found.findings += transaction_index(path, base_offset, found, writing)
         epochs.check(found.batches)
     epochs.finish()
-    found.findings += _producers(partition, found, snapshots)
+    dense = partition.dense and not found.compacted
+    if dense:
+        found.findings += _gaps(found)
+    found.findings += _producers(partition.clean, dense, found, snapshots)
     return found
 
 
+def _gaps(found: Verified) -> Iterator[Finding]:
+    """The offsets that are missing in a log that was not compacted, as one finding."""
+    if found.gaps:
+        path, missing, following = found.gaps[0]
+        more = len(found.gaps) - 1
+        others = f", and some in {more} more place{'s' * (more != 1)}" if more else ""
+        yield Finding(path, f"offsets {missing} to {following - 1} are missing{others}", _COMPACTED + _REPLICATED)
+
+
 def _segment(
-    path: Path, base_offset: int, following: int | None, dense: bool, found: Verified, on_read: Callable[[int], None]
+    path: Path, base_offset: int, following: int | None, found: Verified, on_read: Callable[[int], None]
 ) -> Iterator[Finding]:
     data = memoryview(files.content(path))
     position = 0
-    if dense and found.end_offset != base_offset:
+    if base_offset < found.end_offset:
         yield Finding(path, f"begins at {base_offset}, but the log goes on at {found.end_offset}", _REPLICATED)
-    found.end_offset = max(found.end_offset, base_offset)
+    _note_gap(path, base_offset, found)
     highest = min(base_offset + MAX_RELATIVE_OFFSET, (following or 2**63) - 1)
     while position < len(data):
         header = read_header(data, position) if len(data) - position >= HEADER_SIZE else None
@@ -78,12 +93,14 @@ def _segment(
             yield Finding(path, what, tail + _REPLICATED)
             return
         batch = data[position : position + header.size_bytes]
-        fault = _fault(header, batch, found.end_offset, highest, dense)
+        fault = _fault(header, batch, found.end_offset, highest)
         if fault:
             # What follows may be whole, but nothing says at which offset: the broker would not read on, either.
             what = f"{fault} in the batch of offset {header.base_offset} at {position}"
             yield Finding(path, what, _REPLICATED)
             return
+        _note_gap(path, header.base_offset, found)
+        found.compacted |= header.has_delete_horizon or header.record_count <= header.last_offset_delta
         epoch = header.partition_leader_epoch
         found.batches.append(Batch(position, header.base_offset, header.last_offset, header.max_timestamp, epoch))
         if header.is_transactional:
@@ -91,6 +108,16 @@ def _segment(
         found.end_offset = header.next_offset
         position += header.size_bytes
         on_read(header.size_bytes)
+
+
+def _note_gap(path: Path, following: int, found: Verified) -> None:
+    """Notes what is missing before the offset following, where the log then goes on."""
+    if following > found.end_offset:
+        missing = found.end_offset
+        if found.gaps and found.gaps[-1][2] == missing:  # before a segment and at its beginning: one gap
+            missing = found.gaps.pop()[1]
+        found.gaps.append((path, missing, following))
+        found.end_offset = following
 
 
 def _note_transaction(header: BatchHeader, batch: memoryview, found: Verified) -> None:
@@ -108,12 +135,12 @@ def _note_transaction(header: BatchHeader, batch: memoryview, found: Verified) -
     found.in_transaction.discard(header.producer_id)
 
 
-def _fault(header: BatchHeader, batch: memoryview, expected: int, highest: int, dense: bool) -> str | None:
+def _fault(header: BatchHeader, batch: memoryview, expected: int, highest: int) -> str | None:
     try:
         validate(batch)
     except ApiError as error:
         return error.message or "damage"
-    if header.base_offset < expected or (dense and header.base_offset != expected):
+    if header.base_offset < expected:
         return f"offset {expected} expected, not {header.base_offset},"
     if not header.base_offset <= header.last_offset <= highest:
         return f"last offset {header.last_offset}, which this segment cannot hold,"
@@ -187,14 +214,14 @@ def _snapshots(partition: Partition, found: Verified) -> Iterator[Snapshot]:
         yield Snapshot(path, offset, last)
 
 
-def _producers(partition: Partition, found: Verified, snapshots: list[Snapshot]) -> Iterator[Finding]:
+def _producers(clean: bool, dense: bool, found: Verified, snapshots: list[Snapshot]) -> Iterator[Finding]:
     for path, offset, last_offsets in snapshots:
         if offset > found.end_offset:
-            if partition.clean:
+            if clean:
                 yield Finding(path, f"is of offset {offset}, beyond the log's end {found.end_offset}", _SNAPSHOT_ADVICE)
             continue
         for producer_id, last in last_offsets.items():
-            gone = partition.dense and last >= found.start_offset and last not in found.ends
+            gone = dense and last >= found.start_offset and last not in found.ends
             if last >= offset or gone:
                 yield Finding(path, f"producer {producer_id} ends at {last}, where no batch ends", _SNAPSHOT_ADVICE)
                 break

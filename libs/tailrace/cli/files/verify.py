@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from tailrace.cli.daily.connection import Json
+from tailrace.cli.files.policies import compacted_topics
 from tailrace.log.verify import Finding, size_bytes, verify
 
 FOUND, REFUSED = 1, 2
@@ -49,7 +50,7 @@ def verify_log(
     with progress("Reading") as bar:
         task = bar.add_task("", total=total)
         for directory in directories:
-            for finding in verify(directory, lambda read: bar.advance(task, read)):
+            for finding in verify(directory, lambda read: bar.advance(task, read), compacted_topics):
                 count += 1
                 typer.echo(_json(finding) if as_data else str(finding))
     if not as_data:
