@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 
 from tailrace.cli.plan import ROLES
 
+INTERRUPTED = 130  # as a shell says it of Ctrl-C
 _ABOUT_BROKERS = (
     ["list"],
     ["log-dirs"],
@@ -35,6 +37,18 @@ def main() -> None:
         from tailrace.cli.demo.command import main as run_demo
 
         raise SystemExit(run_demo(arguments, dict(os.environ)))
-    from tailrace.cli.daily import app
+    _run_daily()
 
-    app(prog_name="tailrace")
+
+def _run_daily() -> None:
+    """Runs a daily command; without a traceback for Ctrl-C while it is loaded, or a full disk behind its output."""
+    try:
+        from tailrace.cli.daily import app
+
+        app(prog_name="tailrace")
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise SystemExit(f"tailrace: what was to be said could not be written: {error.strerror}.") from None

@@ -30,17 +30,16 @@ def dump_log(
     damaged = False
     for path in paths:
         try:
-            for row in rows(path, deep=deep):
-                damaged = damaged or row["row"] == "damage"
-                typer.echo(json.dumps(row) if as_data else line(row))
+            found = rows(path, deep=deep)
         except UnknownFile as refusal:
             typer.echo(f"{refusal}.", err=True)
             raise typer.Exit(REFUSED) from None
-        except BrokenPipeError:
-            raise  # whoever read us has seen enough: typer ends quietly
         except OSError as error:
             typer.echo(f"{path} cannot be read: {error.strerror}.", err=True)
             raise typer.Exit(REFUSED) from None
+        for row in found:
+            damaged = damaged or row["row"] == "damage"
+            typer.echo(json.dumps(row) if as_data else line(row))
     if damaged:
         raise typer.Exit(DAMAGED)
 

@@ -34,8 +34,9 @@ def export_kafka(
     target, data = target.expanduser().absolute(), data.expanduser().absolute()
     directories = _directories(data, [path.expanduser().absolute() for path in log_dirs or ()])
     with importing.told("exported", target), kafka_dirs.held(directories):
-        for sentence in run(data, directories, target, how, unclean=unclean):
-            typer.echo(sentence)
+        sentences = list(run(data, directories, target, how, unclean=unclean))
+    for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
+        typer.echo(sentence)
 
 
 def _directories(data: Path, log_dirs: list[Path]) -> list[Path]:

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import typer
 
+from tailrace.cli.command import INTERRUPTED
 from tailrace.cli.data_dir import Refused
 from tailrace.cli.files import kafka_dirs, known_configs, moved, staging
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
@@ -44,13 +45,14 @@ def import_kafka(
     """Take over the log directories of a stopped Apache Kafka 4 cluster, with its topics, groups and offsets."""
     target = (data or default_data_dir(os.environ)).expanduser().absolute()
     with told("imported", target), kafka_dirs.held(directories):
-        for sentence in run(directories, target, how, unclean=unclean):
-            typer.echo(sentence)
+        sentences = list(run(directories, target, how, unclean=unclean))
+    for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
+        typer.echo(sentence)
 
 
 @contextmanager
 def told(done: str, target: Path) -> Iterator[None]:
-    """Turns what goes wrong into a sentence and status 1."""
+    """Turns what goes wrong into a sentence and status 1, Ctrl-C into one and status 130."""
     try:
         yield
     except Refused as refusal:
@@ -63,6 +65,9 @@ def told(done: str, target: Path) -> Iterator[None]:
             err=True,
         )
         raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted. To have it {done} after all, run the same command again.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 class Broker(NamedTuple):

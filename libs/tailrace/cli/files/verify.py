@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from tailrace.cli.command import INTERRUPTED
 from tailrace.cli.daily.connection import Json
 from tailrace.cli.files.policies import compacted_topics
 from tailrace.log.verify import Finding, size_bytes, verify
@@ -45,19 +48,27 @@ def verify_log(
         if not directory.is_dir():
             typer.echo(f"{directory} is no directory.", err=True)
             raise typer.Exit(REFUSED)
-    count = 0
     total = size_bytes(directories)
-    with progress("Reading") as bar:
-        task = bar.add_task("", total=total)
-        for directory in directories:
-            for finding in verify(directory, lambda read: bar.advance(task, read), compacted_topics):
-                count += 1
-                typer.echo(_json(finding) if as_data else str(finding))
+    try:
+        with progress("Reading") as bar:
+            count = _tell_findings(directories, partial(bar.advance, bar.add_task("", total=total)), as_data)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted: not all of it was read.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     if not as_data:
         found = "nothing is wrong" if not count else f"{count} finding{'s' * (count != 1)}"
         typer.echo(f"{total} bytes of segments read: {found}.", err=True)
     if count:
         raise typer.Exit(FOUND)
+
+
+def _tell_findings(directories: list[Path], on_read: Callable[[int], None], as_data: bool) -> int:
+    count = 0
+    for directory in directories:
+        for finding in verify(directory, on_read, compacted_topics):
+            count += 1
+            typer.echo(_json(finding) if as_data else str(finding))
+    return count
 
 
 def _json(finding: Finding) -> str:
