@@ -24,7 +24,7 @@ from tailrace.log.swap import discard
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex, read_index, sums_of, sums_path
 from tailrace.log.transactions import DamagedIndex, marker_type
 from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate
-from tailrace.records.entries import entries
+from tailrace.records.entries import entries, plain_records
 
 _STEP_BYTES: Final = 256 * 1024
 _DEDUPE_BUFFER_BYTES: Final = 128 * 1024 * 1024
@@ -227,14 +227,16 @@ class Pass:
     def _map_batch(self, header: BatchHeader, data: Bytes) -> None:
         if header.is_control or (self._transactions is not None and self._transactions.is_aborted(header)):
             return
+        base, found = header.base_offset, dict[bytes, int]()
         try:
-            _, records = entries(header, data)
+            for entry in entries(plain_records(header, data), header.record_count):
+                if entry[2] is not None:
+                    found[entry[2]] = base + entry[0]
         except ApiError:
             return  # left alone, as in Retention
-        base, put = header.base_offset, self._latest.put
-        for entry in records:
-            if entry[2] is not None:
-                put(entry[2], base + entry[0])
+        put = self._latest.put
+        for key, offset in found.items():
+            put(key, offset)
 
     def _ends(self) -> list[int]:
         return [*(segment.base_offset for segment in self._segments[1:]), self._job.end_offset]

@@ -6,7 +6,7 @@ that first meets them (KIP-534: an attribute bit, and the base timestamp says wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ from tailrace.errors import ApiError
 from tailrace.log.cleaner_transactions import Markers, TransactionScan
 from tailrace.log.transactions import ABORT, marker_type
 from tailrace.records.batch import BatchHeader, Bytes, without_records
-from tailrace.records.entries import Entry, entries, rebuilt
+from tailrace.records.entries import Entry, rebuilt, rebuilt_with_horizon, select
 from tailrace.records.record import iterate, rebuild, with_delete_horizon
 
 _SHORT_BYTES: Final = 16
@@ -111,26 +111,23 @@ class Retention(NamedTuple):
         if not header.record_count or self.transactions.is_aborted(header):
             return None
         try:
-            plain, records = entries(header, data)
+            kept = select(header, data, self._stays(header))
         except ApiError:
             return data  # a producer filled it with nonsense before the topic was a compacted one
-        kept = self._kept(header, records)
-        if not kept:
+        if not kept.record_count:
             return None
-        if not header.has_delete_horizon and any(entry[3] for entry in kept):
-            offsets = {header.base_offset + entry[0] for entry in kept}
-            whole = [record for record in iterate(data) if record.offset in offsets]
-            return rebuild(with_delete_horizon(header, self._horizon_ms()), whole)
-        return data if len(kept) == len(records) else rebuilt(header, plain, kept)
+        if kept.tombstones and not header.has_delete_horizon:
+            return rebuilt_with_horizon(header, kept, self._horizon_ms())
+        return data if kept.record_count == header.record_count else rebuilt(header, kept)
 
-    def _kept(self, header: BatchHeader, records: list[Entry]) -> list[Entry]:
+    def _stays(self, header: BatchHeader) -> Callable[[Entry], bool]:
+        """Which records of the batch stay. As in Kafka, one without a key has no place in a compacted log."""
         base, latest, expired = header.base_offset, self.latest.get, self._expired(header)
-        # As in Kafka, a record without a key has no place in a compacted log.
-        return [
-            entry
-            for entry in records
-            if entry[2] is not None and base + entry[0] >= latest(entry[2]) and not (expired and entry[3])
-        ]
+
+        def stays(entry: Entry) -> bool:
+            return entry[2] is not None and base + entry[0] >= latest(entry[2]) and not (expired and entry[3])
+
+        return stays
 
     def _horizon_ms(self) -> int:
         return self.now_ms + self.delete_retention_ms

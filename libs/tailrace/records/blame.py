@@ -1,7 +1,7 @@
 """What a topic may have against single records of a client's batch (KIP-467), found without building a Record of any.
 
-A few kilobytes of zstd can hold millions of records: on_step is called every few thousand of them, and may raise to end
-it, and no more than MOST_BLAMED are named.
+A few kilobytes of zstd can hold millions of records, or of headers: on_step is called every few thousand of them, and
+may raise to end it, and no more than MOST_BLAMED are named.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def blame(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], 
     try:
         for first in range(0, header.record_count, _STEP):
             on_step()
-            position = _step(
-                header, data, position, range(first, min(first + _STEP, header.record_count)), rules, blamed
-            )
+            indices = range(first, min(first + _STEP, header.record_count))
+            position = _step(header, data, position, indices, rules, blamed, on_step)
             if max(map(len, blamed)) > MOST_BLAMED:
                 return Blamed(blamed.outside[:MOST_BLAMED], blamed.keyless[:MOST_BLAMED])
     except (IndexError, UnicodeDecodeError):
@@ -50,7 +49,15 @@ def blame(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], 
     return blamed
 
 
-def _step(header: BatchHeader, data: bytes, position: int, indices: range, rules: Rules, blamed: Blamed) -> int:
+def _step(
+    header: BatchHeader,
+    data: bytes,
+    position: int,
+    indices: range,
+    rules: Rules,
+    blamed: Blamed,
+    on_step: Callable[[], None],
+) -> int:
     """Looks at these records, the first of which begins at position; where the next one begins."""
     size, read = len(data), read_varint
     earliest, latest = rules.earliest_ms - header.base_timestamp, rules.latest_ms - header.base_timestamp
@@ -92,6 +99,10 @@ def _step(header: BatchHeader, data: bytes, position: int, indices: range, rules
         position += 1
         if count:
             count, position = read(data, position - 1)
+            while count > _STEP:
+                position = skip_headers(data, position, end, _STEP)
+                count -= _STEP
+                on_step()
             position = skip_headers(data, position, end, count)
         if position != end:
             raise IndexError

@@ -179,7 +179,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position : position + length], position + length
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """A zigzag varint (up to 64 bits) and the position behind it; IndexError if it does not end."""
     byte = data[position]
     if byte < 0x80:

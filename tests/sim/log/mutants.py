@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -19,6 +20,7 @@ from tailrace.log.retained import Retention
 from tailrace.log.segment import Segment
 from tailrace.log.transactions import Marker
 from tailrace.records.batch import BatchHeader
+from tailrace.records.entries import Entry
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,12 @@ def _written_after_all(self: appending.Run) -> None:
 
 def _by_batch(segment: Segment, position: int, header: BatchHeader) -> list[Any]:
     first = islice(_RECORDS(segment, position, header), 1)
-    return [record._replace(timestamp=header.max_timestamp) for record in first]
+    return [(header.max_timestamp, offset) for _, offset in first]
 
 
-def _tombstones_go_at_once(self: Retention, header: BatchHeader, records: list[Any]) -> list[Any]:
-    return [entry for entry in _KEPT(self, header, records) if not entry[3]]
+def _tombstones_go_at_once(self: Retention, header: BatchHeader) -> Callable[[Entry], bool]:
+    stays = _STAYS(self, header)
+    return lambda entry: stays(entry) and not entry.tombstone
 
 
 def _any_is_next(_entry: Any, _header: BatchHeader) -> None:
@@ -111,7 +114,7 @@ def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker 
 
 _WRITE = appending.Run.write
 _RECORDS = lookup._records
-_KEPT = Retention._kept
+_STAYS = Retention._stays
 _TRUNCATE = Segment.truncate
 _APPLY = ProducerState.apply
 
@@ -141,5 +144,5 @@ MUTANTS = (
     ),
     Mutant("a checkpoint has a twin", ((twins, "true_content", _as_it_is),), 9),
     Mutant("leader epochs are the batches'", ((recovery, "agree", _yes),), 348),
-    Mutant("tombstones stay for delete.retention.ms", ((Retention, "_kept", _tombstones_go_at_once),), 117),
+    Mutant("tombstones stay for delete.retention.ms", ((Retention, "_stays", _tombstones_go_at_once),), 117),
 )

@@ -2,6 +2,7 @@
 
 import errno
 import random
+import tracemalloc
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -9,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.batches import Batch
+from support.batches import Batch, record
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
 from tailrace.errors import ErrorCode
 from tailrace.log.compaction import Compaction, Limits, Pass
 from tailrace.log.filesystem import join
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
-from tailrace.records.compression import Codec
+from tailrace.records.compression import Codec, compress
 from tailrace.records.record import Record, build
 
 COMPACTED = with_settings(
@@ -401,3 +402,41 @@ def test_a_pass_without_room_for_a_single_copy_leaves_nothing_behind(when: str) 
             pass
     assert refused.value.errno == errno.ENOSPC
     assert sorted(filesystem.files()) == names and records_of(log) == before
+
+
+@pytest.mark.parametrize("value", [b"", None], ids=["values", "tombstones"])
+@pytest.mark.parametrize("first", [b"k", b"superseded"])
+def test_a_batch_of_many_records_costs_the_cleaner_no_object_for_each(first: bytes, value: bytes | None) -> None:
+    """Five kilobytes of zstd may hold millions of records."""
+    count, log = 5_000, open_log(MemoryFilesystem(), replace(COMPACTED, segment_bytes=100_000))
+    plain = record(0, value, first) + record(0, value, b"k") * (count - 1)
+    batch = Batch(attributes=Codec.ZSTD, payload=compress(Codec.ZSTD, plain), base_timestamp=NOW)
+    log.append([bytearray(replace(batch, record_count=count, last_offset_delta=count - 1).encode())], 0, NOW)
+    put(log, (b"superseded", b"v"))
+    log.roll()
+    put(log, (b"active", b"v"))
+    tracemalloc.start()
+    try:
+        assert compact(log)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 6 * len(plain)
+    assert len(records_of(log)) == count + (3 if first == b"k" else 2) - 1
+
+
+@pytest.mark.parametrize("time", [-(2**63), -1, 2**63 - 1])
+@pytest.mark.parametrize("value", [b"v", None])
+def test_a_time_that_no_header_can_hold_is_what_java_makes_of_it(time: int, value: bytes | None) -> None:
+    """The deltas are the producer's, and a sum may be too large for 64 bits."""
+    log, base = open_log(MemoryFilesystem(), COMPACTED), -(2**63) if time < 0 else 2**63 - 1
+    odd = [record(0, b"v", b"k"), record(1, value, b"odd", timestamp_delta=time)]
+    (answer,) = log.append([bytearray(Batch(records=odd, base_timestamp=base).encode())], 0, NOW, from_client=False)
+    assert answer.error_code == 0
+    put(log, (b"k", b"new"))
+    log.roll()
+    put(log, (b"active", b"v"))
+    assert compact(log)
+    assert [(record.key, record.value) for record in records_of(log)] == [
+        (b"odd", value), (b"k", b"new"), (b"active", b"v")
+    ]  # fmt: skip

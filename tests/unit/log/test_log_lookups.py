@@ -1,12 +1,13 @@
 """ListOffsets: exact by timestamp also inside compressed batches and with timestamps out of order."""
 
 import random
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from support.batches import Batch
+from support.batches import Batch, record
 from support.logs import NOW, append, open_log, records_of, with_settings
 from tailrace.log import lookup
 from tailrace.log.memory import MemoryFilesystem
@@ -108,13 +109,26 @@ def test_a_lookup_holds_one_record_of_a_batch_at_a_time(monkeypatch: pytest.Monk
     """A few kilobytes may hold millions of them."""
     read, log = list[int](), open_log(MemoryFilesystem(), with_settings(segment_bytes=100_000))
     log.append([build([Record(timestamp=NOW + at, value=b"v") for at in range(1000)])], 0, NOW)
-    iterate = lookup.iterate  # type: ignore[attr-defined]
+    entries = lookup.entries  # type: ignore[attr-defined]
 
-    def counted(*arguments: Any) -> Iterator[Record]:
-        for record in iterate(*arguments):
-            read.append(record.offset)
-            yield record
+    def counted(*arguments: Any) -> Iterator[Any]:
+        for entry in entries(*arguments):
+            read.append(entry.offset_delta)
+            yield entry
 
-    monkeypatch.setattr(lookup, "iterate", counted)
+    monkeypatch.setattr(lookup, "entries", counted)
     found = log.offset_for_timestamp(NOW + 3)
     assert found is not None and (found.offset, read) == (3, [0, 1, 2, 3])
+
+
+def test_a_lookup_makes_nothing_of_a_records_headers() -> None:
+    """A few kilobytes may hold millions of them."""
+    log, count = open_log(MemoryFilesystem(), with_settings(segment_bytes=500_000)), 100_000
+    log.append([bytearray(Batch(records=[record(0, b"v", headers=[("", b"")] * count)]).encode())], 0, NOW)
+    tracemalloc.start()
+    try:
+        assert log.offset_for_timestamp(0) is not None
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 10 * count

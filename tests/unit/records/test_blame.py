@@ -60,11 +60,16 @@ def test_a_client_is_not_told_of_millions_of_records() -> None:
     assert looked(batch) == ([], list(range(MOST_BLAMED)))
 
 
-def test_somebody_may_stop_it_every_few_thousand_records() -> None:
+@pytest.mark.parametrize(
+    "records",
+    [[record(0, b"", b"k")] * 10_000, [record(0, b"", b"k", [("", b"")] * 10_000)]],
+    ids=["records", "headers"],
+)
+def test_somebody_may_stop_it_every_few_thousand_records_or_headers(records: list[bytes]) -> None:
     class Stop(Exception):
         """By whoever had it begun."""
 
-    batch, steps = Batch(records=[record(0, b"", b"k")] * 10_000, base_timestamp=1500).encode(), list[int]()
+    batch, steps = Batch(records=records, base_timestamp=1500).encode(), list[int]()
 
     def on_step() -> None:
         steps.append(1)
