@@ -40,9 +40,7 @@ class Layer:
     jars: Callable[[], Path] | None = None  # fetches them with Maven, or finds them in .cache
     before: Callable[[], Path] | None = None  # a folder with packages that are found before the installed ones
     tests: tuple[str, ...] = ()  # where they are not tests/<name>
-    beside: str = (
-        ""  # a folder of its tests that a second pytest runs meanwhile; one alone leaves half of two cores idle
-    )
+    beside: tuple[str, ...] = ()  # of its tests, about half: a second pytest runs them meanwhile, on the other core
 
 
 @dataclass
@@ -110,25 +108,33 @@ LAYERS = {
             module("pytest", "-q", "tests/unit/test_architecture.py"),
         ),
     ),
-    "unit": Layer("pure files and tables; seconds"),
+    "unit": Layer("pure files and tables; seconds", beside=("tests/unit/log", "tests/unit/net", "tests/unit/records")),
     "protocol": Layer(
         "every API and version: round trips, arbitrary chunks, hostile frames", tools=("java", "mvn"), jars=kafka_jars
     ),
-    "sim": Layer("real decisions in a seeded world of faults"),
-    "integration": Layer("real processes and sockets", tools=("postgres",)),
+    "sim": Layer("real decisions in a seeded world of faults", beside=("tests/sim/log",)),
+    "integration": Layer(
+        "real processes and sockets",
+        tools=("postgres",),
+        beside=tuple(f"tests/integration/{name}" for name in ("controller", "gateway", "quota", "test_cli.py")),
+    ),
     "compat": Layer(
         "real clients against Tailrace and Apache Kafka",
         tools=("kcat", "javac", "mvn"),
         jars=kafka_jars,
-        beside="tests/compat/replication",
+        beside=("tests/compat/replication",),
     ),
-    "fault": Layer("kill -9, SIGSTOP, full disks; a checker reads back", tools=("postgres", "gcc")),
+    "fault": Layer(
+        "kill -9, SIGSTOP, full disks; a checker reads back",
+        tools=("postgres", "gcc"),
+        beside=tuple(f"tests/fault/test_{name}.py" for name in ("bits_flip", "log_dirs_fail", "moving_is_cut_short")),
+    ),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
         tools=("java", "mvn"),
         extra="spark",
         jars=connector_jars,
-        beside="tests/spark/logs",
+        beside=("tests/spark/logs",),
     ),
     "spark-newest": Layer(
         "the stock connector on PySpark 4.2.0; a gigabyte, so only where it is named",
@@ -238,7 +244,8 @@ def run_layer(name: str, options: list[str]) -> Result:
     if name == "bench":
         commands = ((*commands[0], *options),)
     if layer.beside and not options:  # what somebody has options for is seldom a whole layer
-        commands = (pytest_command(*where, f"--ignore={layer.beside}"), pytest_command(layer.beside))
+        others = (f"--ignore={place}" for place in layer.beside)
+        commands = (pytest_command(*where, *others), pytest_command(*layer.beside))
         print("$", " & ".join(map(shown, commands)), flush=True)
         done = side_by_side(*commands, environ)
     else:
