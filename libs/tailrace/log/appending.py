@@ -89,8 +89,8 @@ def append(
                 free, roll_ms, max_offset = run.room(now_ms)
             if header[9] >= 0:
                 if not from_client:
-                    run.trust(header, stored, now_ms)
-                elif header[11] >= 0 and run.repeats(header, now_ms):
+                    run.trust(header, stored)
+                elif header[11] >= 0 and run.repeats(header):
                     continue
         except ApiError as refused:
             blamed = refused.indices if isinstance(refused, BadRecords) else ()
@@ -201,13 +201,13 @@ class Run:
             return free, _ANY_TIME if limits.waits(active, now_ms) else _NO_TIME, max_offset
         return free, active.first_timestamp + limits.roll_after_ms(active), max_offset
 
-    def repeats(self, header: BatchHeader, now_ms: int) -> bool:
+    def repeats(self, header: BatchHeader) -> bool:
         """Whether the batch was appended before, and is answered with that; refusals as producer_state.check."""
         producer_id = header[9]
         entry = self._staged.get(producer_id) or self._log.producers.entries.get(producer_id)
         repeated = producer_state.check(entry, header)
         if repeated is None:
-            self._staged[producer_id] = producer_state.extended(entry, header, header[0], now_ms)
+            self._staged[producer_id] = producer_state.extended(entry, header)
             if header[5] & TRANSACTIONAL:
                 self._transactional = True
             return False
@@ -215,7 +215,7 @@ class Run:
         self.results.append(Appended(0, repeated.first_offset, repeated.last_offset, time_ms, None))
         return True
 
-    def trust(self, header: BatchHeader, buffer: WritableBytes, now_ms: int) -> None:
+    def trust(self, header: BatchHeader, buffer: WritableBytes) -> None:
         """Stages a batch of a coordinator, whose sequence numbers say nothing; a marker may be refused."""
         producer_id = header[9]
         entry = self._staged.get(producer_id) or self._log.producers.entries.get(producer_id)
@@ -224,7 +224,7 @@ class Run:
             producer_state.check_marker(entry, header, marker)
             self._staged[producer_id] = producer_state.ended(entry, header, marker)
         elif header[11] >= 0:
-            self._staged[producer_id] = producer_state.extended(entry, header, header[0], now_ms)
+            self._staged[producer_id] = producer_state.extended(entry, header)
         if header[5] & TRANSACTIONAL:
             self._transactional = True
 

@@ -102,9 +102,9 @@ def _out_of_order(header: BatchHeader, last: int) -> ApiError:
     return ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
 
 
-def extended(entry: ProducerEntry | None, header: BatchHeader, base_offset: int, timestamp: int) -> ProducerEntry:
-    """The entry after this batch was appended at base_offset."""
-    delta, epoch = header[6], header[10]
+def extended(entry: ProducerEntry | None, header: BatchHeader) -> ProducerEntry:
+    """The entry after this batch was appended; as in Kafka its producer was heard at the batch's own time."""
+    base_offset, delta, timestamp, epoch = header[0], header[6], header[8], header[10]
     last = (header[11] + delta) & MAX_SEQUENCE
     batch = tuple.__new__(BatchMetadata, (last, base_offset + delta, delta, timestamp))  # skips the keyword handling
     if header[5] & TRANSACTIONAL:
@@ -157,7 +157,7 @@ class ProducerState:
             return self._end(header, -1 if entry is None else entry.current_txn_first_offset, marker)
         if header.is_control or (header.base_sequence < 0 and not header.is_transactional):
             return None
-        entry = self.entries[producer_id] = extended(entry, header, header.base_offset, header.max_timestamp)
+        entry = self.entries[producer_id] = extended(entry, header)
         if header.is_transactional:
             self.transactions.begin(producer_id, entry.current_txn_first_offset)
         return None

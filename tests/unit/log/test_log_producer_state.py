@@ -101,6 +101,21 @@ def test_quiet_producers_expire_but_not_those_in_a_transaction() -> None:
     assert sorted(state.entries) == [2, 3]
 
 
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_a_leader_its_follower_and_the_next_start_remember_a_producer_by_the_same_time(kind: str) -> None:
+    filesystem, settings = MemoryFilesystem(), with_settings(message_timestamp_type=kind)
+    leader, follower = open_log(filesystem, settings), open_log(MemoryFilesystem(), settings)
+    for sequence, moment in enumerate((NOW - 9000, NOW - 5000)):
+        batch = some_batch(b"v", timestamp=moment, producer_id=1, producer_epoch=0, base_sequence=sequence)
+        assert leader.append([batch], 0, NOW)[0].error_code == 0
+    follower.append_replicated(leader.read(0, 1000).read(), NOW)
+    wanted = NOW if kind == "LogAppendTime" else NOW - 5000
+    leader.close()
+    for log in (leader, follower, open_log(filesystem, settings)):
+        (entry,) = log.producers.entries.values()
+        assert (entry.last_timestamp, entry.batches[-1].timestamp) == (wanted, wanted)
+
+
 def test_truncation_forgets_the_batches_it_cut() -> None:
     log = open_log(MemoryFilesystem())
     for sequence in range(4):
