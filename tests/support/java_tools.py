@@ -19,6 +19,7 @@ OFFSETS = TOOLS + "GetOffsetShell"
 PRODUCER_PERFORMANCE = TOOLS + "ProducerPerformance"
 CONSUMER_PERFORMANCE = TOOLS + "ConsumerPerformance"
 LOG_DIRS = TOOLS + "LogDirsCommand"
+TRANSACTIONS = TOOLS + "TransactionsCommand"
 REASSIGN = TOOLS + "reassign.ReassignPartitionsCommand"
 ELECTION = TOOLS + "LeaderElectionCommand"
 TIMEOUT_S = 120

@@ -18,7 +18,7 @@ from tailrace.wire.apis import Api, ApiKey
 from tailrace.wire.messages import ApiVersionsResponse
 from tailrace.wire.refuse import refuse
 
-# Request and response are message objects of the api table's classes.
+# Request and response are message objects of the api table's classes; a response may be its body's bytes.
 Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
 # (connection, api version, correlation id, body) -> buffers now, a future of them, None for no answer (acks=0), or
 # ORDINARY: the handler of that key takes it.
@@ -65,7 +65,7 @@ class Service:
 
 
 async def answer(service: Service, request: Any, context: Context) -> Any:
-    """Runs the handler; always returns a message of the API's response class."""
+    """Runs the handler; always returns a message of the API's response class, or its body."""
     key, version = context.api_key, context.api_version
     try:
         return await service.handlers[key](request, context, service.role)
@@ -79,6 +79,8 @@ async def answer(service: Service, request: Any, context: Context) -> Any:
 async def answer_frame(service: Service, request: Any, context: Context) -> bytes:
     """The same, encoded as a whole response frame."""
     response = await answer(service, request, context)
+    if isinstance(response, bytes):  # a body that its handler wrote by hand, of many rows
+        return codec.response_frame(context.api_key, context.api_version, context.correlation_id, response)
     return codec.encode_response(response, context.api_version, context.correlation_id)
 
 

@@ -50,6 +50,7 @@ class ApiKey(IntEnum):
     ALTER_PARTITION = 56
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
     BROKER_REGISTRATION = 62
     BROKER_HEARTBEAT = 63
     UNREGISTER_BROKER = 64
@@ -129,6 +130,7 @@ _PUBLIC = (
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, m.DescribeClientQuotasRequest, m.DescribeClientQuotasResponse, 0, 1),
     Api(ApiKey.ALTER_CLIENT_QUOTAS, m.AlterClientQuotasRequest, m.AlterClientQuotasResponse, 0, 1),
     Api(ApiKey.DESCRIBE_CLUSTER, m.DescribeClusterRequest, m.DescribeClusterResponse, 0, 2),
+    Api(ApiKey.DESCRIBE_PRODUCERS, m.DescribeProducersRequest, m.DescribeProducersResponse, 0, 0),
     Api(ApiKey.UNREGISTER_BROKER, m.UnregisterBrokerRequest, m.UnregisterBrokerResponse, 0, 0),
     Api(ApiKey.LIST_CONFIG_RESOURCES, m.ListConfigResourcesRequest, m.ListConfigResourcesResponse, 0, 1),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, m.DescribeTopicPartitionsRequest, m.DescribeTopicPartitionsResponse, 0, 0),

@@ -21,7 +21,9 @@ __all__ = [
     "encode_request",
     "encode_response",
     "encode_response_body",
+    "response_body",
     "response_correlation_id",
+    "response_frame",
 ]
 
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -91,7 +93,11 @@ def encode_response_body(message: ApiMessage, version: int) -> bytes:
 
 def encode_response(message: ApiMessage, version: int, correlation_id: int) -> bytes:
     """A whole response frame: size, header, body."""
-    body = encode_response_body(message, version)
-    head_bytes = response_header_bytes(message.API_KEY, version)
+    return response_frame(message.API_KEY, version, correlation_id, encode_response_body(message, version))
+
+
+def response_frame(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
+    """A whole response frame around a body."""
+    head_bytes = response_header_bytes(key, version)
     head = _SIZE_AND_CORRELATION.pack(len(body) + head_bytes, correlation_id)
     return head + body if head_bytes == _CORRELATION.size else head + _NO_TAGS + body

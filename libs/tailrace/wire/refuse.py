@@ -200,6 +200,23 @@ def _metadata(request: Any, version: int, code: int, message: str | None) -> Any
     )
 
 
+def _describe_producers(request: Any, version: int, code: int, message: str | None) -> Any:
+    topic = m.DescribeProducersResponse.TopicResponse
+    row = topic.PartitionResponse
+    return m.DescribeProducersResponse(
+        topics=[
+            topic(
+                name=asked.name,
+                partitions=[
+                    row(partition_index=index, error_code=code, error_message=message, active_producers=[])
+                    for index in asked.partition_indexes
+                ],
+            )
+            for asked in request.topics
+        ]
+    )
+
+
 def _describe_topic_partitions(request: Any, version: int, code: int, message: str | None) -> Any:
     one = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
     return m.DescribeTopicPartitionsResponse(
@@ -293,5 +310,6 @@ _TABLE: dict[int, Callable[..., Any]] = {
     ApiKey.DELETE_GROUPS: _delete_groups,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
 }

@@ -49,6 +49,7 @@ from tailrace_broker.handlers import (
     describe_cleaner,
     describe_configs,
     describe_log_dirs,
+    describe_producers,
     fence_shard,
     init_producer_id,
     list_offsets,
@@ -70,6 +71,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+    ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
     ApiKey.FENCE_SHARD: fence_shard.handle,
     ApiKey.DESCRIBE_CLEANER: describe_cleaner.handle,
     ApiKey.ADOPT_CONNECTION: adopt_connection.handle,
@@ -81,6 +83,7 @@ CLIENT_APIS = (
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.ALTER_REPLICA_LOG_DIRS,
     ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.DESCRIBE_PRODUCERS,
 )
 
 

@@ -38,6 +38,7 @@ _CODES = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: ErrorCode.BROKER_NOT_AVAILABLE,
     ApiKey.DESCRIBE_LOG_DIRS: ErrorCode.BROKER_NOT_AVAILABLE,
 }
+_PARTITIONS = ("partition_data", "partitions", "partition_indexes")  # what the APIs call them
 _HINTS_FROM: dict[int, int] = {ApiKey.PRODUCE: 10, ApiKey.FETCH: 16}
 _NEVER = 1 << 15
 # Once a node has been away for the whole limit, each further request waits only this long for it.
@@ -104,7 +105,8 @@ def asked(request: Any, key: int, image: MetadataImage) -> Iterator[tuple[str, i
     """The partitions a data request names; those of unknown topics are left out."""
     for topic in (request.topic_data if key == ApiKey.PRODUCE else getattr(request, "topics", None)) or ():
         name = getattr(topic, "name", "") or getattr(topic, "topic", "") or image.topic_names.get(topic.topic_id, "")
-        for partition in getattr(topic, "partition_data", None) or getattr(topic, "partitions", None) or ():
+        rows = next((rows for field in _PARTITIONS if (rows := getattr(topic, field, None))), ())
+        for partition in rows:
             number = getattr(partition, "partition_index", None)
             if number is None:
                 number = getattr(partition, "index", None)

@@ -31,6 +31,7 @@ ROUTES: Mapping[ApiKey, Route] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route.NODE,
     ApiKey.ALTER_REPLICA_LOG_DIRS: Route.NODE,
     ApiKey.DESCRIBE_LOG_DIRS: Route.NODE,
+    ApiKey.DESCRIBE_PRODUCERS: Route.NODE,
     ApiKey.METADATA: Route.HERE,
     ApiKey.FIND_COORDINATOR: Route.HERE,
     ApiKey.API_VERSIONS: Route.HERE,

@@ -136,6 +136,22 @@ async def test_another_leader_in_the_image_ends_the_wait_at_once(open_world: Cal
     assert (await client.answer())[0] == 1
 
 
+async def test_who_asks_a_dead_node_for_producers_is_told_of_another_leader_at_once(
+    open_world: Callable[..., World],
+) -> None:
+    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world.put_broker(1, await world.peer("broker-1"))
+    client = await world.client()
+    topic = m.DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[0])
+    client.send(frame(m.DescribeProducersRequest(topics=[topic]), 0))
+    await turns_until(lambda: bool(world.gateway.away_since_ms))
+    world.put_topic("t", [1])
+    _, rest = await client.answer()
+    answer: Any = codec.decode_response(m.DescribeProducersRequest.API_KEY, 0, rest[1:])
+    (row,) = answer.topics[0].partitions
+    assert (row.partition_index, row.error_code) == (0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
 async def test_a_partition_that_moved_is_not_held_up_by_one_that_nobody_leads(open_world: Callable[..., World]) -> None:
     world = open_world(limits=Limits(node_wait_ms=60_000))
     world.put_broker(1, await world.peer("broker-1"))
@@ -170,6 +186,7 @@ async def test_a_fetch_session_of_a_dead_node_is_gone_at_once(open_world: Callab
         (m.DeleteRecordsRequest(topics=[]), 2),
         (m.OffsetForLeaderEpochRequest(topics=[]), 4),
         (m.DescribeLogDirsRequest(topics=None), 4),
+        (m.DescribeProducersRequest(topics=[]), 0),
         (m.InitProducerIdRequest(transactional_id=None), 4),
     ],
 )

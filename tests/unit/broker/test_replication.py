@@ -19,7 +19,12 @@ from tailrace.log.filesystem import RealFile, RealFilesystem
 from tailrace.log.logs import LogDir
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import Endpoint
-from tailrace.wire.messages import AlterPartitionResponse, DeleteRecordsRequest, ListOffsetsRequest
+from tailrace.wire.messages import (
+    AlterPartitionResponse,
+    DeleteRecordsRequest,
+    DescribeProducersRequest,
+    ListOffsetsRequest,
+)
 from tailrace_broker import recoveries
 from tailrace_broker.recoveries import Recoveries
 from tailrace_broker.topics import Changes
@@ -218,6 +223,21 @@ async def test_a_new_replica_comes_to_what_its_leader_has_after_a_delete_within_
         assert [(log(cluster, node).log_start_offset, log(cluster, node).log_end_offset) for node in range(3)] == [
             (2, 3)
         ] * 3
+
+
+async def test_a_follower_tells_of_the_same_producers_as_its_leader(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        row = batch(b"a", b"b", producer_id=8, producer_epoch=2, base_sequence=5)
+        await cluster.nodes[0].produce(0, row, acks=-1)
+        topic = DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[0])
+        answers = [
+            (await node.client.ask(DescribeProducersRequest(topics=[topic]), timeout_ms=5000)).topics[0].partitions[0]
+            for node in cluster.nodes
+        ]
+        assert [row.error_code for row in answers] == [0, 0, 0]
+        told = [[one.to_dict() for one in row.active_producers] for row in answers]
+        assert told[0] == told[1] == told[2]
+        assert (told[0][0]["producer_id"], told[0][0]["last_sequence"]) == (8, 6)
 
 
 async def test_consumers_read_from_the_replica_in_their_rack(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from uuid import UUID
 from tailrace.config import Config, describe
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata import names
 from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
-from tailrace_controller.decide import internal_topics, names, placement, resources, shards
+from tailrace_controller.decide import internal_topics, placement, resources, shards
 from tailrace_controller.decide.placement import Placed
 from tailrace_controller.effects import Effects
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from tailrace.config import Config, describe
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata import names
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import (
     DescribeConfigsRequest,
@@ -11,7 +12,7 @@ from tailrace.wire.messages import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from tailrace_controller.decide import names, resources
+from tailrace_controller.decide import resources
 from tailrace_controller.effects import Effects
 
 _Result = DescribeConfigsResponse.DescribeConfigsResult

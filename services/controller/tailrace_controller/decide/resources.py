@@ -7,9 +7,9 @@ from tailrace.config.alter import DEFINITIONS_OF
 from tailrace.config.config import not_honoured
 from tailrace.config.definition import Scope
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata import names
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
-from tailrace_controller.decide import names
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 _KINDS = {TOPIC: "topic", BROKER: "broker", GROUP: "group", CLIENT_METRICS: "client-metrics"}

@@ -1,0 +1,85 @@
+"""DescribeProducers v0 (KIP-664): the producers that a log remembers, for who looks for a hanging transaction.
+
+Every replica answers, not the leader alone, as in Kafka: a follower's state is worth a look as well. Who is remembered
+is told until it expires (producer.id.expiration.ms, looked after with retention). Kafka's answers have no limit; here a
+partition that is asked for twice is answered once, so that no answer is larger than what the broker remembers, and
+others have their turn while it is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.producer_state import ProducerEntry
+from tailrace.metadata import names
+from tailrace.net.context import Context
+from tailrace.wire.messages import DescribeProducersRequest
+from tailrace.wire.producers import NO_SEQUENCE, Described, Producer, encode_describe_producers, pack
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+
+# Between so many others have their turn: a few milliseconds. A log may have to be opened first.
+_PRODUCERS_AT_ONCE, _PARTITIONS_AT_ONCE = 2000, 8
+_NO_TOPIC = "This server does not host this topic-partition."
+
+
+async def handle(request: DescribeProducersRequest, context: Context, broker: Broker) -> bytes:
+    """The answer's body, with one row per partition that is asked for; errors are per partition."""
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    topics = []
+    for name, indexes in asked.items():
+        wrong = _wrong_topic(broker, name)
+        found = []
+        for number, index in enumerate(indexes, 1):
+            found.append(await _describe(broker, name, index) if wrong is None else _refused(index, wrong))
+            if number % _PARTITIONS_AT_ONCE == 0:
+                await broker.others_first()
+        topics.append((name, found))
+    return encode_describe_producers(topics)
+
+
+def _wrong_topic(broker: Broker, name: str) -> ApiError | None:
+    """What every partition of it is refused with."""
+    if (why := names.refusal(name)) is not None:
+        return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    if name.encode() not in broker.topics.by_name:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_TOPIC)
+    return None
+
+
+async def _describe(broker: Broker, topic: str, index: int) -> Described:
+    partition, code = broker.readable(topic.encode(), index, by_id=False)
+    if partition is None:
+        return Described(index, int(code))
+    try:
+        entries = list(partition.log.producers.entries.items())
+    except ApiError as refused:
+        return _refused(index, refused)
+    except OSError:
+        return Described(index, int(ErrorCode.KAFKA_STORAGE_ERROR))
+    rows = []
+    for at in range(0, len(entries), _PRODUCERS_AT_ONCE):
+        if at:
+            await broker.others_first()
+        rows.append(pack(_producer(*one) for one in entries[at : at + _PRODUCERS_AT_ONCE]))
+    return Described(index, 0, None, b"".join(rows))
+
+
+def _producer(producer_id: int, entry: ProducerEntry) -> Producer:
+    last = entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE
+    return Producer(
+        producer_id,
+        entry.producer_epoch,
+        last,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.current_txn_first_offset,
+    )
+
+
+def _refused(index: int, why: ApiError) -> Described:
+    return Described(index, int(why.code), why.message)
