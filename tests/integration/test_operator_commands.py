@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from kafka import KafkaProducer
 
 from support.ports import free_ports
 from support.waiting import until
@@ -68,6 +70,43 @@ def test_log_dirs_are_listed_and_replicas_are_moved_to_them_or_refused(cluster: 
     assert "shelved-0: " in refused and "LOG_DIR_NOT_FOUND" in refused
     assert "broker 9 is not live" in run(cluster, "broker", "move-replicas", "9", "/d", "-t", "shelved", status=1)
     run(cluster, "topic", "delete", "shelved")
+
+
+def test_who_wrote_to_a_topic_is_told(cluster: Cluster) -> None:
+    run(cluster, "topic", "create", "written", "-p", "2", "-r", "2")
+    for count in (1, 3):
+        writer = KafkaProducer(bootstrap_servers=cluster.bootstrap, enable_idempotence=True, acks="all")
+        for _ in range(count):
+            writer.send("written", b"v", partition=1).get(timeout=30)
+        writer.close()
+    rows = json.loads(run(cluster, "topic", "producers", "written", "--json"))
+    assert [(row["partition"], row["producer_epoch"], row["last_sequence"]) for row in rows] == [(1, 0, 2), (1, 0, 0)]
+    assert {(row["coordinator_epoch"], row["current_txn_start_offset"]) for row in rows} == {(-1, -1)}
+    head, *shown = run(cluster, "topic", "producers", "written", "-p", "1").splitlines()
+    assert head.split()[:3] == ["partition", "producer", "epoch"]
+    assert [line.split()[:4] for line in shown] == [
+        ["1", str(row["producer_id"]), "0", str(row["last_sequence"])] for row in rows
+    ]
+    assert run(cluster, "topic", "producers", "written", "-p", "0", "--json") == "[]\n"
+    _, (leader, follower) = replicas(cluster, "written")
+    (other,) = {0, 1, 2} - {leader, follower}
+
+    def of_the_follower() -> Any:
+        return json.loads(run(cluster, "topic", "producers", "written", "-p", "1", "--broker", str(follower), "--json"))
+
+    until(lambda: of_the_follower() == rows, "the follower tells the same")
+    said = run(cluster, "topic", "producers", "written", "-p", "1", "--broker", str(other), status=1)
+    assert said == f"broker {other} has no replica of it\n"
+    assert "written-9: no such partition" in run(cluster, "topic", "producers", "written", "-p", "9", status=1)
+    assert "no such topic" in run(cluster, "topic", "producers", "unwritten", status=1)
+    with urlopen(f"{cluster.admin}/v3/clusters") as answer:
+        root = json.load(answer)["data"][0]["metadata"]["self"]
+    with urlopen(f"{root}/topics/written/partitions/1/producers") as answer:
+        listed = json.load(answer)["data"]
+    assert [(one["producer_id"], one["last_sequence"], one["last_timestamp_ms"]) for one in listed] == [
+        (row["producer_id"], row["last_sequence"], row["last_timestamp"]) for row in rows
+    ]
+    run(cluster, "topic", "delete", "written")
 
 
 def test_a_topic_is_moved_by_a_plan_and_back_by_what_was_printed(cluster: Cluster, tmp_path: Path) -> None:

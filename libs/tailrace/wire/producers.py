@@ -51,6 +51,12 @@ class Described:
             yield Producer(*fields)
 
 
+def most_telling_first(producer: Producer) -> tuple[bool, int]:
+    """Sorts for who looks on: open transactions first, the oldest first; then who was heard last."""
+    began = producer.current_txn_start_offset
+    return (began < 0, -producer.last_timestamp if began < 0 else began)
+
+
 def pack(producers: Iterable[Producer]) -> bytes:
     """Their rows."""
     return b"".join([ROW.pack(*producer, 0) for producer in producers])

@@ -12,7 +12,10 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
 from tailrace.net.endpoints import address_of
-from tailrace.wire.messages import ApiMessage
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.messages import ApiMessage, DescribeProducersRequest
+from tailrace.wire.producers import Described, decode_describe_producers
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.rest.backend import ControllerView
@@ -20,6 +23,7 @@ from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_o
 
 ASK_TIMEOUT_MS = 10_000
 CLIENT_ID = "tailrace-rest"
+_CORRELATION_ID = 0
 
 
 class Admin:
@@ -82,11 +86,15 @@ class Admin:
         return await self._ask(address, message, version)
 
     async def ask_broker(self, node_id: int, message: ApiMessage, version: int | None = None) -> Any:
-        broker = self._gateway.image.brokers.get(node_id)
-        address = None if broker is None else address_of(broker.endpoints, self._gateway.boot_id)
-        if broker is None or broker.fenced or address is None:
-            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {node_id} is not there.")
-        return await self._ask(address, message, version)
+        return await self._ask(self._address_of(node_id), message, version)
+
+    async def producers(self, node_id: int, topic: str, partition: int) -> Described:
+        asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
+        client = self._client(self._address_of(node_id))
+        frame = codec.encode_request(DescribeProducersRequest(topics=[asked]), 0, _CORRELATION_ID, CLIENT_ID)
+        answer = await client.ask_raw(frame, timeout_ms=ASK_TIMEOUT_MS)
+        topics = decode_describe_producers(codec.response_body(ApiKey.DESCRIBE_PRODUCERS, 0, answer))
+        return topics[0][1][0]
 
     async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:
         image = self._gateway.image
@@ -107,11 +115,21 @@ class Admin:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Some shards have no owner.")
         return [await self._ask(address, message, version) for address in dict.fromkeys(owners) if address]
 
-    async def _ask(self, address: Address, message: ApiMessage, version: int | None) -> Any:
+    def _address_of(self, node_id: int) -> Address:
+        broker = self._gateway.image.brokers.get(node_id)
+        address = None if broker is None else address_of(broker.endpoints, self._gateway.boot_id)
+        if broker is None or broker.fenced or address is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {node_id} is not there.")
+        return address
+
+    def _client(self, address: Address) -> Client:
         client = self._clients.get(address)
         if client is None:
             client = self._clients[address] = Client(address, CLIENT_ID)
-        return await client.ask(message, timeout_ms=ASK_TIMEOUT_MS, version=version)
+        return client
+
+    async def _ask(self, address: Address, message: ApiMessage, version: int | None) -> Any:
+        return await self._client(address).ask(message, timeout_ms=ASK_TIMEOUT_MS, version=version)
 
     async def close(self) -> None:
         for client in self._clients.values():

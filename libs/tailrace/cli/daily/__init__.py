@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailrace.cli.daily import brokers, configs, elections, groups, reassignments, records, status, topics
+from tailrace.cli.daily import brokers, configs, elections, groups, producers, reassignments, records, status, topics
 from tailrace.cli.files import dump, exporting, importing, verify
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
     help="Tailrace, a log that speaks Kafka's protocol.",
     pretty_exceptions_enable=False,
 )
+topics.app.command("producers")(producers.producers)
 app.add_typer(topics.app, name="topic")
 app.add_typer(groups.app, name="group")
 app.add_typer(configs.app, name="config")

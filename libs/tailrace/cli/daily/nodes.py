@@ -240,6 +240,19 @@ class Nodes:
                     found[key] = Size(part.partition_size, part.offset_lag)
         return found
 
+    def producers(self, partitions: Mapping[Partition, int]) -> dict[Partition, Any]:
+        """DescribeProducers' row of each partition, asked of the replica's broker; none of one that is not live."""
+        topic = m.DescribeProducersRequest.TopicRequest
+        live = {broker.broker_id: broker for broker in self.brokers() if not broker.fenced}
+        found = {}
+        for node in sorted(live.keys() & set(partitions.values())):
+            mine = {partition: None for partition, at in partitions.items() if at == node}
+            asked = [topic(name=name, partition_indexes=[index for index, _ in rows]) for name, rows in by_topic(mine)]
+            request = m.DescribeProducersRequest(topics=asked)
+            answer = self.ask(request, 0, Address(live[node].host, live[node].port))
+            found.update({(row.name, part.partition_index): part for row in answer.topics for part in row.partitions})
+        return found
+
 
 def _level(row: Any, at: tuple[int, int]) -> Level | None:
     if row.error_code or row.total_bytes < 0:

@@ -1,4 +1,4 @@
-"""`tailrace topic`: list, create, describe, alter, delete."""
+"""`tailrace topic`: list, create, describe, alter, delete. For `tailrace topic producers` see producers.py."""
 
 from __future__ import annotations
 

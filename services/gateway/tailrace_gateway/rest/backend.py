@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from tailrace.log.pressure import Marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import ApiMessage
+from tailrace.wire.producers import Described
 from tailrace_gateway.cluster_state import ClusterState
 
 
@@ -59,6 +60,10 @@ class AdminBackend(Protocol):
 
     async def ask_broker(self, node_id: int, message: ApiMessage, version: int | None = None) -> Any:
         """Asks one broker."""
+        ...
+
+    async def producers(self, node_id: int, topic: str, partition: int) -> Described:
+        """Asks one broker for a partition's producers (DescribeProducers); they are read as they are needed."""
         ...
 
     async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:

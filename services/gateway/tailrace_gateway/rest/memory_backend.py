@@ -12,6 +12,7 @@ from tailrace.log.pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
 from tailrace.wire import messages as m
+from tailrace.wire.producers import Described
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView
 
@@ -43,6 +44,7 @@ class MemoryBackend:
         self.moves: dict[tuple[int, str, int], int] = {}  # what was copied to /second, in bytes
         self.space: dict[int, tuple[int, int]] = {}  # by broker: total and usable bytes
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
+        self.described = Described(0, 0)  # what DescribeProducers finds
         self.fail_next: Exception | None = None
         self.asked: list[tuple[str, Any]] = []
 
@@ -75,6 +77,10 @@ class MemoryBackend:
         if isinstance(message, m.DescribeCleanerRequest):
             return m.DescribeCleanerResponse(error_code=0, partitions=self.cleaned.get(node_id, []))
         return self._ask(f"broker {node_id}", message)
+
+    async def producers(self, node_id: int, topic: str, partition: int) -> Described:
+        self.asked.append((f"broker {node_id}", (topic, partition)))
+        return self.described
 
     async def ask_group(self, group_id: str, message: m.ApiMessage, version: int | None = None) -> Any:
         return self._ask("coordinator", message)

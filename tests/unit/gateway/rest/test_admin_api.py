@@ -7,6 +7,7 @@ import pytest
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
+from tailrace.wire.producers import Described, Producer, pack
 from tailrace_gateway.rest.memory_backend import MemoryBackend, MemoryGroup
 
 ROOT = "/v3/clusters/memory"
@@ -263,7 +264,38 @@ async def test_every_operation_is_in_the_openapi_document(http: httpx.AsyncClien
     assert "/v3/clusters/{cluster_id}/topics/{topic_name}/records" in paths
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(operation["description"] for operation in operations)
-    assert len(operations) == 54
+    assert len(operations) == 55
+
+
+async def test_a_partition_shows_its_producers_with_open_transactions_first(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    backend.set_topic("written", 2, leader=1)
+    heard = [Producer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)]
+    backend.described = Described(
+        1, 0, None, pack([*heard, Producer(7000, 3, -1, 9, 4, 60), Producer(8000, 1, 0, 8, 0, 50)])
+    )
+    listing = (await http.get(f"{ROOT}/topics/written/partitions/1/producers")).json()
+    assert (listing["kind"], len(listing["data"])) == ("TailraceProducerList", 1000)
+    assert backend.asked == [("broker 1", ("written", 1))]
+    first, second, third = listing["data"][:3]
+    assert [(one["producer_id"], one["current_txn_start_offset"]) for one in (first, second, third)] == [
+        (8000, 50),
+        (7000, 60),
+        (1199, None),
+    ]
+    assert (second["producer_epoch"], second["last_sequence"], second["coordinator_epoch"]) == (3, None, 4)
+    assert (third["last_sequence"], third["last_timestamp_ms"], third["coordinator_epoch"]) == (5, 2199, None)
+
+
+async def test_producers_that_cannot_be_asked_for_are_said_so(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    backend.set_topic("written", 1)
+    backend.set_topic("unled", 1, leader=-1)
+    assert (await http.get(f"{ROOT}/topics/none/partitions/0/producers")).status_code == 404
+    assert (await http.get(f"{ROOT}/topics/written/partitions/9/producers")).status_code == 404
+    assert (await http.get(f"{ROOT}/topics/unled/partitions/0/producers")).status_code == 503
+    backend.described = Described(0, int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert (await http.get(f"{ROOT}/topics/written/partitions/0/producers")).status_code == 500
 
 
 async def test_a_compacted_topic_shows_how_dirty_it_is(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
