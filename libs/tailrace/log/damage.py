@@ -204,7 +204,12 @@ def may_follow(segment: Segment, position: int, header: BatchHeader, expected: i
     What follows says so, the next segment's name if need be. Behind the last batch of all nothing does: where the log
     is not known to have gaps (of compaction, here or by a leader), one that a single flipped bit explains is none.
     """
-    following = _header_at(segment, position + header.size_bytes)
+    end = position + header.size_bytes
+    following = _header_at(segment, end)
+    if following is not None and following.base_offset < header.next_offset:
+        # A page that a power cut took leaves the beginning of a batch that no flush had covered: that is no witness.
+        torn = following.base_offset < expected or intact(segment, end) is None
+        following = None if torn else following
     behind = segment.end_offset if following is None else following.base_offset
     if behind is None:
         return gaps or (header.base_offset ^ expected).bit_count() > 1

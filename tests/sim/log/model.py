@@ -84,8 +84,8 @@ class Model:
     def forget(self, offset: int) -> None:
         """The log is about to begin anew at offset: until it has, a crash may leave any of what there was."""
         self.batches.clear()
+        self.ends = {0, self.start, offset}  # where it began before: nothing of what came since may have been flushed
         self.end = self.promised = self.start = self.durable_start = 0
-        self.ends = {0, offset}
         self.vague = True
 
     def settle(self, found: list[bytes], end: int, *, power: bool) -> None:

@@ -315,6 +315,22 @@ def test_gaps_that_a_leaders_compaction_left_are_no_damage_whatever_the_policy_i
     assert [found.offset for found in records_of(log)] == list(offsets)
 
 
+@pytest.mark.parametrize("lost", range(8, 61))
+def test_a_torn_batch_says_nothing_of_the_flushed_one_before_it_that_is_behind_a_gap(lost: int) -> None:
+    """A power cut took the page that the torn one begins in, and kept the next."""
+    settings = with_settings(cleanup_policy="compact", segment_bytes=10_000)
+    filesystem = copied(0, 1, 5, 6, segment_bytes=10_000)
+    log = open_log(filesystem, settings)
+    log.append_replicated(Batch(records=[record(0, b"v", b"k")], base_offset=300, leader_epoch=0).encode(), NOW)
+    behind = log.size_bytes
+    log.append_replicated(Batch(records=[record(0, b"v", b"k")], base_offset=301, leader_epoch=0).encode(), NOW)
+    log.close()
+    filesystem.kill()
+    content = filesystem.content(FIRST)
+    content[behind : behind + lost] = bytes(lost)
+    assert open_log(filesystem, settings).log_end_offset == 301
+
+
 def test_a_tail_that_is_lost_between_segments_is_found_all_the_same() -> None:
     filesystem = copied(0, 1, 4, 5, 8, 9, segment_bytes=200)
     bases = open_log(filesystem, with_settings(segment_bytes=200)).segment_base_offsets
