@@ -7,6 +7,7 @@ Segment.
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from tailrace.log.elsewhere import Walk
@@ -36,7 +37,7 @@ def read_files(segment: Segment) -> tuple[OffsetIndex, TimeIndex]:
     offset_index, time_index = segment._indexes
     intact = offset_index.load(segment.filesystem, segment.path(INDEX_SUFFIX), segment.size_bytes)
     intact = time_index.load(segment.filesystem, segment.path(TIME_INDEX_SUFFIX)) and intact
-    if not intact or (segment.size_bytes and not len(time_index)):
+    if not intact or (not len(time_index) and not _timeless(segment, offset_index)):
         if not segment.reader.waits:
             segment._have_walked(Walk(segment))
         segment.forget_indexes()
@@ -49,6 +50,16 @@ def read_files(segment: Segment) -> tuple[OffsetIndex, TimeIndex]:
         segment.examine()
     assert segment._indexes is not None
     return segment._indexes
+
+
+def _timeless(segment: Segment, offset_index: OffsetIndex) -> bool:
+    """Whether a time index without entries can be true: neither the first batch nor the last ones have a time.
+
+    A walk through all of them at each start would take seconds; Kafka looks at none.
+    """
+    last = offset_index.last()[1] if len(offset_index) else 0
+    ends = chain(islice(segment.raw_headers(0), 1), segment.raw_headers(last))
+    return all(header.max_timestamp < 0 for _, header in ends)
 
 
 def are_cached(segment: Segment) -> bool:

@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, with_settings
+from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFilesystem
 
@@ -81,3 +82,40 @@ def test_of_producers_only_their_last_megabyte_is_looked_at_again() -> None:
     )
     assert abs(many - few) < MARGIN
     assert many < 2 * LOOK_BACK + MARGIN
+
+
+def read_at_a_clean_start(batches: int, timestamp: int) -> int:
+    """Bytes that were read to open a log of one segment and to look for a time in it that nothing is as late as."""
+    filesystem = MemoryFilesystem()
+    settings = with_settings(segment_bytes=10_000_000, index_interval_bytes=4096)
+    log = Log.open(filesystem, "/logs/t-0", settings)
+    for _ in range(batches):
+        append(log, BATCH, timestamp=timestamp)
+    log.close()
+    before = filesystem.bytes_read
+    log = Log.open(filesystem, "/logs/t-0", settings, recovery_point=batches, clean=True)
+    assert (log.log_end_offset, log.max_timestamp) == (batches, timestamp)
+    log.roll()
+    log = Log.open(filesystem, "/logs/t-0", settings, recovery_point=batches, clean=True)
+    assert log.segments[0].max_timestamp == timestamp
+    return filesystem.bytes_read - before
+
+
+@pytest.mark.parametrize("timestamp", [NOW, -1])
+def test_a_clean_start_walks_through_no_segment_whether_it_has_timestamps_or_not(timestamp: int) -> None:
+    assert read_at_a_clean_start(800, timestamp) - read_at_a_clean_start(400, timestamp) < MARGIN
+
+
+@pytest.mark.parametrize("timed", [0, 399])
+def test_a_time_index_that_lost_its_entries_is_made_anew(timed: int) -> None:
+    filesystem = MemoryFilesystem()
+    settings = with_settings(segment_bytes=10_000_000, index_interval_bytes=0)
+    log = Log.open(filesystem, "/logs/t-0", settings)
+    for number in range(400):
+        append(log, BATCH, timestamp=NOW if number == timed else -1)
+    log.close()
+    filesystem.open("/logs/t-0/00000000000000000000.timeindex").truncate(0)
+    log = Log.open(filesystem, "/logs/t-0", settings, recovery_point=400, clean=True)
+    assert log.max_timestamp == NOW
+    found = log.offset_for_timestamp(NOW)
+    assert found is not None and found.offset == timed
