@@ -137,6 +137,7 @@ class Log:
         log.flushed_ms = now_ms
         if log.log_start_offset > log.log_end_offset:
             log.reset_to(log_start_offset)
+        log.active.measure_indexes()  # recovery did not know the topic's segment.index.bytes
         log.epochs.truncate_from_start(log.log_start_offset)
         log.producers = load_producers(filesystem, directory, log.segments, log.log_end_offset, progress.passed)
         log.producers.expire(now_ms, producer_id_expiration_ms)

@@ -269,10 +269,15 @@ class Segment:
             offset_index.append(last_offset, position)
             time_index.maybe_append(self.latest_timestamp, self.latest_offset)
             self.bytes_since_index_entry = 0
-            # The time index keeps room for one more entry, which seal writes.
-            most, most_times = self.index_bytes // OFFSET_ENTRY_SIZE, self.index_bytes // TIME_ENTRY_SIZE - 1
-            self.full = len(offset_index) >= most or len(time_index) >= most_times
+            self.measure_indexes()
         self.bytes_since_index_entry += header[1] + LOG_OVERHEAD
+
+    def measure_indexes(self) -> None:
+        """Knows whether an index is full by segment.index.bytes as it is now."""
+        offset_index, time_index = self._indexes or self.load_indexes()
+        # The time index keeps room for one more entry, which seal writes.
+        most, most_times = self.index_bytes // OFFSET_ENTRY_SIZE, self.index_bytes // TIME_ENTRY_SIZE - 1
+        self.full = len(offset_index) >= most or len(time_index) >= most_times
 
     def seal(self) -> None:
         """Notes the largest timestamp in the time index: nothing will be appended any more. May raise OSError."""

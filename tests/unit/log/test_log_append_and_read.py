@@ -231,6 +231,19 @@ def test_segments_roll_when_an_index_is_full() -> None:
     assert len(log.segment_base_offsets) > 2
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_whose_index_is_full_rolls_at_once_also_after_a_restart(clean: bool) -> None:
+    filesystem, settings = MemoryFilesystem(), with_settings(segment_index_bytes=24, segment_bytes=9_999_999)
+    log = open_log(filesystem, settings)
+    while not log.active.full:
+        append(log, b"v" * 100)
+    full_at = log.log_end_offset
+    log.close()
+    again = open_log(filesystem, settings, clean=clean, recovery_point=full_at if clean else 0)
+    append(again, b"v")
+    assert again.segment_base_offsets == [0, full_at]
+
+
 def test_every_batch_has_a_segment_where_the_index_takes_no_entry() -> None:
     log = open_log(MemoryFilesystem(), with_settings(segment_index_bytes=23, segment_bytes=9999))
     for _ in range(4):
