@@ -280,11 +280,12 @@ def read_file(filesystem: Filesystem, path: str) -> bytes:
 
 
 def write_file_atomically(
-    filesystem: Filesystem, directory: str, name: str, content: bytes, *, sync: bool = True
+    filesystem: Filesystem, directory: str, name: str, content: bytes, *, sync: bool = True, sync_name: bool = True
 ) -> None:
     """Replaces a small file so that a crash leaves the old or the new content (.tmp and rename, as Kafka).
 
-    With sync=False only the process may crash, not the machine.
+    With sync=False only the process may crash, not the machine. With sync_name=False a crash may leave the old content
+    until the caller has synced the directory.
     """
     path = join(directory, name)
     file = filesystem.open(path + ".tmp", create=True)
@@ -293,5 +294,5 @@ def write_file_atomically(
     if sync:
         file.sync()
     filesystem.rename(path + ".tmp", path)
-    if sync:
+    if sync and sync_name:
         filesystem.sync_directory(directory)

@@ -82,7 +82,8 @@ class Flush(NamedTuple):
             with suppress(FileNotFoundError):  # Kafka wrote none once
                 self.filesystem.open(join(self.directory, PARTITION_METADATA)).sync()
         if self.epochs is not None:
-            write_file_atomically(self.filesystem, self.directory, LEADER_EPOCH, format_epochs(self.epochs))
+            content, alone = format_epochs(self.epochs), self.directory not in self.names
+            write_file_atomically(self.filesystem, self.directory, LEADER_EPOCH, content, sync_name=alone)
         for name in self.names:
             self.filesystem.sync_directory(name)
 

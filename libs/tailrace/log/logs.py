@@ -559,8 +559,13 @@ class LogDir:
             for start in range(0, len(logs), _CLOSED_AT_ONCE):
                 some = logs[start : start + _CLOSED_AT_ONCE]
                 begun = [(log, flush) for log in some if (flush := log.begin_close()) is not None]
+                new = [flush for _, flush in begun if self.path in flush.names]
+                for flush in new:
+                    flush.names.remove(self.path)
                 for _ in pool.map(lambda pair: pair[1].run(), begun):
                     pass
+                if new:  # their names, once for all of them
+                    self._filesystem.sync_directory(self.path)
                 for log, flush in begun:
                     log.finish_close(flush)
 

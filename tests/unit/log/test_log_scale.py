@@ -1,5 +1,6 @@
 """Many partitions and segments: what a start opens, how many files stay open, what a checkpoint looks at."""
 
+import errno
 import gc
 import os
 import random
@@ -23,6 +24,21 @@ from tailrace.log.open_files import OpenFiles, sync_files
 
 TOPIC_ID = UUID(int=5)
 SETTINGS = with_settings()
+
+
+class CountingDirectorySyncs(MemoryFilesystem):
+    """Notes which directories are synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[str] = []
+        self.broken = ""  # this one cannot be
+
+    def sync_directory(self, path: str) -> None:
+        if path == self.broken:
+            raise OSError(errno.EIO, "broken")
+        self.synced.append(path)
+        super().sync_directory(path)
 
 
 def open_dir(filesystem: MemoryFilesystem) -> LogDir:
@@ -51,6 +67,34 @@ def test_a_start_opens_as_many_files_for_many_partitions_as_for_few(clean: bool)
         opens.append(filesystem.opens - before)
         assert (again.clean, len(again.partitions())) == (clean, partitions)
     assert opens[0] == opens[1]
+
+
+def test_a_stop_syncs_the_directory_of_each_partition_once_and_that_above_as_often_for_many_as_for_few() -> None:
+    above = []
+    for partitions in (2, 100):
+        filesystem = CountingDirectorySyncs()
+        logs = filled(filesystem, partitions)
+        filesystem.synced.clear()
+        logs.close()
+        assert [filesystem.synced.count(f"/logs/t-{partition}") for partition in range(partitions)] == [1] * partitions
+        above.append(filesystem.synced.count("/logs"))
+        filesystem.crash(random.Random(7))
+        again = open_dir(filesystem)
+        found = [again.log("t", partition) for partition in range(partitions)]
+        assert again.clean and [log and log.log_end_offset for log in found] == [1] * partitions
+        assert [again.topic_id("t", partition) for partition in range(partitions)] == [TOPIC_ID] * partitions
+    assert above[0] == above[1]
+
+
+def test_a_stop_is_no_clean_one_where_the_directory_above_could_not_be_synced() -> None:
+    filesystem = CountingDirectorySyncs()
+    logs = filled(filesystem, 3)
+    filesystem.broken = "/logs"
+    with pytest.raises(OSError, match="broken"):
+        logs.close()
+    assert [log.recovery_point for log in logs.open_logs().values()] == [0] * 3
+    filesystem.crash(random.Random(7))
+    assert not open_dir(filesystem).clean
 
 
 def test_more_logs_than_files_may_be_open_are_written_and_read() -> None:
