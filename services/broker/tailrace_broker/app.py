@@ -111,7 +111,7 @@ def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> 
     opened: list[LogDir] = []
     filesystem = RealFilesystem(OpenFiles(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
     try:
-        for path in paths:
+        for path in (str(Path(path).absolute()) for path in paths):  # as Kafka names them
             opened.append(_open_log_dir(filesystem, path, config, environment, cluster_id))
         refuse_unusable(opened)
         yield opened

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from os.path import abspath
 from uuid import UUID
 
 from tailrace.config import Config, TopicConfig
@@ -254,8 +253,8 @@ class Storage:
         self._forget(topic, index)
 
     def named(self, path: str) -> LogDir | None:
-        """The configured dir of that path."""
-        return next((one for one in self.configured if abspath(one.path) == abspath(path)), None)
+        """The configured dir of that path, which is compared as text, as Kafka does."""
+        return next((one for one in self.configured if one.path == path), None)
 
     def prefer(self, topic: str, index: int, log_dir: LogDir) -> bool:
         """Puts a partition of which nothing was written yet into a dir; whether that could be done."""

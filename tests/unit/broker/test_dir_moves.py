@@ -125,6 +125,7 @@ async def test_what_cannot_be_moved_has_kafkas_error(tmp_path: Path) -> None:
     two = Disks()
     async with moving(tmp_path, two) as node:
         assert await ask(node, "/elsewhere", 0) == [ErrorCode.LOG_DIR_NOT_FOUND]
+        assert await ask(node, "/d1/", 0) == [ErrorCode.LOG_DIR_NOT_FOUND]
         assert await ask(node, "/d1", 7) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert await ask(node, "/d1", 0, topic="x" * 220) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
         two.dirs[1].fail(OSError(errno.EIO, "broken"))

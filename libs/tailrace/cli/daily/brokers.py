@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import PurePosixPath
 from typing import Annotated
 
 import typer
@@ -99,11 +100,12 @@ def move_replicas(
         ]
         if not wanted:
             raise RefusedError(f"broker {broker_id} has no replica of these")
-        refused = {key: why for key, why in cluster.move_to_log_dir(broker, log_dir, wanted).items() if why}
+        there = str(PurePosixPath(log_dir))  # without the slash that a shell completes it by
+        refused = {key: why for key, why in cluster.move_to_log_dir(broker, there, wanted).items() if why}
         if refused:
             raise RefusedError("\n".join(f"{name}-{index}: {why}" for (name, index), why in sorted(refused.items())))
         moves = "1 replica of broker {} moves" if len(wanted) == 1 else f"{len(wanted)} replicas of broker {{}} move"
-        typer.echo(f"{moves.format(broker_id)} to {log_dir}, or {'is' if len(wanted) == 1 else 'are'} there")
+        typer.echo(f"{moves.format(broker_id)} to {there}, or {'is' if len(wanted) == 1 else 'are'} there")
 
 
 @app.command()
