@@ -23,6 +23,8 @@ from tailrace_broker.cold_worker import ColdWorker, InThreads
 _TURN_BYTES: Final = 1_048_576
 # How often one fetch waits for the disk: each time the page cache may have lost what the last one brought.
 MOST_TRIES: Final = 4
+# How much it is given then, which the event loop waits for: one batch, or some small ones.
+LAST_BYTES: Final = 65_536
 
 _Done: TypeAlias = Callable[[OSError | None], None]
 

@@ -196,6 +196,26 @@ async def test_a_page_cache_that_keeps_nothing_is_waited_for_in_the_end(
         assert broker.broker.cold_reads.count == 4
 
 
+@pytest.mark.parametrize("follower", [False, True])
+async def test_what_is_waited_for_in_the_end_is_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, follower: bool
+) -> None:
+    """The event loop waits with it, so it is a few batches, however many bytes are asked for."""
+    async with running(tmp_path, followed()) as broker:
+        broker.broker.on_epoch(100)
+        for index in (0, 1):
+            await broker.produce(index, *(batch(bytes([n]) * 10_000) for n in range(40)))
+        disk = Disk(monkeypatch)
+        monkeypatch.setattr(disk, "has", lambda length, at: False)
+        disk.go.set()
+        request = follower_request(broker, 0) if follower else broker.fetch_request(0, 0, session_epoch=-1)
+        request.replica_id = 1 if follower else -1
+        request.min_bytes, request.max_wait_ms = 300_000, 2**31 - 1
+        answer = await broker.service.ask(request, timeout_ms=10_000, version=12)
+        (row,) = answer.responses[0].partitions
+        assert (row.error_code, 10_000 < len(row.records) <= 65_536) == (0, True)
+
+
 async def test_a_client_that_leaves_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path) as broker:
         await filled(broker)

@@ -30,7 +30,7 @@ from tailrace.wire.fetch import (
 )
 from tailrace.wire.fetch_heads import FetchHead, FetchHeads
 from tailrace_broker.cold_readers import loaded
-from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job
+from tailrace_broker.cold_reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
 from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
 from tailrace_broker.handlers.follower_fetch import FollowerFetch
 from tailrace_broker.replication.follower import diverges
@@ -179,8 +179,10 @@ class FetchWait:
 
     def collect(self) -> tuple[list[tuple[bytes, PartitionData]], bool]:
         """What could be answered now, with slices in place of records, and whether that is enough."""
-        request = self._request
+        request, last = self._request, self._tries >= MOST_TRIES
         budget, total, rows, failed = min(request.max_bytes, self._path.broker.config.fetch_max_bytes), 0, [], False
+        if last:
+            budget = min(budget, LAST_BYTES)
         self.partitions = []
         self._cold = []
         for key, want in self._wants:
@@ -195,7 +197,8 @@ class FetchWait:
             elif len(self._cold) > found:
                 budget -= self._cold[-1].length
             rows.append((key, row))
-        return rows, failed or total >= request.min_bytes or not self._wants or bool(self._cold)
+        enough = total >= (min(request.min_bytes, 1) if last else request.min_bytes)
+        return rows, failed or enough or not self._wants or bool(self._cold)
 
     def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
         broker = self._path.broker

@@ -15,7 +15,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.reading import NotCached, Slice
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
 from tailrace_broker.cold_readers import loaded
-from tailrace_broker.cold_reads import MOST_TRIES, ColdReads, Job
+from tailrace_broker.cold_reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
 from tailrace_broker.fetch_sessions import FetchSessions, Session, asked
 from tailrace_broker.partition import Position
 
@@ -207,6 +207,8 @@ class FollowerWait:
         """The answer's buffers; None if it comes later because the disk must be waited for."""
         rows, budget, first = [], self._request.max_bytes, True
         throttle, charged = self._broker.leader_throttle, 0
+        if self._tries >= MOST_TRIES:
+            budget = min(budget, LAST_BYTES)
         self._cold = []
         for key, want, partition in self.reads:
             row = self._read(want, partition, budget, first=first)
