@@ -45,13 +45,14 @@ class AcksWait:
                 partition = cell.partition
                 if cell.error_code or partition is None:
                     continue
-                reached = partition.high_watermark if self._all else partition.durable_end
                 last_offset = cell.appended.last_offset
-                if reached > last_offset:
-                    if self._all:
-                        judge(partition, cell)
+                committed = not self._all or partition.high_watermark > last_offset
+                if committed and self._all:
+                    judge(partition, cell)
+                # What a killed broker appended may be committed, sent again, and on no disk yet.
+                if cell.error_code or (committed and partition.durable_end > last_offset):
                     continue
-                acks = partition.acks if self._all else partition.syncs
+                acks = partition.syncs if committed else partition.acks
                 # A repeated batch lies further back; it waits for what is queued already.
                 acks.line_up(last_offset + 1, (self, cell))
                 self._open.add(cell)

@@ -171,6 +171,9 @@ class Broker:
             trims.refuse(partition)
             self.purgatory.mark(partition)
             self.purgatory.mark(partition.tail)
+        for partition in (*changes.moved, *changes.touched):
+            if partition.syncing:  # its log was opened just now
+                self.flusher.request(partition)
         for partition in changes.touched:
             self.committed(partition)
             trims.settle(partition)  # who has not given the records up may be gone

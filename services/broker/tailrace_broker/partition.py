@@ -132,6 +132,8 @@ class Partition:
         if log is None:
             log = self._log = self._open_log()
             self.node.changed.add(self)
+            # A killed broker's tail is in the page cache: flush.messages promises the disk, whoever hears of it now.
+            self.syncing = self._owes_flush(log)
             if len(self.replicas) > 1:
                 self.high_watermark = min(max(self._checkpointed(), log.log_start_offset), log.log_end_offset)
             else:
@@ -146,7 +148,7 @@ class Partition:
     def take_over(self, log: Log) -> None:
         """The same records in another log dir; the last of them may not be on the disk yet."""
         self._log = log
-        self.syncing = self.syncing or log.log_end_offset - log.recovery_point >= log.config.flush_messages
+        self.syncing = self.syncing or self._owes_flush(log)
         self.node.changed.add(self)
 
     def close(self) -> None:
@@ -270,8 +272,12 @@ class Partition:
     def flushed(self) -> bool:
         """A flush has finished; whether another one is owed. Call advance after it."""
         log = self.log
-        self.syncing = log.log_end_offset - log.recovery_point >= log.config.flush_messages
+        self.syncing = self._owes_flush(log)
         return self.syncing
+
+    @staticmethod
+    def _owes_flush(log: Log) -> bool:
+        return log.log_end_offset - log.recovery_point >= log.config.flush_messages
 
     # -- read --------------------------------------------------------------------------------------------------------
 
@@ -396,8 +402,10 @@ class Partition:
                 self.high_watermark = answer.log_start_offset
         elif answer.error_code == ErrorCode.NONE:
             if len(answer.records):
-                log.append_replicated(answer.records, now_ms, self.leader_epoch)
-                self.syncing = log.log_end_offset - log.recovery_point >= log.config.flush_messages
+                try:
+                    log.append_replicated(answer.records, now_ms, self.leader_epoch)
+                finally:  # what came before a damaged batch is there
+                    self.syncing = self._owes_flush(log)
             # Never back: what was committed once stays so, though a new leader may not know it yet.
             self.high_watermark = max(before, min(answer.high_watermark, log.log_end_offset))
             log.producers.transactions.replicated(self.high_watermark)

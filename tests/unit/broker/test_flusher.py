@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, batch, image, running, topic
+from support.log_dirs import Disks, metadata
 from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
+from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import RealFile
 from tailrace.log.flush import Flush
 from tailrace_broker import flusher
@@ -89,6 +91,29 @@ async def test_after_a_failed_flush_nothing_is_promised_any_more(
         assert partition(node).high_watermark == 0
 
 
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_what_a_killed_broker_had_not_flushed_is_not_acknowledged_before_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acks: int
+) -> None:
+    """Its producer sends it again: the batch is there, but no disk has it."""
+    two, sent = Disks(), batch(b"a", producer_id=9, producer_epoch=0, base_sequence=0)
+    log = two.dirs[0].create("t", 0, TOPIC_ID, LogConfig())
+    (appended,) = log.append([memoryview(bytearray(sent))], 3, 1_700_000_000_000)
+    assert not appended.error_code
+    for each in two.disks:
+        each.kill()
+    async with running(tmp_path, metadata(configs={"flush.messages": "1"}), log_dirs=two.open()) as node:
+        disk = Disk(monkeypatch)
+        waiting = asyncio.create_task(node.produce(0, sent, acks=acks, timeout_ms=20_000))
+        await disk.began.wait()
+        await node.service.ask(node.fetch_request(1, 0), timeout_ms=5000, version=12)
+        assert not waiting.done()
+        disk.go.set()
+        answer = await waiting
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert partition(node).log.recovery_point == 1
+
+
 async def test_a_request_may_time_out_before_its_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path, SYNCED) as node:
         disk = Disk(monkeypatch)
@@ -119,8 +144,8 @@ async def test_an_append_right_at_a_flushs_end_is_flushed_as_well(tmp_path: Path
 
 async def test_there_is_never_a_second_flush_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found under load: housekeeping's flush and flush.messages' wrote the same epoch file, and one rename failed."""
-    metadata = image(**{"flush.messages": "1", "flush.ms": "0"})
-    async with running(tmp_path, metadata) as node:
+    told = image(**{"flush.messages": "1", "flush.ms": "0"})
+    async with running(tmp_path, told) as node:
         disk = Disk(monkeypatch)
         waiting = asyncio.create_task(node.produce(0, batch(b"a"), timeout_ms=20_000))
         await disk.began.wait()
@@ -131,8 +156,8 @@ async def test_there_is_never_a_second_flush_of_a_log(tmp_path: Path, monkeypatc
 
 
 async def test_an_append_during_upkeep_is_flushed_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metadata = image(**{"flush.messages": "2", "flush.ms": "0"})
-    async with running(tmp_path, metadata) as node:
+    told = image(**{"flush.messages": "2", "flush.ms": "0"})
+    async with running(tmp_path, told) as node:
         assert (await node.produce(0, batch(b"a"))).error_code == 0
         disk = Disk(monkeypatch)
         upkeep = asyncio.create_task(node.broker.flusher.upkeep(partition(node)))

@@ -315,6 +315,28 @@ async def test_a_follower_fetches_on_when_its_flush_is_done(tmp_path: Path) -> N
         assert [log(cluster, node).recovery_point for node in range(3)] == [2, 2, 2]
 
 
+async def test_a_follower_says_nothing_of_what_it_has_not_flushed(tmp_path: Path) -> None:
+    async with three(tmp_path) as cluster:
+        for node in cluster.nodes:
+            node.follower.move(configs={(2, "t"): {"flush.messages": "1"}})
+        leading = cluster.nodes[0].broker.topics.by_name[b"t"].partitions[0].leading
+        flusher: Any = cluster.nodes[1].broker.flusher
+        asked, flushes = 0, flusher.request
+
+        def request(partition: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            return asyncio.get_running_loop().create_task(asyncio.sleep(0))
+
+        flusher.request = request
+        await cluster.nodes[0].produce(0, batch(b"a"), acks=1)
+        assert leading is not None
+        await until(lambda: asked >= 3 or leading.replicas[1].log_end_offset > 0)
+        assert leading.replicas[1].log_end_offset <= 0
+        flusher.request = flushes
+        await until(lambda: leading.replicas[1].log_end_offset == 1)
+
+
 async def test_many_new_replicas_are_opened_in_rounds(tmp_path: Path) -> None:
     """Thousands of logs made in one go would hold up heartbeats, and the broker would be fenced."""
     async with three(tmp_path) as cluster:

@@ -245,6 +245,10 @@ class ReplicaFetcher:
             return None
         try:
             offset, last_epoch, start = partition.position()
+            if partition.syncing:  # opened just now, or not all of the last answer was sound
+                self._broker.flusher.request(partition)
+                follow.until_ms = self._broker.monotonic_ms() + _FIRST_DELAY_MS
+                return None
             if partition.throttled and (wait_ms := self._broker.follower_throttle.wait_ms()) > 0:
                 # Not for the whole debt: the rate may be raised or taken away meanwhile.
                 follow.until_ms = self._broker.monotonic_ms() + min(wait_ms, _THROTTLED_MS)
