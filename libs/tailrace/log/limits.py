@@ -54,7 +54,9 @@ class BadRecords(ApiError):
 
 
 class Examined(bytearray):
-    """A client's batch whose records were looked at, as the topic stores it."""
+    """A client's batch whose records were looked at, as the topic stores it; sent_bytes: of what the client sent."""
+
+    sent_bytes = 0
 
 
 def _go_on() -> None:
@@ -148,6 +150,7 @@ class Limits:
     ) -> Examined:
         self._refuse_by_header(header)
         rules = self._rules(header, now_ms)
+        batch.sent_bytes = header.size_bytes
         if rules is None and not self._recompresses(header):
             return batch
         plain = _plain(batch, header, most_bytes)
@@ -156,6 +159,7 @@ class Limits:
         if self._recompresses(header):
             assert self.codec is not None
             batch = Examined(recompress(header, plain, self.codec, self.compression_level))
+            batch.sent_bytes = header.size_bytes
             self.refuse_size(len(batch))
         return batch
 

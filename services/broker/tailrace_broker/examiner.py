@@ -2,7 +2,7 @@
 
 A few kilobytes can stand for millions of records, and every one of them is looked at: seconds in which the event loop
 would serve nobody. One request is under way for a connection, which waits for it, so no more wait for a thread than
-there are connections; who leaves stops its own.
+there are connections; who leaves stops its own, unless it asked for no answer and few such are left behind.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tailrace_broker.switching import Switching
 
 # Each may have MAX_DECOMPRESSED_BYTES in memory, and takes the interpreter from the event loop half of the time.
 _THREADS: Final = 2
+MOST_HELD_BYTES: Final = 64 * 1024 * 1024  # of what was examined and is not appended yet: each batch may have grown
+_MOST_LEFT_BEHIND: Final = 64 * 1024 * 1024
 
 
 class _Stopped(Exception):
@@ -33,29 +35,42 @@ class Batch(NamedTuple):
 
 
 class Examination:
-    """Of one request's batches: run() in a thread, then `verdicts` has what append takes of each, or why not."""
+    """Of one request's batches: run() in a thread, then `verdicts` has what append takes of each, or why not.
+
+    There are fewer verdicts than batches where those are all that may be held at once: another one is for the rest.
+    """
 
     def __init__(self, batches: list[Batch], now_ms: int) -> None:
         self.verdicts: list[Examined | ApiError] = []
+        self.is_stopped = False
         self._batches = batches
         self._now_ms = now_ms
-        self._stopped = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what it was given."""
+        return sum(len(batch.records) for batch in self._batches)
 
     def run(self) -> None:
+        held_bytes = 0
         for batch in self._batches:
             self._on_step()
+            if held_bytes >= MOST_HELD_BYTES:
+                return
             try:
-                self.verdicts.append(batch.limits.examine(batch.records, self._now_ms, self._on_step))
+                examined = batch.limits.examine(batch.records, self._now_ms, self._on_step)
+                self.verdicts.append(examined)
+                held_bytes += len(examined)
             except ApiError as refused:
                 refused.__context__ = refused.__cause__ = None
                 self.verdicts.append(refused.with_traceback(None))  # its frames hold what was decompressed
 
     def stop(self) -> None:
         """Has run() end soon, with an exception."""
-        self._stopped = True
+        self.is_stopped = True
 
     def _on_step(self) -> None:
-        if self._stopped:
+        if self.is_stopped:
             raise _Stopped
 
 
@@ -69,6 +84,11 @@ class Examiner:
 
     def __len__(self) -> int:
         return len(self._running)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what nobody waits for any more is done all the same, as nobody waits for acks=0 anyway."""
+        return sum(examination.size_bytes for examination in self._running.values()) <= _MOST_LEFT_BEHIND
 
     def begin(self, examination: Examination, done: Callable[[BaseException | None], None]) -> None:
         """Calls done once it has run, with what that ended with; not if it was cancelled."""

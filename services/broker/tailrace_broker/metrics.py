@@ -29,7 +29,7 @@ class BrokerMetrics(Collector):
         self.isr_expands = 0
         self.failed_isr_updates = 0
         self.counters: dict[str, tuple[str, Callable[[], float]]] = {
-            "bytes_in": ("Bytes of appended record batches", lambda: self.bytes_in),
+            "bytes_in": ("Bytes of appended record batches, as clients sent them", lambda: self.bytes_in),
             "bytes_out": ("Bytes of fetched record batches", lambda: self.bytes_out),
             "messages_in": ("Appended records", lambda: self.messages_in),
             "failed_produce_requests": (

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
+from support.gateway import turns_until
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.limits import Limits
@@ -21,8 +22,10 @@ from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceRequest
+from tailrace_broker import examiner
 from tailrace_broker.examiner import Batch, Examination, _Stopped
-from tailrace_broker.partition import Fetched
+from tailrace_broker.handlers import produce as handler
+from tailrace_broker.partition import Fetched, Partition
 
 NOW = 1_700_000_000_000
 LIMITS = Limits(LogConfig(compression_type="gzip"))
@@ -233,3 +236,58 @@ def test_a_refusal_keeps_nothing_of_what_was_decompressed() -> None:
         (refused,) = examination.verdicts
         assert isinstance(refused, ApiError)
         assert (refused.__traceback__, refused.__context__, refused.__cause__) == (None, None, None)
+
+
+@pytest.mark.parametrize("plain_bytes", [10_000, 100_000], ids=["at once", "in a thread"])
+async def test_of_what_grows_no_more_is_held_at_once_than_is_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain_bytes: int
+) -> None:
+    """A hundred bytes for each of ten thousand partitions may become gigabytes where compression.type is another."""
+    for module in (examiner, handler):
+        monkeypatch.setattr(module, "MOST_HELD_BYTES", 3 * plain_bytes, raising=False)
+    held, append = list[int](), Partition.append
+
+    def counted(partition: Partition, batches: Any, *arguments: Any, **named: Any) -> Any:
+        held.append(sum(map(len, batches)))
+        return append(partition, batches, *arguments, **named)
+
+    monkeypatch.setattr(Partition, "append", counted)
+    async with running(tmp_path, image(**{"compression.type": "uncompressed"})) as broker:
+        data = ProduceRequest.TopicProduceData
+        zeros = [keyed(bytes([n]), bytes(plain_bytes), compression=Codec.ZSTD) for n in range(10)]
+        rows = [data.PartitionProduceData(index=0, records=records) for records in zeros]
+        topics = [data(name="t", topic_id=TOPIC_ID, partition_data=rows)]
+        asked = ProduceRequest(transactional_id=None, acks=1, timeout_ms=10_000, topic_data=topics)
+        answer = await broker.client.ask(asked, timeout_ms=10_000, version=9)
+        answers = answer.responses[0].partition_responses
+        assert [(row.error_code, row.base_offset) for row in answers] == [(0, 2 * n) for n in range(10)]
+        assert len(held) == 4 and max(held) < 4 * plain_bytes
+        assert broker.broker.metrics.bytes_in == sum(map(len, zeros))  # what came, as in Kafka
+
+
+async def test_what_nobody_waits_for_anyway_is_appended_though_its_client_has_left(tmp_path: Path, gate: Gate) -> None:
+    """A producer with acks=0 that is closed behind a relaying gateway has sent all that it was asked to."""
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        wire = await broker.client._connected()
+        wire.transport.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
+        await begun(gate)
+        await broker.client.close()
+        (running_still,) = broker.broker.examiner._running
+        gate.go.set()
+        await asyncio.wait([running_still])
+        partition = next(one for one in broker.broker.topics.partitions() if (one.topic, one.index) == ("t", 0))
+        assert partition.log.log_end_offset == 2 and len(broker.broker.examiner) == 0
+
+
+async def test_of_those_that_have_left_not_too_many_are_looked_at(
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examiner, "_MOST_LEFT_BEHIND", 10)
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        wire = await broker.client._connected()
+        wire.transport.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
+        await begun(gate)
+        await broker.client.close()
+        (examination,) = broker.broker.examiner._running.values()
+        await turns_until(lambda: examination.is_stopped)
+        gate.go.set()

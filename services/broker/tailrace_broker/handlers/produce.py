@@ -31,7 +31,7 @@ from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle
 from tailrace.wire.produce_heads import Head, Heads
 from tailrace_broker.acks import AcksWait
-from tailrace_broker.examiner import Batch, Examination
+from tailrace_broker.examiner import MOST_HELD_BYTES, Batch, Examination
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -150,6 +150,7 @@ class ProducePath:
         self._waits = False  # whether the request at hand has an append that may not be answered at once
         self._throttle_ms = 0  # what the disk asks of the request at hand
         self._long: list[Long] = []  # what of the request at hand is to be examined in a thread
+        self._examined_bytes = 0  # of what is staged: it may be more than the frames were
         self._open: list[Open] = []
         self._heads = Heads()
 
@@ -196,17 +197,25 @@ class ProducePath:
         """Has a thread examine what takes long; the rest of the request is appended at the end of this read."""
         long, self._long = self._long, []
         slot = Later()
-        examination = Examination([one.batch for one in long], self._broker.now_ms())
-        opened = Open(slot, connection, acks, timeout_ms, answer)
         early = [
             Early(key, cell, cell.partition.leader_epoch)
             for key, cells in answer.topics
             for cell in cells
             if cell.partition is not None and not cell.error_code
         ]
-        self._broker.examiner.begin(examination, partial(self._examined, examination, long, early, opened))
-        slot.future.add_done_callback(lambda _: examination.stop())
+        self._begin(long, early, Open(slot, connection, acks, timeout_ms, answer))
         return slot.future
+
+    def _begin(self, long: list[Long], early: list[Early], opened: Open) -> None:
+        examiner, acks = self._broker.examiner, opened.acks
+        examination = Examination([one.batch for one in long], self._broker.now_ms())
+
+        def leave(_: object) -> None:
+            if acks or not examiner.goes_on:
+                examination.stop()
+
+        examiner.begin(examination, partial(self._examined, examination, long, early, opened))
+        opened.slot.future.add_done_callback(leave)
 
     def _examined(
         self,
@@ -216,23 +225,33 @@ class ProducePath:
         opened: Open,
         failed: BaseException | None,
     ) -> None:
-        """Stages what was examined, if this broker still leads it, and appends it."""
+        """Stages what was examined, if this broker still leads it, and appends it; has the rest examined then."""
         slot, connection, acks, _, answer = opened
-        if slot.future.done():
+        if examination.is_stopped:
             return  # the client has left
         if failed is not None:
-            slot.future.set_exception(failed)
+            if not slot.future.done():
+                slot.future.set_exception(failed)
             return
         self._throttle_ms = answer.throttle_time_ms
         service = connection.identity.listener == "INTERNAL"
         for key, cell, leader_epoch in early:
             self._refuse_if_lost(key, cell, leader_epoch, by_id=answer.version >= 13)
-        for one, verdict in zip(long, examination.verdicts, strict=True):
+        for one, verdict in zip(long, examination.verdicts, strict=False):
             if isinstance(verdict, ApiError):
                 one.cell.refuse_for(verdict)
                 continue
             self._stage(one.key, one.asked, answer.version, service, acks, (one.cell, verdict))
-        self._open.append(opened._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms)))
+            if one.cell.partition is not None and not one.cell.error_code:
+                early.append(Early(one.key, one.cell, one.cell.partition.leader_epoch))
+        opened = opened._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))
+        rest = long[len(examination.verdicts) :]
+        if rest:
+            examination.verdicts.clear()
+            self._append_staged()
+            self._begin(rest, early, opened)
+            return
+        self._open.append(opened)
         self.end_of_read()
         if not acks:
             slot.answer = []
@@ -307,6 +326,9 @@ class ProducePath:
             if examined is None:
                 return cell
         self._waits = self._line_up(partition, examined or records, cell, acks) or self._waits
+        self._examined_bytes += 0 if examined is None else len(examined)
+        if self._examined_bytes >= MOST_HELD_BYTES:
+            self._append_staged()
         return cell
 
     def _examine_at_once(self, cell: Cell, key: bytes, asked: ProducePartition, limits: Limits) -> Examined | None:
@@ -370,8 +392,7 @@ class ProducePath:
     def end_of_read(self) -> None:
         """Appends what was staged, then fills every request's slot."""
         if self._staged:
-            staged, self._staged = self._staged, {}
-            self._append(staged)
+            self._append_staged()
         if self._open:
             opened, self._open = self._open, []
             for slot, connection, acks, timeout_ms, answer in opened:
@@ -387,10 +408,11 @@ class ProducePath:
                 elif any(cell.error_code for _, cells in answer.topics for cell in cells):
                     connection.close()  # acks=0 expects no answer: the only way to tell of an error
 
-    def _append(self, staged: dict[Partition, tuple[list[WritableBytes], list[Cell]]]) -> None:
+    def _append_staged(self) -> None:
         """One write a partition; every cell has its answer then."""
+        staged, self._staged, self._examined_bytes = self._staged, {}, 0
         now_ms, metrics = self._broker.now_ms(), self._broker.metrics
-        bytes_in = messages_in = 0
+        bytes_in = messages_in = written_bytes = 0
         for partition, (batches, cells) in staged.items():
             committed = partition.high_watermark
             answers = partition.append(batches, now_ms, from_client=not partition.internal)
@@ -399,12 +421,13 @@ class ProducePath:
                 if answer[0]:
                     cell.error_code = answer[0]
                 else:
-                    bytes_in += len(batch)
+                    written_bytes += len(batch)
+                    bytes_in += batch.sent_bytes if type(batch) is Examined else len(batch)  # as Kafka counts
                     messages_in += answer[2] - answer[1] + 1
             self._broker.appended(partition, committed)
         metrics.bytes_in += bytes_in
         metrics.messages_in += messages_in
-        self._broker.pressure.appended(bytes_in)
+        self._broker.pressure.appended(written_bytes)
 
     def encode(self, connection: Any, answer: Answer) -> bytes:
         """The answer's frame, once every cell is filled."""
