@@ -356,6 +356,12 @@ class LogDir:
             if name == topic:
                 log.config = config
 
+    def set_producer_id_expiration(self, expiration_ms: int) -> None:
+        """How long open and later logs remember a producer from now on."""
+        self.producer_id_expiration_ms = expiration_ms
+        for log in self._logs.values():
+            log.producer_id_expiration_ms = expiration_ms
+
     def claim(self, topic: str, partition: int, topic_id: UUID) -> None:
         """Makes sure that what lies here under the name is this topic's; what is another's is kept as a stray."""
         found = self.topic_id(topic, partition)

@@ -163,6 +163,8 @@ class Storage:
         changed = [n for n in names if everything or old.configs.get((TOPIC, n)) != new.configs.get((TOPIC, n))]
         if everything:
             changed = list({topic for topic, _ in self._places} | set(changed))
+            for log_dir in self.dirs:
+                log_dir.set_producer_id_expiration(config.producer_id_expiration_ms)
         for name in changed:
             topic_config = self.topic_config(name)
             for log_dir in self.dirs:

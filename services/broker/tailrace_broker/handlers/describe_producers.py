@@ -56,16 +56,17 @@ async def _describe(broker: Broker, topic: str, index: int) -> Described:
     if partition is None:
         return Described(index, int(code))
     try:
-        entries = list(partition.log.producers.entries.items())
+        entries = partition.log.producers.entries
     except ApiError as refused:
         return _refused(index, refused)
     except OSError:
         return Described(index, int(ErrorCode.KAFKA_STORAGE_ERROR))
-    rows = []
-    for at in range(0, len(entries), _PRODUCERS_AT_ONCE):
+    rows, known = [], list(entries)
+    for at in range(0, len(known), _PRODUCERS_AT_ONCE):
         if at:
             await broker.others_first()
-        rows.append(pack(_producer(*one) for one in entries[at : at + _PRODUCERS_AT_ONCE]))
+        ids = known[at : at + _PRODUCERS_AT_ONCE]
+        rows.append(pack(_producer(one, entry) for one in ids if (entry := entries.get(one)) is not None))
     return Described(index, 0, None, b"".join(rows))
 
 
