@@ -305,14 +305,14 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """KIP-107: what no live replica has any more; followers that were never heard do not count.
+        """KIP-107: what no live replica has any more; of a follower that this leader has not heard nobody knows that.
 
-        Nor does one that is fenced, or nothing could be deleted while a broker is down: back again, it hears of it.
+        One that is fenced does not count, or nothing could be deleted while a broker is down; it hears of it later.
         """
         low = self.log.log_start_offset
         if self.leading is not None:
             for broker_id, replica in self.leading.replicas.items():
-                if 0 <= replica.log_start_offset < low and self.node.is_alive(broker_id):
+                if replica.log_start_offset < low and self.node.is_alive(broker_id):
                     low = replica.log_start_offset
         return low
 
