@@ -1,4 +1,4 @@
-"""import-kafka and export-kafka killed before each of their effects on the disk, and with a disk that fails at some.
+"""import-kafka and export-kafka killed before their effects on the disk, and with a disk that fails at some.
 
 Whatever happens, the source is as it was, or the target is whole: and the same command again makes it so.
 """
@@ -20,6 +20,7 @@ from support import slow_sync
 from support.effects import ALL, KILLED, Commands, Done
 from support.kafka_directory import kafka_directory
 from tailrace.cli.daily import app
+from tailrace.cli.files.takeover import How
 
 Contents: TypeAlias = dict[str, bytes]
 MANY, STEP = 40, 4
@@ -36,12 +37,12 @@ def contents(path: Path) -> Contents:
     return {str(file.relative_to(path)): b"" if OF_THE_DAY.search(file.name) else file.read_bytes() for file in found}
 
 
-def importing(place: Path) -> list[object]:
-    return ["import-kafka", place / "source", "--data", place / "target", "--how", "move"]
+def importing(place: Path, how: How) -> list[object]:
+    return ["import-kafka", place / "source", "--data", place / "target", "--how", how]
 
 
-def exporting(place: Path) -> list[object]:
-    return ["export-kafka", place / "source", place / "target", "--how", "move"]
+def exporting(place: Path, how: How) -> list[object]:
+    return ["export-kafka", place / "source", place / "target", "--how", how]
 
 
 def kafka(path: Path) -> None:
@@ -55,14 +56,19 @@ def tailrace(path: Path) -> None:
     shutil.rmtree(path.with_name("origin"))
 
 
-MOVES = {"import": (importing, kafka), "export": (exporting, tailrace)}
+WAYS = {
+    "import by move": (importing, kafka, How.MOVE),
+    "export by move": (exporting, tailrace, How.MOVE),
+    "import by link": (importing, kafka, How.LINK),
+    "export by copy": (exporting, tailrace, How.COPY),
+}
 
 
 class Stage:
     """A source that every trial gets a fresh copy of, and what an undisturbed command makes of it."""
 
     def __init__(self, folder: Path, which: str) -> None:
-        self.command, make = MOVES[which]
+        self.command, make, self.how = WAYS[which]
         self.place = folder / "place"
         (folder / "own").mkdir()
         self.original = folder / "original"
@@ -74,6 +80,7 @@ class Stage:
         assert done.status == 0, done.said
         self.effects, self.after, self.left = done.effects, self.now("target"), self.now("source")
         assert self.effects > MANY
+        assert (self.left == self.before) == (self.how is not How.MOVE)
 
     def fresh(self) -> None:
         shutil.rmtree(self.place, ignore_errors=True)
@@ -85,11 +92,13 @@ class Stage:
         return contents(self.place / name)
 
     def run(self, at: int = ALL, number: int = 0, *, lasts: bool = False, but: str = "") -> Done:
-        return self.commands.run(*self.command(self.place), at=at, number=number, lasts=lasts, but=but)
+        return self.commands.run(*self.command(self.place, self.how), at=at, number=number, lasts=lasts, but=but)
 
     def is_sound(self, at: int) -> bool:
         """Asserts that nothing is lost or half there; whether the target is there."""
         made = (self.place / "target").exists()
+        if self.how is not How.MOVE:
+            assert self.now("source") == self.before, at
         if made:
             assert self.now("target") == self.after, at
         else:
@@ -106,7 +115,7 @@ class Stage:
         assert sorted(path.name for path in self.place.iterdir()) == ["source", "target"], at
 
 
-@pytest.fixture(params=MOVES)
+@pytest.fixture(params=WAYS)
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     if why := slow_sync.missing():
         pytest.skip(why)
@@ -123,7 +132,7 @@ def test_a_command_killed_before_any_of_its_effects_is_repeated(stage: Stage) ->
         if done.status != KILLED:
             break
         stage.again(at, made=stage.is_sound(at))
-        at += 1
+        at += 1 if stage.how is How.MOVE else STEP
     assert done.status == 0 and at > MANY
 
 
