@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -103,6 +105,22 @@ def test_a_copy_shares_nothing_and_a_move_leaves_nothing(kafka: Path, tmp_path: 
     assert run("import-kafka", kafka, "--data", tmp_path / "moved", "--how", "move").exit_code == 0
     assert not (kafka / "orders-0").exists()
     assert contents(tmp_path / "moved" / "broker-0") == contents(tmp_path / "copy" / "broker-0")
+
+
+def test_what_another_file_system_lets_nobody_link_is_copied_and_said_to_be(
+    kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = run("import-kafka", kafka, "--data", tmp_path / "linked").output
+
+    def no_link(source: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", no_link)
+    done = run("import-kafka", kafka, "--data", tmp_path / "copied")
+    linked = int(re.findall(r"\((\d+) of them linked\)", before)[0])
+    assert linked > 0 and "could not be linked" not in before
+    assert "(0 of them linked)" in done.output
+    assert f"{linked} bytes could not be linked, so they were copied: is it another file system?" in done.output
 
 
 def test_nobody_starts_on_what_was_moved_away_and_the_same_move_again_says_so(kafka: Path, tmp_path: Path) -> None:
@@ -277,6 +295,17 @@ def test_what_cannot_be_imported_is_refused_in_a_sentence_without_a_trace(
     assert done.exit_code == 1
     assert said in done.output and len(done.output.strip().splitlines()) == 1
     assert list((tmp_path / "place").iterdir()) == [] and contents(kafka) == before
+
+
+def test_a_file_where_a_directory_is_due_and_the_other_way_round_are_named(kafka: Path, tmp_path: Path) -> None:
+    done = run("import-kafka", kafka / "meta.properties", "--data", tmp_path / "target")
+    assert done.exit_code == 1 and done.output.endswith("it has no meta.properties.\n")
+    log = kafka / "__cluster_metadata-0" / f"{0:020d}.log"
+    log.unlink()
+    log.mkdir()
+    done = run("import-kafka", kafka, "--data", tmp_path / "target")
+    assert done.exit_code == 1 and f"{log}: {os.strerror(errno.EISDIR)}. Run the same command again" in done.output
+    assert "[Errno" not in done.output
 
 
 def test_a_directory_in_use_and_one_that_exists_are_refused(kafka: Path, tmp_path: Path) -> None:

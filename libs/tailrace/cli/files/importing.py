@@ -113,7 +113,7 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
     with ExitStack() as stack:
         working = stack.enter_context(staging.staged(target, "importing"))
         taken = [step for broker in brokers for step in plan(broker, image, _own(working, broker), how)]
-        carry_out(taken)
+        linked = carry_out(taken)
         for broker in brokers:
             write_own_files(broker, image, _own(working, broker))
         _begin(image, working)
@@ -122,7 +122,7 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
             stack.enter_context(moved.marked(sources_of(found, taken), working, target))
     if how is How.MOVE:
         moved.give_up(paths, target)
-    yield from _told(image, brokers, taken, target)
+    yield from _told(image, brokers, taken, linked, target)
     yield from _told_left_out(replayed.left_out, left_out)
     yield from _told_open(still_open)
 
@@ -185,12 +185,11 @@ def plan(broker: Broker, image: MetadataImage, own: Path, how: How) -> Iterator[
             yield from steps(source, target, how, stable)
 
 
-def carry_out(taken: list[Step]) -> None:
-    """Takes all the files, under a progress bar."""
+def carry_out(taken: list[Step]) -> int:
+    """Takes all the files, under a progress bar; how many bytes of them were linked."""
     with progress("Taking over") as bar:
         task = bar.add_task("", total=sum(step.size_bytes for step in taken))
-        for step in taken:
-            take(step, partial(bar.advance, task))
+        return sum(step.size_bytes for step in taken if take(step, partial(bar.advance, task)))
 
 
 def write_own_files(broker: Broker, image: MetadataImage, own: Path) -> None:
@@ -257,14 +256,15 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], target: Path) -> Iterator[str]:
+def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], linked: int, target: Path) -> Iterator[str]:
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
     size = sum(step.size_bytes for step in taken)
-    linked = sum(step.size_bytes for step in taken if step.link)
     yield (
         f"Imported cluster {image.cluster_id}: {counted(len(image.topics), 'topic')}, "
         f"{counted(partitions, 'partition')}, {counted(size, 'byte')} ({linked} of them linked)."
     )
+    if copied := sum(step.size_bytes for step in taken if step.link) - linked:
+        yield f"{counted(copied, 'byte')} could not be linked, so they were copied: is it another file system?"
     renamed = [f"{broker.old_id} is now {broker.new_id}" for broker in brokers if broker.old_id != broker.new_id]
     if renamed:
         yield f"Brokers count from 0 here: {', '.join(renamed)}."

@@ -118,7 +118,7 @@ def held(paths: Iterable[Path]) -> Iterator[None]:
     """Holds the directories' locks, so that no Kafka starts on them meanwhile; Refused where one runs."""
     with ExitStack() as stack:
         for path in paths:
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 lock = stack.enter_context((path / checkpoints.LOCK).open("rb"))
                 try:  # Java locks by fcntl(2), Tailrace by flock(2)
                     fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -138,7 +138,7 @@ def metadata(directories: Iterable[KafkaDirectory]) -> Replayed:
             found = kafka_metadata.replay(directory.path)
         except MalformedRecord as unknown:
             raise Refused(f"{directory.path} has metadata that this Tailrace does not know: {unknown}.") from None
-        except (OSError, ValueError, AssertionError, KeyError) as error:
+        except (ValueError, AssertionError, KeyError) as error:
             raise Refused(f"The metadata in {directory.path} cannot be read: {error}.") from None
         if best is None or (found.image.epoch, found.image.offset) > (best.image.epoch, best.image.offset):
             best = found

@@ -54,13 +54,13 @@ def steps(source: Path, target: Path, how: How, stable_offset: int) -> Iterator[
         yield Step(path, target / path.name, path.stat().st_size, closed and how is not How.COPY)
 
 
-def take(step: Step, on_bytes: Callable[[int], None]) -> None:
-    """Links or copies one file; a link that the file systems do not allow becomes a copy. The source stays as it is."""
+def take(step: Step, on_bytes: Callable[[int], None]) -> bool:
+    """Links or copies one file; a link that the file systems do not allow becomes a copy. Whether it was linked."""
     if step.link:
         with suppress(OSError):
             os.link(step.source, step.target)
             on_bytes(step.size_bytes)
-            return
+            return True
     with step.source.open("rb") as source, step.target.open("xb", buffering=0) as target:
         while piece := _read(source, step.source):
             with staging.named(step.target):
@@ -68,6 +68,7 @@ def take(step: Step, on_bytes: Callable[[int], None]) -> None:
             on_bytes(len(piece))
         with staging.named(step.target):
             os.fsync(target.fileno())
+    return False
 
 
 def _read(source: BinaryIO, path: Path) -> bytes:
