@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -108,6 +108,7 @@ def open_log_dirs(config: Config, environment: Environment, cluster_id: str) -> 
     The body closes them; if it fails they are given up as they are, which is an unclean shutdown.
     """
     paths = config.log_dirs or (str(environment.data_dir / f"broker-{config.node_id}"),)
+    refuse_repeated(paths)
     opened: list[LogDir] = []
     filesystem = RealFilesystem(OpenFiles(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
     try:
@@ -137,6 +138,16 @@ def _open_log_dir(
     except OSError as failed:
         environment.log.error("a log directory is offline", log_dir=path, why=str(failed))
         return LogDir.unreadable(path, failed)
+
+
+def refuse_repeated(paths: Iterable[str]) -> None:
+    """LogDirRefused where two of log.dirs are one: else it would be said that another process has locked the second."""
+    named: dict[str, str] = {}
+    for path in paths:
+        present = os.path.realpath(path)
+        if present in named:
+            raise LogDirRefused(f"log.dirs names one directory twice: {named[present]} and {path}")
+        named[present] = path
 
 
 def refuse_unusable(dirs: list[LogDir]) -> None:

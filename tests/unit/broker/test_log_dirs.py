@@ -25,7 +25,7 @@ from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.metadata.directories import LOST, UNASSIGNED
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest
-from tailrace_broker.app import refuse_unusable
+from tailrace_broker.app import refuse_repeated, refuse_unusable
 from tailrace_broker.dir_watch import DirWatch
 from tailrace_broker.storage import Storage
 
@@ -308,3 +308,13 @@ def test_dirs_that_cannot_serve_are_refused_in_a_sentence() -> None:
     copied[1].directory_id = IDS[0]
     with pytest.raises(LogDirRefused, match=r"the log directories /d0 and /d1 have the same directory\.id"):
         refuse_unusable(copied)
+
+
+@pytest.mark.parametrize("second", ["a/", "a/../a", "link", "new/../a"])
+def test_a_log_dir_that_is_named_twice_is_refused_as_what_it_is(tmp_path: Path, second: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    first = f"{tmp_path}/a"
+    refuse_repeated([first, f"{tmp_path}/b"])
+    with pytest.raises(LogDirRefused, match=f"names one directory twice: {first} and {tmp_path}/{second}"):
+        refuse_repeated([first, f"{tmp_path}/b", f"{tmp_path}/{second}"])
