@@ -87,7 +87,7 @@ def begin_within(log: Log, records: Bytes) -> None:
     The leader's log start may lie within a batch (DeleteRecords), of which nothing can be left out. As in Kafka the log
     start goes back with it, until the leader's is heard.
     """
-    if log.size_bytes or log.log_end_offset != log.log_start_offset or not len(records):
+    if log.log_end_offset != log.log_start_offset or log.size_bytes or not len(records):
         return
     first = validate(records)
     if 0 <= first.base_offset < log.log_end_offset <= first.last_offset:
