@@ -121,10 +121,10 @@ class Limits:
 
     # -- what has to be known of records ------------------------------------------------------------------------------
 
-    def examine_at_once(self, batch: Bytes, now_ms: int) -> Examined | None:
-        """As examine; None where that may take long."""
+    def examine_at_once(self, batch: Bytes, now_ms: int, *, enough: bool = False) -> Examined | None:
+        """As examine; None where that may take long, or there was enough to look into already."""
         header = validate_produced(batch)
-        large = header.record_count > _RECORDS_AT_ONCE or header.size_bytes > _BYTES_AT_ONCE
+        large = enough or header.record_count > _RECORDS_AT_ONCE or header.size_bytes > _BYTES_AT_ONCE
         if large and (self._rules(header, now_ms) is not None or self._recompresses(header)):
             self._refuse_by_header(header)
             return None

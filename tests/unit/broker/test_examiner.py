@@ -265,6 +265,23 @@ async def test_of_what_grows_no_more_is_held_at_once_than_is_good(
         assert broker.broker.metrics.bytes_in == sum(map(len, zeros))  # what came, as in Kafka
 
 
+async def test_of_very_many_batches_only_some_are_looked_at_on_the_way(tmp_path: Path, gate: Gate) -> None:
+    """Each takes a millisecond at most, and a request of 4 MB has room for 40,000: a broker was fenced over them."""
+    async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
+        data = ProduceRequest.TopicProduceData
+        small, count = keyed(b"v"), 2500
+        rows = [data.PartitionProduceData(index=0, records=small if n % 9 else small[:-1]) for n in range(count)]
+        topics = [data(name="t", topic_id=TOPIC_ID, partition_data=rows)]
+        asked = ProduceRequest(transactional_id=None, acks=1, timeout_ms=10_000, topic_data=topics)
+        answer = asyncio.create_task(broker.client.ask(asked, timeout_ms=10_000, version=9))
+        await begun(gate)
+        gate.go.set()
+        answers = (await answer).responses[0].partition_responses
+        offsets = [row.base_offset for row in answers if not row.error_code]
+        assert offsets == list(range(count - len(range(0, count, 9))))
+        assert len(broker.broker.examiner) == 0
+
+
 async def test_what_nobody_waits_for_anyway_is_appended_though_its_client_has_left(tmp_path: Path, gate: Gate) -> None:
     """A producer with acks=0 that is closed behind a relaying gateway has sent all that it was asked to."""
     async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:

@@ -43,6 +43,8 @@ _TRANSACTIONAL = 0x10
 _COMPRESSION_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
 _NOT_APPENDED = Appended(0, -1, -1, -1, None)
+_AT_ONCE = 32  # batches of one read that are looked into while others wait, about a millisecond each
+_TOGETHER = 1000  # batches that a thread examines before they are appended
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -150,6 +152,7 @@ class ProducePath:
         self._waits = False  # whether the request at hand has an append that may not be answered at once
         self._throttle_ms = 0  # what the disk asks of the request at hand
         self._long: list[Long] = []  # what of the request at hand is to be examined in a thread
+        self._at_once = 0  # how many batches of this read were looked into on the way
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
         self._open: list[Open] = []
         self._heads = Heads()
@@ -203,24 +206,27 @@ class ProducePath:
             for cell in cells
             if cell.partition is not None and not cell.error_code
         ]
-        self._begin(long, early, Open(slot, connection, acks, timeout_ms, answer))
+        self._begin(long, 0, early, Open(slot, connection, acks, timeout_ms, answer))
         return slot.future
 
-    def _begin(self, long: list[Long], early: list[Early], opened: Open) -> None:
+    def _begin(self, long: list[Long], first: int, early: list[Early], opened: Open) -> None:
+        """Has a thread examine some of them, from the first on that was not."""
         examiner, acks = self._broker.examiner, opened.acks
-        examination = Examination([one.batch for one in long], self._broker.now_ms())
+        batches = [one.batch for one in long[first : first + _TOGETHER]]
+        examination = Examination(batches, self._broker.now_ms())
 
         def leave(_: object) -> None:
             if acks or not examiner.goes_on:
                 examination.stop()
 
-        examiner.begin(examination, partial(self._examined, examination, long, early, opened))
+        examiner.begin(examination, partial(self._examined, examination, long, first, early, opened))
         opened.slot.future.add_done_callback(leave)
 
     def _examined(
         self,
         examination: Examination,
         long: list[Long],
+        first: int,
         early: list[Early],
         opened: Open,
         failed: BaseException | None,
@@ -235,9 +241,8 @@ class ProducePath:
             return
         self._throttle_ms = answer.throttle_time_ms
         service = connection.identity.listener == "INTERNAL"
-        for key, cell, leader_epoch in early:
-            self._refuse_if_lost(key, cell, leader_epoch, by_id=answer.version >= 13)
-        for one, verdict in zip(long, examination.verdicts, strict=False):
+        end = first + len(examination.verdicts)
+        for one, verdict in zip(long[first:end], examination.verdicts, strict=True):
             if isinstance(verdict, ApiError):
                 one.cell.refuse_for(verdict)
                 continue
@@ -245,12 +250,13 @@ class ProducePath:
             if one.cell.partition is not None and not one.cell.error_code:
                 early.append(Early(one.key, one.cell, one.cell.partition.leader_epoch))
         opened = opened._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))
-        rest = long[len(examination.verdicts) :]
-        if rest:
+        if end < len(long):
             examination.verdicts.clear()
             self._append_staged()
-            self._begin(rest, early, opened)
+            self._begin(long, end, early, opened)
             return
+        for key, cell, leader_epoch in early:
+            self._refuse_if_lost(key, cell, leader_epoch, by_id=answer.version >= 13)
         self._open.append(opened)
         self.end_of_read()
         if not acks:
@@ -334,8 +340,9 @@ class ProducePath:
     def _examine_at_once(self, cell: Cell, key: bytes, asked: ProducePartition, limits: Limits) -> Examined | None:
         """The batch as its topic stores it; None where it is refused, or a thread has to look at it first."""
         assert asked.records is not None
+        self._at_once += 1
         try:
-            examined = limits.examine_at_once(asked.records, self._broker.now_ms())
+            examined = limits.examine_at_once(asked.records, self._broker.now_ms(), enough=self._at_once > _AT_ONCE)
         except ApiError as refused:
             cell.refuse_for(refused)
             return None
@@ -391,6 +398,7 @@ class ProducePath:
 
     def end_of_read(self) -> None:
         """Appends what was staged, then fills every request's slot."""
+        self._at_once = 0
         if self._staged:
             self._append_staged()
         if self._open:
