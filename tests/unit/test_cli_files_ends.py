@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -68,3 +72,30 @@ def test_ctrl_c_ends_a_verification_with_a_sentence(kafka: Path, monkeypatch: py
     monkeypatch.setattr(verify, "verify", ctrl_c)
     done = run("verify-log", kafka)
     assert (done.exit_code, done.output) == (INTERRUPTED, "Interrupted: not all of it was read.\n")
+
+
+def on_a_terminal(*arguments: object, term: str = "xterm") -> str:
+    """Everything that a command writes to its terminal."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "tailrace.cli", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=its, stderr=its, env={**os.environ, "TERM": term, "COLUMNS": "80"}):
+        os.close(its)
+        written = b""
+        with suppress(OSError):  # EIO: it has ended
+            while piece := os.read(ours, 4096):
+                written += piece
+    os.close(ours)
+    return written.decode()
+
+
+def test_a_finding_has_a_line_of_its_own_beside_the_bar(kafka: Path) -> None:
+    (kafka / "orders-0" / "leader-epoch-checkpoint").write_bytes(b"?")
+    written = on_a_terminal("verify-log", kafka)
+    assert "Reading " in written and "/s" in written
+    found = [line for line in re.split(r"[\r\n]+", written) if "; stop the broker" in line]
+    assert len(found) == 2 and not any("Reading" in line for line in found)
+
+
+def test_a_dumb_terminal_gets_lines_alone(kafka: Path) -> None:
+    written = on_a_terminal("verify-log", kafka / "orders-0", term="dumb")
+    assert re.fullmatch(r"\d+ bytes of segments read: nothing is wrong\.\r\n", written)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from tailrace.cli.command import INTERRUPTED
 from tailrace.cli.daily.connection import Json
@@ -21,7 +29,7 @@ FOUND, REFUSED = 1, 2
 
 
 def progress(text: str) -> Progress:
-    """A bar of bytes on standard error, nothing where that is no terminal."""
+    """A bar of bytes on standard error, nothing where that is no terminal, or a dumb one."""
     console = Console(stderr=True)
     columns = (
         TextColumn(text),
@@ -30,7 +38,7 @@ def progress(text: str) -> Progress:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    return Progress(*columns, console=console, disable=not console.is_interactive, transient=True)
 
 
 def verify_log(
@@ -51,7 +59,7 @@ def verify_log(
     total = size_bytes(directories)
     try:
         with progress("Reading") as bar:
-            count = _tell_findings(directories, partial(bar.advance, bar.add_task("", total=total)), as_data)
+            count = _tell_findings(directories, bar, bar.add_task("", total=total), as_data)
     except KeyboardInterrupt:
         typer.echo("Interrupted: not all of it was read.", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -62,12 +70,18 @@ def verify_log(
         raise typer.Exit(FOUND)
 
 
-def _tell_findings(directories: list[Path], on_read: Callable[[int], None], as_data: bool) -> int:
+def _tell_findings(directories: list[Path], bar: Progress, task: TaskID, as_data: bool) -> int:
+    """Tells the findings as they come, above the bar where both are on the terminal; how many there are."""
     count = 0
+    beside_bar = not bar.disable and sys.stdout.isatty()
     for directory in directories:
-        for finding in verify(directory, on_read, compacted_topics):
+        for finding in verify(directory, partial(bar.advance, task), compacted_topics):
             count += 1
+            if beside_bar:
+                bar.stop()
             typer.echo(_json(finding) if as_data else str(finding))
+            if beside_bar:
+                bar.start()
     return count
 
 
