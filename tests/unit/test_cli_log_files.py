@@ -74,6 +74,15 @@ def test_figures_that_kafkas_tool_prints_are_there_and_in_words_where_they_tell_
     assert "abort of coordinator epoch 3" in shown and "delete horizon 1970-01-01T00:17:40.000Z" in shown
 
 
+def test_messages_from_before_kafka_0_11_are_named_as_such(tmp_path: Path) -> None:
+    segment = tmp_path / "old-0" / f"{0:020}.log"
+    segment.parent.mkdir()
+    message = bytes.fromhex("8ee3a92401000000018bcfe56800ffffffff0000000568656c6c6f")  # a CRC, magic 1, "hello"
+    segment.write_bytes(b"".join(n.to_bytes(8, "big") + len(message).to_bytes(4, "big") + message for n in range(3)))
+    done = run("dump-log", segment)
+    assert done.exit_code == 1 and "magic 2 are read, as Kafka writes them since 0.11; this is magic 1" in done.output
+
+
 def tombstone_with_horizon(offset: int) -> bytes:
     """A batch as the cleaner leaves it (KIP-534)."""
     batch = build([Record(timestamp=NOW, key=b"gone")], base_offset=offset)

@@ -14,13 +14,14 @@ from tailrace.errors import ApiError
 from tailrace.log import checkpoints, files, producer_state, transactions
 from tailrace.log.decoders import Row, decoder_for
 from tailrace.log.twins import decode_twin
-from tailrace.records.batch import HEADER_SIZE, BatchHeader, Bytes, read_header, validate
+from tailrace.records.batch import HEADER_SIZE, MAGIC, BatchHeader, Bytes, read_header, validate
 from tailrace.records.record import Record, iterate
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _MARKER: Final = Struct(">hh")
 _SUM: Final = Struct(">I")
+_OLD: Final = "only record batches of magic 2 are read, as Kafka writes them since 0.11; this is magic"
 
 
 class UnknownFile(ValueError):
@@ -66,7 +67,8 @@ def _segment(path: Path, data: Bytes, deep: bool) -> Iterator[Row]:
         header = read_header(view, position)
         end = position + header.size_bytes
         if header.size_bytes < HEADER_SIZE or end > len(view):
-            yield damage(position, f"a batch of {header.size_bytes} bytes does not fit the file")
+            what = f"a batch of {header.size_bytes} bytes does not fit the file"
+            yield damage(position, what if header.magic == MAGIC else f"{_OLD} {header.magic}")
             return
         batch = view[position:end]
         row = _batch(header, position)
