@@ -43,7 +43,7 @@ def agree(
             sound = _begins(_from_before(segments, start, list(found)), before, epoch, start, limit)
         if not sound:
             return False
-    last = next(_headers(segments, log_end_offset - 1), None) if entries and log_end_offset > lowest else None
+    last = next(_headers(segments, log_end_offset - 1), None) if log_end_offset > lowest else None
     return last is None or last.partition_leader_epoch <= epochs.latest
 
 

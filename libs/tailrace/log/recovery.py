@@ -244,7 +244,9 @@ def check_segment(
             break
         progress.passed(header)
         checked.take(position, header)
-    lacks = checked.next_offset < recovery_point and checked.sound < segment.size_bytes
+    # Of the last segment also where no byte is left over: the length in offsets of its last batch may be what flipped.
+    more = checked.sound < segment.size_bytes or segment.end_offset is None
+    lacks = checked.next_offset < recovery_point and more
     if overlap or lacks or checked.hides_what_follows():
         checked = _around_holes(segment, recovery_point, epochs)
     for position, data in segment.scan(checked.sound):

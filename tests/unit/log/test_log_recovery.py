@@ -168,6 +168,24 @@ def test_a_flipped_bit_in_the_length_of_the_last_flushed_batch_takes_nothing_of_
             log.read(2, 400)
 
 
+def test_a_flipped_bit_in_the_last_offset_of_the_last_flushed_batch_does_not_give_its_offsets_again() -> None:
+    filesystem, ends = three_batches()
+    filesystem.content(FIRST)[ends[1] + 26] ^= 1  # its last offset delta, 1, is 0
+    log = reopen(filesystem, recovery_point=6)
+    assert (log.log_end_offset, log.size_bytes) == (6, ends[2])
+    with pytest.raises(ApiError, match="offsets 4 to 5 are damaged"):
+        log.read(4, 400)
+
+
+def test_epochs_are_known_though_a_crash_took_the_log_start_that_was_behind_them_all() -> None:
+    filesystem = MemoryFilesystem()
+    log = open_log(filesystem)
+    append(log, b"a", b"b", leader_epoch=3)
+    log.advance_log_start_offset(2)
+    log.flush()
+    assert reopen(filesystem, recovery_point=2).epochs.entries() == [(3, 0)]
+
+
 @pytest.mark.parametrize("sound", [True, False])
 def test_a_torn_tail_behind_the_last_flushed_batch_is_cut_whether_that_one_is_sound_or_not(sound: bool) -> None:
     filesystem, ends = three_batches()
