@@ -11,7 +11,7 @@ from struct import Struct, error
 from typing import Any, NamedTuple
 
 from tailrace.wire.produce import _uvarint
-from tailrace.wire.strict import Malformed, uvarint
+from tailrace.wire.strict import MOST_ROWS, Malformed, uvarint
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
@@ -66,10 +66,11 @@ class Fetch(NamedTuple):
 class _Reader:
     """A position in a body; every read checks its bounds (an IndexError or struct.error ends the decode)."""
 
-    __slots__ = ("body", "flexible", "pos", "version")
+    __slots__ = ("body", "flexible", "pos", "rows", "version")
 
     def __init__(self, version: int, body: memoryview) -> None:
         self.version, self.body, self.pos = version, body, 0
+        self.rows = 0
         self.flexible = version >= 12
 
     def count(self) -> int:
@@ -82,6 +83,9 @@ class _Reader:
         left = len(self.body) - self.pos
         if not 0 <= value <= left:
             raise Malformed(f"Fetch has a count of {value}, {left} bytes are left")
+        self.rows += value
+        if self.rows > MOST_ROWS:
+            raise Malformed(f"Fetch has more than {MOST_ROWS} topics and partitions")
         return value
 
     def raw(self, size: int) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from struct import Struct, error
 from typing import Any, NamedTuple
 
-from tailrace.wire.strict import Malformed, uvarint
+from tailrace.wire.strict import MOST_ROWS, Malformed, uvarint
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
@@ -57,9 +57,12 @@ def decode_produce(version: int, body: memoryview) -> Produce:
     return decoded
 
 
-def _count(value: int, left: int) -> int:
+def _count(value: int, left: int, rows: int = 0) -> int:
+    """The count, where so many bytes are left and there were so many rows before."""
     if not 0 <= value <= left:
         raise Malformed(f"Produce has a count of {value}, {left} bytes are left")
+    if rows + value > MOST_ROWS:
+        raise Malformed(f"Produce has more than {MOST_ROWS} topics and partitions")
     return value
 
 
@@ -74,6 +77,7 @@ def _classic(body: memoryview) -> tuple[Produce, int]:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(body, pos)
     topics = []
     (count,) = i32(body, pos + 6)
+    rows_before = count
     pos += 10
     for _ in range(_count(count, end - pos)):
         (length,) = i16(body, pos)
@@ -85,13 +89,14 @@ def _classic(body: memoryview) -> tuple[Produce, int]:
         (partitions,) = i32(body, pos)
         pos += 4
         rows = []
-        for _ in range(_count(partitions, end - pos)):
+        for _ in range(_count(partitions, end - pos, rows_before)):
             index, length = _HEAD.unpack_from(body, pos)
             pos += 8
             if length < -1:
                 raise Malformed(f"records have length {length}")
             rows.append(ProducePartition(index, body[pos : pos + length] if length >= 0 else None, -1))
             pos += max(length, 0)
+        rows_before += len(rows)
         topics.append(ProduceTopic(key, rows))
     return Produce(transactional_id, acks, timeout_ms, topics), pos
 
@@ -105,7 +110,7 @@ def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
         pos += length - 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(body, pos)
     count, pos = uvarint(body, pos + 6)
-    topics = []
+    topics, rows_before = [], count - 1
     for _ in range(_count(count - 1, end - pos)):
         if version >= 13:
             key = bytes(body[pos : pos + 16])
@@ -118,9 +123,10 @@ def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
             pos += length - 1
         partitions, pos = uvarint(body, pos)
         rows = []
-        for _ in range(_count(partitions - 1, end - pos)):
+        for _ in range(_count(partitions - 1, end - pos, rows_before)):
             row, pos = _flexible_partition(body, pos)
             rows.append(row)
+        rows_before += len(rows)
         topics.append(ProduceTopic(key, rows))
         pos = pos + 1 if body[pos] == 0 else _tags(body, pos)[1]
     pos = pos + 1 if body[pos] == 0 else _tags(body, pos)[1]

@@ -27,6 +27,9 @@ _FIXED = {
     "bitfield": 4,
 }
 
+# Topics and partitions in one Produce or Fetch: a request is handled in one go, which must not take a broker's session.
+MOST_ROWS = 100_000
+
 
 class Malformed(ValueError):
     """A frame or body that does not follow its schema."""
