@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tailrace.records.batch import BatchHeader, corrupt
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.batch import BatchHeader
 from tailrace.records.record import read_varint, skip_headers
 
 MOST_BLAMED: Final = 1000
@@ -32,7 +33,7 @@ class Blamed(NamedTuple):
 
 
 def blame(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], None]) -> Blamed:
-    """Looks through the plain records of a batch; CORRUPT_MESSAGE where they do not fit it or one another."""
+    """Looks through the plain records of a batch; INVALID_RECORD (as in Kafka) where they do not fit it."""
     blamed = Blamed([], [])
     position = 0
     try:
@@ -43,9 +44,9 @@ def blame(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], 
             if max(map(len, blamed)) > MOST_BLAMED:
                 return Blamed(blamed.outside[:MOST_BLAMED], blamed.keyless[:MOST_BLAMED])
     except (IndexError, UnicodeDecodeError):
-        raise corrupt("a record does not fit its batch") from None
+        raise _invalid("a record does not fit its batch") from None
     if position != len(data):
-        raise corrupt("bytes are left after the last record")
+        raise _invalid("bytes are left after the last record")
     return blamed
 
 
@@ -107,3 +108,8 @@ def _step(
         if position != end:
             raise IndexError
     return position
+
+
+def _invalid(message: str) -> ApiError:
+    """CORRUPT_MESSAGE would have its producer send the same again and again."""
+    return ApiError(ErrorCode.INVALID_RECORD, message)

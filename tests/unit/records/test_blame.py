@@ -46,7 +46,7 @@ def test_what_is_no_batch_of_records_is_refused_and_never_more(records: list[Rec
     try:
         looked(batch)
     except ApiError as refused:
-        assert refused.code == ErrorCode.CORRUPT_MESSAGE
+        assert refused.code == ErrorCode.INVALID_RECORD
     else:
         count = read_header(batch).record_count
         batch += b"\0"
