@@ -46,6 +46,7 @@ class Settings:
     checkpoint_ms: float = 1_500
     cache_ms: tuple[float, float] = (100, 3_000)  # between writes of the cached image
     flush_share: float = 0.4  # of checkpoints that flush the logs, too
+    deletes: bool = False  # looks for segments whose records were deleted, after each checkpoint
     alone_ms: float = 1_000  # without a controller, until what has no other replica is led all the same
 
 
@@ -325,6 +326,10 @@ class Broker(Process):
         """ListOffsets."""
         self.leading.on_end_offset(request, reply)
 
+    def delete_records(self, index: int, offset: int) -> None:
+        """DeleteRecords, of the leader."""
+        self.leading.delete_records(index, offset)
+
     def on_metadata(self, partition: int, reply: Reply) -> None:
         """(leader, leader epoch) as this broker's image has it."""
         state = self.image.partition(TOPIC, partition)
@@ -375,6 +380,9 @@ class Broker(Process):
                         self._flush(replica.log)
                     self.logs.high_watermarks[TOPIC, index] = replica.high_watermark
             self.logs.checkpoint()
+            if self.settings.deletes:
+                for doomed in self.logs.retain_in_steps(self.wall_ms()):
+                    self.logs.remove(doomed)
         except OSError as failed:
             self.say(f"housekeeping failed: {failed}")
         self.after(self.settings.checkpoint_ms, self._checkpoint)

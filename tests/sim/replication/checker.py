@@ -46,6 +46,7 @@ class Mirror:
 
     stamps: list[Stamp] = field(default_factory=list)
     agreed: int = 0
+    start: int = 0
     high_watermark: int = 0
     cut_to: int | None = None
     lost_power: bool = False  # what was not on the disk may be gone, and no registration has said so yet
@@ -72,11 +73,18 @@ class Ledger:
     stamps: list[Stamp] = field(default_factory=list)
     leaders: dict[int, int] = field(default_factory=dict)  # leader epoch -> who appended clients' records in it
     batches: dict[tuple[int, int], Stamp] = field(default_factory=dict)  # (leader epoch, base offset)
+    start: int = 0  # up to where DeleteRecords was ever asked for
+    archive: list[bytes] = field(default_factory=list)  # the batches that begin below it, before they went
     lost: bool = False  # an unclean election, or the only replica's power loss: what was committed may be gone
 
     @property
     def end_offset(self) -> int:
         return self.stamps[-1].next_offset if self.stamps else 0
+
+    @property
+    def archived(self) -> int:
+        """The end of the archive."""
+        return read_header(self.archive[-1]).next_offset if self.archive else 0
 
 
 class Checker:
@@ -120,12 +128,19 @@ class Checker:
         """A log was opened, perhaps recovered: it is read anew, and its cuts are heard of from now on."""
         mirror = self.mirror(broker_id, partition)
         mirror.stamps.clear()
-        mirror.agreed = 0
+        mirror.agreed = mirror.start = 0
         mirror.high_watermark = 0
         mirror.cut_to = None
         log.truncate_to = _heard(mirror, log.truncate_to)  # type: ignore[method-assign, assignment]
         log.reset_to = _heard(mirror, log.reset_to)  # type: ignore[method-assign, assignment]
         self.read(broker_id, partition, log)
+
+    def deleted(self, partition: int, log: Log, offset: int) -> None:
+        """A leader is about to delete what it has below offset."""
+        ledger = self.ledgers[partition]
+        ledger.start = max(ledger.start, offset)
+        while ledger.archived < offset:
+            ledger.archive.append(bytes(log.read(ledger.archived, 1).read()))
 
     def look(self, broker_id: int, partitions: dict[int, Partition]) -> None:
         """Looks at what a broker's event changed."""
@@ -134,7 +149,7 @@ class Checker:
             if log is None:
                 continue
             mirror = self.mirror(broker_id, index)
-            if mirror.cut_to is not None or mirror.end_offset != log.log_end_offset:
+            if (mirror.cut_to, mirror.start, mirror.end_offset) != (None, log.log_start_offset, log.log_end_offset):
                 self.read(broker_id, index, log)
             if replica.high_watermark != mirror.high_watermark:
                 self.watermark(broker_id, index, replica.high_watermark)
@@ -146,7 +161,11 @@ class Checker:
         if mirror.cut_to is not None:
             mirror.cut(mirror.cut_to)
             mirror.cut_to = None
-        for stamp in _stamps(log, mirror.end_offset):
+        self._begin(mirror, ledger, _name(broker_id, partition), log.log_start_offset)
+        found = _stamps(log, max(mirror.end_offset, log.log_start_offset))
+        if ledger.lost and found and mirror.end_offset < found[0].base_offset:
+            mirror.stamps.append(Stamp(mirror.end_offset, found[0].base_offset, 0, 0))  # nobody knows what was deleted
+        for stamp in found:
             if stamp.base_offset != mirror.end_offset:
                 self.fail(f"{_name(broker_id, partition)} has a gap: {mirror.end_offset}, then {stamp.base_offset}")
             known = ledger.batches.setdefault((stamp.leader_epoch, stamp.base_offset), stamp)
@@ -156,10 +175,26 @@ class Checker:
                 self.fail(f"{_name(broker_id, partition)}: the leader epoch falls at offset {stamp.base_offset}")
             mirror.stamps.append(stamp)
         self._agree(mirror, ledger)
-        if mirror.end_offset != log.log_end_offset:
+        empty = log.log_start_offset == log.log_end_offset  # within a batch, maybe
+        if mirror.end_offset != log.log_end_offset and not empty:
             self.fail(f"{_name(broker_id, partition)} ends at {log.log_end_offset}, its batches at {mirror.end_offset}")
         if cut:
             self.check_in_sync(partition)
+
+    def _begin(self, mirror: Mirror, ledger: Ledger, name: str, start: int) -> None:
+        """What a log has no more was deleted, and counts as what was committed, whatever it was.
+
+        A follower whose log parted from its leader's below the leader's log start is not told of that, as in Kafka.
+        """
+        mirror.start = start
+        if ledger.lost:
+            return
+        if start > ledger.start:
+            self.fail(f"{name} begins at {start}, and only what is below {ledger.start} was deleted")
+        if mirror.agreed_offset < start:
+            deleted = [stamp for stamp in ledger.stamps if stamp.next_offset <= start]
+            mirror.stamps[:] = deleted + [stamp for stamp in mirror.stamps if stamp.next_offset > start]
+            mirror.agreed = len(deleted)
 
     def _agree(self, mirror: Mirror, ledger: Ledger) -> None:
         stamps, committed = mirror.stamps, ledger.stamps
@@ -180,7 +215,7 @@ class Checker:
         """A replica's high watermark moved: what lies below is committed, everywhere the same."""
         mirror, ledger = self.mirror(broker_id, partition), self.ledgers[partition]
         mirror.high_watermark = high_watermark
-        if high_watermark > mirror.end_offset:
+        if high_watermark > max(mirror.end_offset, ledger.start):
             where = _name(broker_id, partition)
             self.fail(f"{where} has high watermark {high_watermark} beyond its log end {mirror.end_offset}")
         if ledger.lost:
@@ -191,7 +226,7 @@ class Checker:
                 if replica.partition == partition:
                     self._agree(other, ledger)
             self.check_in_sync(partition)
-        if mirror.agreed_offset < high_watermark:
+        if max(mirror.agreed_offset, ledger.start) < high_watermark:
             where = _name(broker_id, partition)
             what = f"high watermark {high_watermark}, but agrees with what is committed up to {mirror.agreed_offset}"
             self.fail(f"{where} has {what}")
@@ -218,8 +253,8 @@ class Checker:
         if ledger.end_offset <= last_offset:
             end = ledger.end_offset
             self.fail(f"{value!r} was acknowledged at {last_offset} in {TOPIC}-{partition}, committed is up to {end}")
-        holders = sum(
-            mirror.agreed_offset > last_offset for replica, mirror in self.mirrors.items()
+        holders = sum(  # who lost power since told the leader before that it had it
+            mirror.agreed_offset > last_offset or mirror.lost_power for replica, mirror in self.mirrors.items()
             if replica.partition == partition
         )  # fmt: skip
         if holders < min(self.min_isr, replicas):
@@ -260,7 +295,9 @@ class Checker:
         trusted = (*old.isr, *old.eligible_leader_replicas)
         if self.trusts_last_leader and not trusted:
             trusted = old.last_known_elr
-        if new.leader not in (-1, *trusted):
+        # A move ends once all who stay are in the ISR; the last of them may join and lead with one and the same change.
+        moved = old.adding_replicas and not new.adding_replicas and set(new.replicas) <= set(new.isr)
+        if new.leader not in (-1, *trusted) and not moved:
             self.unclean_elections += 1
             self.world.say("checker", f"unclean election of {new.leader} in {TOPIC}-{partition}: all bets are off")
             self.ledgers[partition].lost = True

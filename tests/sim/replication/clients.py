@@ -50,12 +50,13 @@ class Read:
 
 @dataclass(slots=True)
 class ReadAnswer:
-    """Batches, or an error; high_watermark is the end offset in the answer to a ListOffsets."""
+    """Batches, or an error with the log start; high_watermark is the end offset in the answer to a ListOffsets."""
 
     error: ErrorCode
     high_watermark: int = -1
     records: bytes = b""
     leader_epoch: int = -1
+    log_start_offset: int = 0
 
 
 class Client(Process):
@@ -243,10 +244,10 @@ class Consumer(Client):
         lost = self.checker.ledgers[self.partition].lost
         if answer is not None and answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             # Of a leader that was deposed since, the end may lie before what its successor has given out.
-            if target is self.leader and not lost and answer.leader_epoch >= max(self.leader_epoch, self.heard_epoch):
+            start, newest = self.checker.ledgers[self.partition].start, max(self.leader_epoch, self.heard_epoch)
+            if target is self.leader and not lost and at >= start and answer.leader_epoch >= newest:
                 self.checker.fail(f"{self.name} read up to {at}, and {target.name} calls that out of range")
-            if lost:
-                self.position = 0
+            self.position = answer.log_start_offset if lost else max(self.position, answer.log_start_offset)
         if answer is not None and not answer.error and answer.records and at == self.position:
             stamps = [stamp for stamp in stamps_of(answer.records) if stamp.next_offset > at]
             self.checker.same(self.partition, stamps, self.name)

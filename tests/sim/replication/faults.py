@@ -249,6 +249,10 @@ class Faults:
         self._say(f"{broker.name}'s disk is full for one write")
         broker.disk.fail_next("write", OSError(errno.ENOSPC, "no space left"), after=self.random.randrange(3))
 
+    def delete_records(self) -> None:
+        """An operator deletes part of what all producers have acknowledgements for."""
+        self.cluster.delete_records(self.random.randrange(self.cluster.partitions))
+
     def elect(self) -> None:
         """An operator asks for a preferred (where allowed sometimes an unclean) election."""
         self.cluster.elect(self.random.randrange(self.cluster.partitions))

@@ -80,7 +80,7 @@ class Leading:
             return
         self.moved(request.partition)
         parked = _Parked(request, replica.high_watermark, reply)
-        if request.position.offset < replica.log.log_end_offset:
+        if request.position.offset < replica.log.log_end_offset or _starts_earlier(replica, request):
             self._answer(replica, parked)
             return
         self._parked.setdefault(request.partition, []).append(parked)
@@ -93,7 +93,11 @@ class Leading:
     def _answer(self, replica: Partition, parked: _Parked) -> None:
         parked.done = True
         offset = parked.request.position.offset
-        records = replica.read_for_follower(offset, FETCH_BYTES, min_one=True).read()
+        try:
+            records = replica.read_for_follower(offset, FETCH_BYTES, min_one=True).read()
+        except ApiError as refused:  # deleted while it waited
+            parked.reply(Fetched(refused.code, -1, replica.log.log_start_offset))
+            return
         parked.reply(Fetched(ErrorCode.NONE, replica.high_watermark, replica.log.log_start_offset, records))
 
     def moved(self, index: int) -> None:
@@ -111,7 +115,8 @@ class Leading:
                 behind = fetch.request.position.offset < replica.log.log_end_offset
                 if fetch.done:
                     continue
-                if behind or fetch.high_watermark < replica.high_watermark:
+                news = fetch.high_watermark < replica.high_watermark or _starts_earlier(replica, fetch.request)
+                if behind or news:
                     self._answer(replica, fetch)
                 else:
                     self._parked[index].append(fetch)
@@ -227,10 +232,20 @@ class Leading:
             replica.check_epoch(request.leader_epoch)
             records = replica.read(request.offset, FETCH_BYTES, min_one=True).read()
         except ApiError as refused:
-            reply(ReadAnswer(refused.code, leader_epoch=replica.leader_epoch))
+            start = replica.log.log_start_offset
+            reply(ReadAnswer(refused.code, leader_epoch=replica.leader_epoch, log_start_offset=start))
             return
         self.broker.show()
         reply(ReadAnswer(ErrorCode.NONE, replica.high_watermark, records, replica.leader_epoch))
+
+    def delete_records(self, index: int, offset: int) -> None:
+        """DeleteRecords up to an offset that is not above the high watermark."""
+        replica = self.broker.led(index)
+        if replica is not None and replica.log.log_start_offset < offset <= replica.high_watermark:
+            self.broker.say(f"deletes the records of {TOPIC}-{index} below {offset}")
+            self.broker.checker.deleted(index, replica.log, offset)
+            replica.log.advance_log_start_offset(offset)
+            self.moved(index)
 
     def on_end_offset(self, request: Read, reply: Reply) -> None:
         """ListOffsets for the latest offset (KIP-207: not before the high watermark has reached the epoch's start)."""
@@ -246,6 +261,11 @@ class Leading:
             return
         self.broker.show()
         reply(ReadAnswer(ErrorCode.NONE, replica.high_watermark, leader_epoch=replica.leader_epoch))
+
+
+def _starts_earlier(replica: Partition, request: FollowerFetch) -> bool:
+    """Whether there are deleted records to tell of."""
+    return request.position.log_start_offset < replica.log.log_start_offset
 
 
 def _alter_answer(answer: Answer | None) -> tuple[int | None, tuple[int, ...], int]:

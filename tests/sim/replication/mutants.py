@@ -11,7 +11,7 @@ from typing import Any
 
 from sim.worlds import Broken, without_crc
 from tailrace.errors import ErrorCode
-from tailrace.log import recovery
+from tailrace.log import cutting, recovery
 from tailrace.metadata import replay
 from tailrace.metadata.records import PartitionChangeRecord
 from tailrace_broker import earlier_life
@@ -172,6 +172,11 @@ MUTANTS = (
         ((earlier_life, "goes_on", _whatever_it_says),),
         "unclean",
         first_seed=2050,
+    ),
+    Mutant(
+        "an empty log begins with the batch within which its leader's log starts",
+        ((cutting, "begin_within", lambda _log, _records: None),),
+        "delete",
     ),
     Mutant(
         "recovery checks the CRC of what may be torn",

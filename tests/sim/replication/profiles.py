@@ -22,6 +22,7 @@ class Profile:
     weights: Mapping[str, float]
     unclean_budget: bool = False
     unclean_elections: bool = False
+    deletes: bool = False  # records, and the segments that hold no others; one idempotent batch in flight
     weather: float = 0.5  # the share of worlds with a bad network
 
 
@@ -50,5 +51,12 @@ PROFILES: dict[str, Profile] = {
         {"kill": 2.0, "torn_kill": 1.0, "power": 3.0, "kill_all": 0.5, "power_all": 0.5,
          **NETWORK, **STOPS, **CONTROLLER, **OTHER},
         unclean_elections=True,
+    ),
+    "delete": Profile(
+        "power, and DeleteRecords up to anywhere in what all producers have acknowledgements for",
+        {"kill": 1.0, "torn_kill": 1.0, "power": 3.0, "delete_records": 8.0, "reassign": 2.0,
+         **NETWORK, **STOPS, **CONTROLLER, "clock": 0.5, "disk_error": 0.7, "elect": 0.5},
+        unclean_budget=True,
+        deletes=True,
     ),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +31,8 @@ from tailrace.metadata.records import (
     PartitionRecord,
     TopicRecord,
 )
+from tailrace.records.batch import split
+from tailrace.records.record import iterate
 from tailrace_controller.effects import Effects
 
 TOPIC_ID = UUID(int=7)
@@ -80,9 +83,11 @@ class Cluster:
             index_interval_bytes=200,
             message_timestamp_after_max_ms=2**62,
             min_insync_replicas=self.min_isr,
+            retention_ms=-1,
+            file_delete_delay_ms=500,
         )
         self.brokers = [Broker(world, n, self.network, self.controllers, self.checker, log) for n in range(brokers)]
-        broker_settings = BrokerSettings()
+        broker_settings = BrokerSettings(deletes=self.profile.deletes)
         for broker in self.brokers:
             broker.settings = broker_settings
             broker.brokers = self.brokers
@@ -141,6 +146,8 @@ class Cluster:
                 name = f"p{index}{number}"
                 producer = Producer(self.world, name, self.network, self.brokers, index, self.checker)
                 producer.acks, producer.idempotent, producer.window = acks, idempotent, window
+                if self.profile.deletes:
+                    producer.window = 1  # a log that begins where another's does now has not heard of its producers
                 producer.start(10 * index + number)
                 self.producers.append(producer)
             for number in range(2):
@@ -212,6 +219,29 @@ class Cluster:
             partial(operations.reassign, index=index, replicas=target, config=self.config),
             f"{TOPIC}-{index} moves to {target}" if target else f"{TOPIC}-{index} moves no more",
         )
+
+    def delete_records(self, index: int) -> None:
+        """DeleteRecords of the leader, somewhere below the first record that a producer may send again."""
+        state = self.database.image.partition(TOPIC, index)
+        leader = self.brokers[state.leader] if state is not None and state.leader >= 0 else None
+        replica = leader.led(index) if leader is not None and leader.up and not leader.paused else None
+        if leader is None or replica is None:
+            return
+        sure = {
+            value
+            for producer in self.producers
+            if producer.partition == index
+            for batch in producer.acknowledged
+            for value in batch.values
+        }
+        log, end = replica.log, replica.log.log_start_offset
+        records = chain.from_iterable(map(iterate, split(log.read(end, 2**30).read())))
+        for record in records:
+            if record.value not in sure or record.offset >= replica.high_watermark:
+                break
+            end = record.offset + 1
+        if end > log.log_start_offset:
+            leader.delete_records(index, self.world.random.randint(log.log_start_offset + 1, end))
 
     def _factor(self) -> int:
         """How many replicas a partition is to have; with fewer than min.insync.replicas less is promised."""

@@ -1,4 +1,4 @@
-"""200 seeded worlds in the gate; `python -m sim.replication` runs any number, with a progress bar."""
+"""250 seeded worlds in the gate; `python -m sim.replication` runs any number, with a progress bar."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 from sim.replication.profiles import PROFILES
 from sim.replication.simulation import simulate
 
-SEEDS = int(os.environ.get("REPLICATION_SEEDS", "50"))  # of each of the four profiles
+SEEDS = int(os.environ.get("REPLICATION_SEEDS", "50"))  # of each profile
 PART = 10
 
 
