@@ -35,24 +35,43 @@ def kafka(tmp_path: Path) -> Path:
     return kafka_directory(tmp_path / "kafka", 7, (7,))
 
 
-def said_to_a_full_disk(*arguments: object) -> list[str]:
+@pytest.fixture(params=["", "1"], ids=["buffered", "unbuffered"])
+def environ(request: pytest.FixtureRequest) -> dict[str, str]:
+    """When Python writes what was printed: as it ends, or at once."""
+    return {**os.environ, "PYTHONUNBUFFERED": request.param}
+
+
+def said_to_a_full_disk(environ: dict[str, str], *arguments: object) -> list[str]:
     with FULL.open("w") as full:
         command = [sys.executable, "-m", "tailrace.cli", *map(str, arguments)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, env=environ, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     return done.stderr.splitlines()
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="/dev/full is Linux's")
-def test_an_output_that_cannot_be_written_is_not_taken_for_a_failed_import(kafka: Path, tmp_path: Path) -> None:
-    (said,) = said_to_a_full_disk("import-kafka", kafka, "--data", tmp_path / "target")
+def test_an_output_that_cannot_be_written_is_not_taken_for_a_failed_import(
+    kafka: Path, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (said,) = said_to_a_full_disk(environ, "import-kafka", kafka, "--data", tmp_path / "target")
     assert "could not be written" in said and (tmp_path / "target" / "broker-0").is_dir()
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="/dev/full is Linux's")
-def test_an_output_that_cannot_be_written_is_not_taken_for_a_file_that_cannot_be_read(kafka: Path) -> None:
-    (said,) = said_to_a_full_disk("dump-log", kafka / "meta.properties")
+def test_an_output_that_cannot_be_written_is_not_taken_for_a_file_that_cannot_be_read(
+    kafka: Path, environ: dict[str, str]
+) -> None:
+    (said,) = said_to_a_full_disk(environ, "dump-log", kafka / "meta.properties")
     assert "could not be written" in said and "meta.properties" not in said
+
+
+def test_an_output_that_is_closed_ends_a_command_without_a_word(kafka: Path, environ: dict[str, str]) -> None:
+    ours, its = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "tailrace.cli", "dump-log", str(kafka / "meta.properties")]
+    done = subprocess.run(command, env=environ, stdout=its, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(its)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_ctrl_c_leaves_nothing_of_an_import_and_the_same_command_does_it_after_all(

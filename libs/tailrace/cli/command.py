@@ -41,14 +41,20 @@ def main() -> None:
 
 
 def _run_daily() -> None:
-    """Runs a daily command; without a traceback for Ctrl-C while it is loaded, or a full disk behind its output."""
+    """Runs a daily command; without a traceback for Ctrl-C while it is loaded, or an output that takes no more."""
     try:
         from tailrace.cli.daily import app
 
-        app(prog_name="tailrace")
+        try:
+            app(prog_name="tailrace")
+        finally:
+            sys.stdout.flush()  # here it can be told what fails
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EPIPE):
             raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python tries again as it ends
+        if error.errno == errno.EPIPE:
+            raise SystemExit(1) from None
         raise SystemExit(f"tailrace: what was to be said could not be written: {error.strerror}.") from None
