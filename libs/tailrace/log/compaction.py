@@ -23,7 +23,7 @@ from tailrace.log.segment import LOG_SUFFIX, Segment
 from tailrace.log.swap import discard
 from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndex, read_index, sums_of, sums_path
 from tailrace.log.transactions import DamagedIndex, marker_type
-from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate
+from tailrace.records.batch import TRANSACTIONAL, BatchHeader, Bytes, corrupt, read_header, validate, without_records
 from tailrace.records.entries import entries, plain_records
 
 _STEP_BYTES: Final = 256 * 1024
@@ -261,11 +261,13 @@ class Pass:
         output = self._output(first.base_offset)
         output.create()
         pending: list[Bytes] = []
+        last: BatchHeader | None = None
         for source in sources:
             for _, header, data in _batches(source, 0):
                 kept = retention.of(header, data)
                 if kept is not None:
                     pending.append(kept)
+                last = header
                 done += header.size_bytes
                 if done >= self._job.limits.step_bytes:
                     self._bytes_read += done
@@ -276,6 +278,8 @@ class Pass:
                         discard(output)
                         return
         self._bytes_read += done
+        if last is not None and not (output.size_bytes or pending):
+            pending.append(without_records(last))  # recovery takes an empty segment for one whose bytes are lost
         done += self._write(output, pending)
         output.seal()
         files = [output.file, *output.save_indexes()]

@@ -125,6 +125,7 @@ class Log:
             index_interval_bytes=config.index_interval_bytes,
             clean=clean,
             dense=not (compacted or cleaned_offset or "compact" in config.cleanup_policy),
+            cleaned_offset=cleaned_offset if cleaned_offset or not compacted else None,
             progress=progress,
         )
         log = cls(filesystem, directory, config, recovered.segments, recovered.epochs)

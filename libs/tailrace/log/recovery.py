@@ -74,12 +74,13 @@ def recover(
     index_interval_bytes: int,
     clean: bool,
     dense: bool,
+    cleaned_offset: int | None,
     progress: Progress,
 ) -> Recovered:
     """Loads the log; without a clean shutdown everything from the recovery point on is checked, batch by batch.
 
     dense: nobody here has compacted the log, so that a gap between segments is a lost tail. Within them there may be
-    gaps all the same, of a leader's compaction.
+    gaps all the same, of a leader's compaction. cleaned_offset: what a cleaner here has seen, None if nobody knows.
     """
     names = finish_swaps(filesystem, directory, tidy(filesystem, directory))
     epochs, readable = load_epochs(filesystem, directory, names)
@@ -101,7 +102,9 @@ def recover(
         log_end_offset, cut, checked = resume(segments[-1], recovery_point), 0, len(segments)
     else:
         checked = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
-        log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense, progress)
+        # No pass of ours leaves a segment empty; below either offset a Kafka's may have.
+        emptied = None if cleaned_offset is None else max(recovery_point, cleaned_offset)
+        log_end_offset, cut = check_tail(segments, recovery_point, epochs, dense, emptied, progress)
     restore(filesystem, directory, names, segments, checked)
     if not clean:
         epochs.truncate_from_end(log_end_offset)
@@ -190,9 +193,17 @@ def load_epochs(filesystem: Filesystem, directory: str, names: set[str]) -> tupl
 
 
 def check_tail(
-    segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, dense: bool, progress: Progress
+    segments: list[Segment],
+    recovery_point: int,
+    epochs: LeaderEpochs,
+    dense: bool,
+    emptied: int | None,
+    progress: Progress,
 ) -> tuple[int, int]:
-    """Cuts at the first bad batch from recovery_point on and drops what lies behind it; (log end offset, bytes cut)."""
+    """Cuts at the first bad batch from recovery_point on and drops what lies behind it; (log end offset, bytes cut).
+
+    emptied: below it a segment may be empty by compaction, None: anywhere.
+    """
     first = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
     log_end_offset = segments[first].base_offset
     cut, gaps = 0, not dense
@@ -201,7 +212,8 @@ def check_tail(
         progress.segments_left = len(segments) - index
         log_end_offset, sound, gaps = check_segment(segment, recovery_point, epochs, gaps, progress)
         last = index + 1 == len(segments)
-        gap = not last and dense and _lost_tail(segment, segments[index + 1], log_end_offset)
+        empty = emptied is not None and emptied <= log_end_offset == segment.base_offset
+        gap = not last and (dense or empty) and _lost_tail(segment, segments[index + 1], log_end_offset)
         if sound < segment.size_bytes or gap:
             # Newest first, and on the disk before the cut: a crash in between leaves no gap, which nobody would find
             # in a compacted log.

@@ -206,3 +206,20 @@ def test_what_was_clean_before_a_cut_is_not_believed_after_a_crash(change: str) 
     del log_dir, log
     _, log = open_dir(filesystem)
     assert log.cleaned_offset <= 3
+
+
+def test_a_pass_leaves_no_empty_segment_for_one_that_lost_its_tail() -> None:
+    """Between the swap and the cleaner's checkpoint only this tells recovery that nothing is lost."""
+    filesystem = MemoryFilesystem()
+    log = open_dir(filesystem)[1]
+    for number in range(24):
+        log.append([build([Record(timestamp=NOW, key=b"k", value=b"%d" % number * 50)])], 0, NOW)
+    compaction = log.begin_compaction(LATER, log.log_end_offset)
+    assert compaction is not None
+    compaction.run()
+    log.finish_compaction(compaction)
+    bases, end = log.segment_base_offsets, log.log_end_offset
+    assert len(bases) > 3 and all(segment.size_bytes for segment in log.segments)
+    filesystem.kill()
+    again = open_dir(filesystem)[1]
+    assert (again.segment_base_offsets, again.log_end_offset) == (bases, end)

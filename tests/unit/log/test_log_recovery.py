@@ -358,3 +358,15 @@ def test_a_tail_that_is_lost_between_segments_is_found_all_the_same() -> None:
     del content[len(content) // 2 :]  # a power cut took offset 5
     log = open_log(filesystem, with_settings(segment_bytes=200))
     assert (log.log_end_offset, log.segment_base_offsets) == (5, [0, 2])
+
+
+@pytest.mark.parametrize(("recovery_point", "cleaned_offset", "end"), [(0, 0, 2), (2, 0, 2), (3, 0, 10), (0, 6, 10)])
+def test_an_empty_segment_that_no_cleaner_has_seen_is_a_lost_tail_in_a_compacted_log_too(
+    recovery_point: int, cleaned_offset: int, end: int
+) -> None:
+    """A power cut took 2..5: below the recovery point or the cleaner's it is the gap of a (Kafka's) compaction."""
+    filesystem = copied(0, 1, 4, 5, 8, 9, segment_bytes=200)
+    filesystem.content(join(DIRECTORY, file_name(2, ".log"))).clear()
+    settings = with_settings(segment_bytes=200, cleanup_policy="compact")
+    log = open_log(filesystem, settings, recovery_point=recovery_point, cleaned_offset=cleaned_offset)
+    assert log.log_end_offset == end
