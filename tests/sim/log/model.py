@@ -92,7 +92,8 @@ class Model:
         """Takes up what a recovery found; only what was not promised may be missing, and only what was begun be new."""
         if not self.exact:
             # Behind its last batch a log may end later, where a cut left it; only the batch is on the disk.
-            self.end = min(self.end, self.batches[-1].header.next_offset if self.batches else self.start)
+            last = self.batches[-1].header.next_offset if self.batches else 0
+            self.end = min(self.end, max(self.start, last))  # an empty log goes on where it starts
             self.promised = min(self.promised, self.end)
         if end < self._promised_batches():
             raise Violation(f"the log ends at {end}: a flush had covered everything below {self.promised}")
