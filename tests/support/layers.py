@@ -108,7 +108,10 @@ LAYERS = {
             module("pytest", "-q", "tests/unit/test_architecture.py"),
         ),
     ),
-    "unit": Layer("pure files and tables; seconds", beside=("tests/unit/log", "tests/unit/net", "tests/unit/records")),
+    "unit": Layer(
+        "pure files and tables; seconds",
+        beside=tuple(f"tests/unit/{name}" for name in ("gateway", "log", "net", "records")),
+    ),
     "protocol": Layer(
         "every API and version: round trips, arbitrary chunks, hostile frames", tools=("java", "mvn"), jars=kafka_jars
     ),
@@ -127,7 +130,7 @@ LAYERS = {
     "fault": Layer(
         "kill -9, SIGSTOP, full disks; a checker reads back",
         tools=("postgres", "gcc"),
-        beside=tuple(f"tests/fault/test_{name}.py" for name in ("bits_flip", "log_dirs_fail", "moving_is_cut_short")),
+        beside=tuple(f"tests/fault/test_{name}.py" for name in ("bits_flip", "moving_is_cut_short")),
     ),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
