@@ -195,7 +195,12 @@ def _sound_at(
     if following is not None:
         return header if following.base_offset < expected else None  # what cannot be here at all is the wrong one
     behind = anchor if ceiling is None else ceiling
-    return header if behind != expected + _count(header) else None
+    if behind is None:
+        return header
+    told = behind - _count(header)  # where it begins if nothing is missing behind it
+    across = header.base_offset < behind < header.next_offset  # none is: of an anchor, too, a batch ends there
+    flipped = across and told >= expected and (told ^ header.base_offset).bit_count() == 1
+    return None if flipped or told == expected else header
 
 
 def may_follow(segment: Segment, position: int, header: BatchHeader, expected: int, gaps: bool) -> bool:
@@ -229,8 +234,10 @@ def _next_sound(segment: Segment, position: int, expected: int, ceiling: int | N
         found = intact(segment, position + bad.size_bytes)
         if found is not None and expected < found.base_offset <= found.last_offset <= highest:
             return position + bad.size_bytes, found.base_offset
-        if position + bad.size_bytes == segment.size_bytes and intact(segment, position) is not None:
-            return segment.size_bytes, expected + _count(bad) if ceiling is None else ceiling
+        # With a right CRC it ends where it says, whatever a torn write has left behind it.
+        last = found is None and (ceiling is None or position + bad.size_bytes == segment.size_bytes)
+        if last and intact(segment, position) is not None:
+            return position + bad.size_bytes, expected + _count(bad) if ceiling is None else ceiling
     for at in _candidates(segment, position + 1, expected + 1, highest):
         found = intact(segment, at)
         if found is not None and expected < found.base_offset <= found.last_offset <= highest:

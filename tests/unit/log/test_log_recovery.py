@@ -177,6 +177,34 @@ def test_a_flipped_bit_in_the_last_offset_of_the_last_flushed_batch_does_not_giv
         log.read(4, 400)
 
 
+def test_a_torn_tail_does_not_stay_behind_the_last_flushed_batch_whose_offset_is_wrong() -> None:
+    """There it would hide, at the next start, that this offset is wrong: what came next was not served any more."""
+    filesystem, ends = three_batches()
+    filesystem.content(FIRST)[ends[1] + 7] ^= 0x80  # its base offset, which no CRC covers, is 132
+    filesystem.content(FIRST).extend(bytes(22))
+    log = reopen(filesystem, recovery_point=6)
+    assert (log.log_end_offset, log.size_bytes) == (6, ends[2])
+    append(log, b"behind it")
+    log.flush()
+    log = reopen(filesystem, recovery_point=7, clean=True)
+    assert [record.offset for record in records_of(log, 6)] == [6]
+
+
+def test_a_flipped_bit_in_the_offset_of_the_last_batch_behind_a_gap_moves_no_end_of_a_log_that_was_stopped() -> None:
+    filesystem, settings = copied(0, 1), with_settings(cleanup_policy="compact")
+    log = open_log(filesystem, settings)
+    at = log.size_bytes
+    records = [record(0, b"v", b"k"), record(1, b"v", b"k")]
+    log.append_replicated(Batch(records=records, base_offset=4, leader_epoch=0).encode(), NOW)
+    log.close()
+    filesystem.kill()
+    filesystem.content(FIRST)[at + 7] ^= 1  # 4 is 5, and the log cannot have ended within the batch
+    log = open_log(filesystem, settings, recovery_point=6, clean=True)
+    assert log.log_end_offset == 6
+    with pytest.raises(ApiError, match="offsets 2 to 5 are damaged"):
+        log.read(4, 400)
+
+
 def test_epochs_are_known_though_a_crash_took_the_log_start_that_was_behind_them_all() -> None:
     filesystem = MemoryFilesystem()
     log = open_log(filesystem)
