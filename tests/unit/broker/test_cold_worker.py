@@ -51,7 +51,7 @@ async def worker(threads: Threads) -> AsyncIterator[InProcess]:
 
 
 async def said(worker: InProcess) -> None:
-    """Returns when the process has been heard of."""
+    """Returns when the process has been heard of, once from now on."""
     heard, loop = asyncio.Event(), asyncio.get_running_loop()
     orders = worker._orders
     assert orders is not None
@@ -66,12 +66,18 @@ async def said(worker: InProcess) -> None:
         loop.add_reader(worker._orders, worker._answered, loop, worker._orders)
 
 
+async def up(worker: InProcess) -> None:
+    """Returns when the process has said that it takes orders, which it may have while a thread read."""
+    if not worker._up:
+        await said(worker)
+
+
 async def test_a_process_reads_once_it_is_up(worker: InProcess, threads: Threads, file: RealFile) -> None:
     assert worker.starts == 0  # it costs nothing before the first cold read
     await worker.warm(Slice(file, 0, 100_000))
     assert threads.read == [0]
     assert worker.starts == 1
-    await said(worker)
+    await up(worker)
     await asyncio.gather(*(worker.warm(Slice(file, n, 200_000)) for n in range(1, 40)))
     await worker.warm(Slice(file, 400_000, 10))  # behind the end, as when the file was cut meanwhile
     assert threads.read == [0]
@@ -80,14 +86,14 @@ async def test_a_process_reads_once_it_is_up(worker: InProcess, threads: Threads
 
 async def test_it_runs_where_nobody_else_wants_to(worker: InProcess, file: RealFile) -> None:
     await worker.warm(Slice(file, 0, 10))
-    await said(worker)
+    await up(worker)
     assert worker.pid is not None
     assert os.sched_getscheduler(worker.pid) == os.SCHED_IDLE
 
 
 async def test_threads_read_where_the_process_died(worker: InProcess, threads: Threads, file: RealFile) -> None:
     await worker.warm(Slice(file, 0, 10))
-    await said(worker)
+    await up(worker)
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGSTOP)
     waiting = [asyncio.create_task(worker.warm(Slice(file, n, 10))) for n in (1, 2)]
@@ -102,14 +108,14 @@ async def test_threads_read_where_the_process_died(worker: InProcess, threads: T
 
 async def test_it_is_started_again_after_a_rest(worker: InProcess, threads: Threads, file: RealFile) -> None:
     await worker.warm(Slice(file, 0, 10))
-    await said(worker)
+    await up(worker)
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
     await said(worker)
     assert worker.pid is None
     worker._not_before = 0.0
     await worker.warm(Slice(file, 1, 10))
-    await said(worker)
+    await up(worker)
     await worker.warm(Slice(file, 2, 10))
     assert threads.read == [0, 1]
     assert worker.starts == 2
@@ -140,7 +146,7 @@ async def test_without_a_process_threads_read(
 
 async def test_who_waits_when_the_broker_stops_is_let_go(worker: InProcess, file: RealFile) -> None:
     await worker.warm(Slice(file, 0, 10))
-    await said(worker)
+    await up(worker)
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGSTOP)
     waiting = asyncio.create_task(worker.warm(Slice(file, 1, 10)))
