@@ -7,21 +7,18 @@ Batches stay opaque: the log checks header and CRC, stamps offset and epoch. All
 brought for a partition go out with one write (`end_of_read`), in the order they came; a handler never awaits before
 the append. acks=all waits for the high watermark (acks.py) while the connection's next requests go on.
 
-Where a topic asks for more than a batch's header says (Limits.looks), the batch is examined first: in a thread
-(examiner.py) if that may take long, and then the connection's next request waits for this one's answer, as in Kafka.
+Where a topic asks for more than a batch's header says (Limits.looks), the batch is examined first (examining.py).
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.appending import Appended
-from tailrace.log.limits import BadRecords, Examined, Limits
+from tailrace.log.limits import BadRecords, Examined
 from tailrace.log.pressure import Level
 from tailrace.net.answering import Promised
 from tailrace.net.dispatch import HotHandler
@@ -31,7 +28,8 @@ from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle
 from tailrace.wire.produce_heads import Head, Heads
 from tailrace_broker.acks import AcksWait
-from tailrace_broker.examiner import MOST_HELD_BYTES, Batch, Examination
+from tailrace_broker.examiner import MOST_HELD_BYTES
+from tailrace_broker.examining import Examining, Later, Long, looking
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -43,8 +41,6 @@ _TRANSACTIONAL = 0x10
 _COMPRESSION_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
 _NOT_APPENDED = Appended(0, -1, -1, -1, None)
-_AT_ONCE = 32  # batches of one read that are looked into while others wait, about a millisecond each
-_TOGETHER = 1000  # batches that a thread examines before they are appended
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -96,53 +92,6 @@ def _waits(partition: Partition, acks: int) -> bool:
     return log is None or log.limits.flushes
 
 
-def _looking(partition: Partition) -> Limits | None:
-    """Of a partition that has the batches of clients examined."""
-    if partition.internal:
-        return None
-    try:
-        limits = partition.log.limits
-    except OSError:
-        return None  # the append says so
-    return limits if limits.looks else None
-
-
-class Long(NamedTuple):
-    """A batch that a thread examines, and whose it is; the batch is a copy."""
-
-    cell: Cell
-    key: bytes
-    asked: ProducePartition
-    batch: Batch
-
-
-class Early(NamedTuple):
-    """A cell of a request that waits for a thread: what is appended meanwhile counts only while nobody else leads."""
-
-    key: bytes
-    cell: Cell
-    leader_epoch: int
-
-
-class Later(Promised):
-    """The slot of a request whose batches a thread examines: a future, for which the connection's next one waits."""
-
-    __slots__ = ("future",)
-
-    def __init__(self) -> None:
-        self.future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-
-    @property
-    def answer(self) -> list[Any] | None:
-        """What goes out, once it is there."""
-        return self.future.result() if self.future.done() else None
-
-    @answer.setter
-    def answer(self, answer: list[Any] | None) -> None:
-        if not self.future.done():  # the client may have left
-            self.future.set_result(answer or [])
-
-
 class ProducePath:
     """The state between the frames of one socket read and the appends they become."""
 
@@ -151,9 +100,8 @@ class ProducePath:
         self._staged: dict[Partition, tuple[list[WritableBytes], list[Cell]]] = {}
         self._waits = False  # whether the request at hand has an append that may not be answered at once
         self._throttle_ms = 0  # what the disk asks of the request at hand
-        self._long: list[Long] = []  # what of the request at hand is to be examined in a thread
-        self._at_once = 0  # how many batches of this read were looked into on the way
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
+        self._examining = Examining(broker, self)
         self._open: list[Open] = []
         self._heads = Heads()
 
@@ -186,8 +134,8 @@ class ProducePath:
                 cells = [self._stage(key, asked, version, service, request.acks) for asked in partitions]
             topics.append((key, cells))
         answer = Answer(version, correlation_id, topics, self._throttle_ms)
-        if self._long:
-            return self._examine_first(connection, request.acks, request.timeout_ms, answer)
+        if self._examining.is_waited_for:
+            return self._examining.in_a_thread(Open(Later(), connection, request.acks, request.timeout_ms, answer))
         return self._take_up(connection, request.acks, request.timeout_ms, answer)
 
     def _take_up(self, connection: Any, acks: int, timeout_ms: int, answer: Answer) -> Any:
@@ -196,78 +144,19 @@ class ProducePath:
         self._open.append(Open(slot, connection, acks, timeout_ms, answer))
         return None if acks == 0 else slot
 
-    def _examine_first(self, connection: Any, acks: int, timeout_ms: int, answer: Answer) -> asyncio.Future[list[Any]]:
-        """Has a thread examine what takes long; the rest of the request is appended at the end of this read."""
-        long, self._long = self._long, []
-        slot = Later()
-        early = [
-            Early(key, cell, cell.partition.leader_epoch)
-            for key, cells in answer.topics
-            for cell in cells
-            if cell.partition is not None and not cell.error_code
-        ]
-        self._begin(long, 0, early, Open(slot, connection, acks, timeout_ms, answer))
-        return slot.future
-
-    def _begin(self, long: list[Long], first: int, early: list[Early], opened: Open) -> None:
-        """Has a thread examine some of them, from the first on that was not."""
-        examiner, acks = self._broker.examiner, opened.acks
-        batches = [one.batch for one in long[first : first + _TOGETHER]]
-        examination = Examination(batches, self._broker.now_ms())
-
-        def leave(_: object) -> None:
-            if acks or not examiner.goes_on:
-                examination.stop()
-
-        examiner.begin(examination, partial(self._examined, examination, long, first, early, opened))
-        opened.slot.future.add_done_callback(leave)
-
-    def _examined(
-        self,
-        examination: Examination,
-        long: list[Long],
-        first: int,
-        early: list[Early],
-        opened: Open,
-        failed: BaseException | None,
-    ) -> None:
-        """Stages what was examined, if this broker still leads it, and appends it; has the rest examined then."""
-        slot, connection, acks, _, answer = opened
-        if examination.is_stopped:
-            return  # the client has left
-        if failed is not None:
-            if not slot.future.done():
-                slot.future.set_exception(failed)
-            return
+    def stage_examined(self, opened: Open, examined: list[tuple[Long, Examined]]) -> Open:
+        """Puts what a thread examined of a request beside the others; the request with what the disk asks of it."""
+        _, connection, acks, _, answer = opened
         self._throttle_ms = answer.throttle_time_ms
         service = connection.identity.listener == "INTERNAL"
-        end = first + len(examination.verdicts)
-        for one, verdict in zip(long[first:end], examination.verdicts, strict=True):
-            if isinstance(verdict, ApiError):
-                one.cell.refuse_for(verdict)
-                continue
-            self._stage(one.key, one.asked, answer.version, service, acks, (one.cell, verdict))
-            if one.cell.partition is not None and not one.cell.error_code:
-                early.append(Early(one.key, one.cell, one.cell.partition.leader_epoch))
-        opened = opened._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))
-        if end < len(long):
-            examination.verdicts.clear()
-            self._append_staged()
-            self._begin(long, end, early, opened)
-            return
-        for key, cell, leader_epoch in early:
-            self._refuse_if_lost(key, cell, leader_epoch, by_id=answer.version >= 13)
+        for one, batch in examined:
+            self._stage(one.key, one.asked, answer.version, service, acks, (one.cell, batch))
+        return opened._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))
+
+    def end(self, opened: Open) -> None:
+        """The last of a request's batches were examined: appends what was staged, and answers."""
         self._open.append(opened)
         self.end_of_read()
-        if not acks:
-            slot.answer = []
-
-    def _refuse_if_lost(self, key: bytes, cell: Cell, leader_epoch: int, *, by_id: bool) -> None:
-        """Where another leader, or this broker in another epoch, may have cut what was appended, as acks.refuse."""
-        partition, code = self._broker.leading(key, cell.partition_id, by_id=by_id)
-        lost = partition is None or partition is not cell.partition or partition.leader_epoch != leader_epoch
-        if lost and not cell.error_code:
-            cell.error_code = code or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _stage_usual(self, head: Head, records: memoryview) -> Cell | None:
         """As _stage, where nothing has to be looked at closely; None if something has."""
@@ -327,29 +216,15 @@ class ProducePath:
             return cell
         if self._broker.pressure.any and not partition.internal and not self._has_room(partition, cell):
             return cell
-        if examined is None and (limits := _looking(partition)) is not None:
-            examined = self._examine_at_once(cell, key, asked, limits)
+        if examined is None and (limits := looking(partition)) is not None:
+            examined = self._examining.at_once(cell, key, asked, limits)
             if examined is None:
                 return cell
         self._waits = self._line_up(partition, examined or records, cell, acks) or self._waits
         self._examined_bytes += 0 if examined is None else len(examined)
         if self._examined_bytes >= MOST_HELD_BYTES:
-            self._append_staged()
+            self.append_staged()
         return cell
-
-    def _examine_at_once(self, cell: Cell, key: bytes, asked: ProducePartition, limits: Limits) -> Examined | None:
-        """The batch as its topic stores it; None where it is refused, or a thread has to look at it first."""
-        assert asked.records is not None
-        self._at_once += 1
-        try:
-            examined = limits.examine_at_once(asked.records, self._broker.now_ms(), enough=self._at_once > _AT_ONCE)
-        except ApiError as refused:
-            cell.refuse_for(refused)
-            return None
-        if examined is None:
-            records = bytes(asked.records)  # the frame is gone by then
-            self._long.append(Long(cell, key, asked._replace(records=memoryview(records)), Batch(limits, records)))
-        return examined
 
     def _has_room(self, partition: Partition, cell: Cell) -> bool:
         """Whether its disk takes a client's batch, and after which pause the next; fills the cell if not."""
@@ -398,9 +273,9 @@ class ProducePath:
 
     def end_of_read(self) -> None:
         """Appends what was staged, then fills every request's slot."""
-        self._at_once = 0
+        self._examining.end_of_read()
         if self._staged:
-            self._append_staged()
+            self.append_staged()
         if self._open:
             opened, self._open = self._open, []
             for slot, connection, acks, timeout_ms, answer in opened:
@@ -416,7 +291,7 @@ class ProducePath:
                 elif any(cell.error_code for _, cells in answer.topics for cell in cells):
                     connection.close()  # acks=0 expects no answer: the only way to tell of an error
 
-    def _append_staged(self) -> None:
+    def append_staged(self) -> None:
         """One write a partition; every cell has its answer then."""
         staged, self._staged, self._examined_bytes = self._staged, {}, 0
         now_ms, metrics = self._broker.now_ms(), self._broker.metrics

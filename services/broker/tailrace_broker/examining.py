@@ -1,0 +1,178 @@
+"""What looks into the batches of produce requests, where their topic asks for more than a batch's header says.
+
+A few batches of a read are examined on the way. What may take long goes to a thread (examiner.py), and its connection's
+next request waits for this one's answer, as in Kafka; what is appended beside it counts only while nobody else leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.limits import Examined, Limits
+from tailrace.net.answering import Promised
+from tailrace.wire.produce import ProducePartition
+from tailrace_broker.examiner import Batch, Examination
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+    from tailrace_broker.handlers.produce import Cell, Open, ProducePath
+    from tailrace_broker.partition import Partition
+
+_AT_ONCE = 32  # batches of one read that are looked into while others wait, about a millisecond each
+_TOGETHER = 1000  # batches that a thread examines before they are appended
+
+
+def looking(partition: Partition) -> Limits | None:
+    """Of a partition that has the batches of clients examined."""
+    if partition.internal:
+        return None
+    try:
+        limits = partition.log.limits
+    except OSError:
+        return None  # the append says so
+    return limits if limits.looks else None
+
+
+class Long(NamedTuple):
+    """A batch that a thread examines, and whose it is; the batch is a copy."""
+
+    cell: Cell
+    key: bytes
+    asked: ProducePartition
+    batch: Batch
+
+
+class Early(NamedTuple):
+    """A cell of a request that waits for a thread: what is appended meanwhile counts only while nobody else leads."""
+
+    key: bytes
+    cell: Cell
+    leader_epoch: int
+
+
+class Later(Promised):
+    """The slot of a request whose batches a thread examines: a future, for which the connection's next one waits."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def answer(self) -> list[Any] | None:
+        """What goes out, once it is there."""
+        return self.future.result() if self.future.done() else None
+
+    @answer.setter
+    def answer(self, answer: list[Any] | None) -> None:
+        if not self.future.done():  # the client may have left
+            self.future.set_result(answer or [])
+
+
+class Examining:
+    """Of one ProducePath, which stages and appends what was examined."""
+
+    def __init__(self, broker: Broker, path: ProducePath) -> None:
+        self._broker = broker
+        self._path = path
+        self._long: list[Long] = []  # what of the request at hand is to be examined in a thread
+        self._at_once = 0  # how many batches of this read were looked into on the way
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the request at hand has batches for a thread."""
+        return bool(self._long)
+
+    def end_of_read(self) -> None:
+        """The next read may have as many looked into on the way."""
+        self._at_once = 0
+
+    def at_once(self, cell: Cell, key: bytes, asked: ProducePartition, limits: Limits) -> Examined | None:
+        """The batch as its topic stores it; None where it is refused, or a thread has to look at it first."""
+        assert asked.records is not None
+        self._at_once += 1
+        try:
+            examined = limits.examine_at_once(asked.records, self._broker.now_ms(), enough=self._at_once > _AT_ONCE)
+        except ApiError as refused:
+            cell.refuse_for(refused)
+            return None
+        if examined is None:
+            records = bytes(asked.records)  # the frame is gone by then
+            self._long.append(Long(cell, key, asked._replace(records=memoryview(records)), Batch(limits, records)))
+        return examined
+
+    def in_a_thread(self, opened: Open) -> asyncio.Future[list[Any]]:
+        """Has a thread examine what takes long; the rest of the request is appended at the end of this read."""
+        long, self._long = self._long, []
+        slot: Later = opened.slot
+        early = [
+            Early(key, cell, cell.partition.leader_epoch)
+            for key, cells in opened.answer.topics
+            for cell in cells
+            if cell.partition is not None and not cell.error_code
+        ]
+        self._begin(long, 0, early, opened)
+        return slot.future
+
+    def _begin(self, long: list[Long], first: int, early: list[Early], opened: Open) -> None:
+        """Has a thread examine some of them, from the first on that was not."""
+        examiner, acks = self._broker.examiner, opened.acks
+        batches = [one.batch for one in long[first : first + _TOGETHER]]
+        examination = Examination(batches, self._broker.now_ms())
+
+        def leave(_: object) -> None:
+            if acks or not examiner.goes_on:
+                examination.stop()
+
+        examiner.begin(examination, partial(self._examined, examination, long, first, early, opened))
+        opened.slot.future.add_done_callback(leave)
+
+    def _examined(
+        self,
+        examination: Examination,
+        long: list[Long],
+        first: int,
+        early: list[Early],
+        opened: Open,
+        failed: BaseException | None,
+    ) -> None:
+        """Stages what was examined, if this broker still leads it, and appends it; has the rest examined then."""
+        slot: Later = opened.slot
+        if examination.is_stopped:
+            return  # the client has left
+        if failed is not None:
+            if not slot.future.done():
+                slot.future.set_exception(failed)
+            return
+        end = first + len(examination.verdicts)
+        examined = []
+        for one, verdict in zip(long[first:end], examination.verdicts, strict=True):
+            if isinstance(verdict, ApiError):
+                one.cell.refuse_for(verdict)
+            else:
+                examined.append((one, verdict))
+        opened = self._path.stage_examined(opened, examined)
+        for one, _ in examined:
+            if one.cell.partition is not None and not one.cell.error_code:
+                early.append(Early(one.key, one.cell, one.cell.partition.leader_epoch))
+        if end < len(long):
+            examination.verdicts.clear()
+            examined.clear()
+            self._path.append_staged()
+            self._begin(long, end, early, opened)
+            return
+        for key, cell, leader_epoch in early:
+            self._refuse_if_lost(key, cell, leader_epoch, by_id=opened.answer.version >= 13)
+        self._path.end(opened)
+        if not opened.acks:
+            slot.answer = []
+
+    def _refuse_if_lost(self, key: bytes, cell: Cell, leader_epoch: int, *, by_id: bool) -> None:
+        """Where another leader, or this broker in another epoch, may have cut what was appended, as acks.refuse."""
+        partition, code = self._broker.leading(key, cell.partition_id, by_id=by_id)
+        lost = partition is None or partition is not cell.partition or partition.leader_epoch != leader_epoch
+        if lost and not cell.error_code:
+            cell.error_code = code or ErrorCode.NOT_LEADER_OR_FOLLOWER
