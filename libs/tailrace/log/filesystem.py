@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 from tailrace.log.open_files import OpenFiles
+from tailrace.log.page_cache import resident
 from tailrace.records.batch import Bytes
 
 
@@ -49,6 +50,10 @@ class File(Protocol):
 
     def cached(self, length: int, position: int) -> bool:
         """Whether these bytes are in the page cache, as far as a look at some of their pages tells."""
+        ...
+
+    def resident(self, position: int) -> bool:
+        """Whether the page with this byte is in the page cache; unlike `cached` it has the kernel begin no read."""
         ...
 
     def warm(self, length: int, position: int) -> None:
@@ -164,6 +169,10 @@ class RealFile:
         except OSError as error:
             return self._never_waits(error)
         return True
+
+    def resident(self, position: int) -> bool:
+        there = resident(self._fd, position)
+        return self.cached(1, position) if there is None else there
 
     def _never_waits(self, error: OSError) -> bool:
         if isinstance(error, BlockingIOError):

@@ -165,6 +165,13 @@ class GuardedFile:
             self._guard.note(error)
             raise
 
+    def resident(self, position: int) -> bool:
+        try:
+            return self._file.resident(position)
+        except OSError as error:
+            self._guard.note(error)
+            raise
+
     def warm(self, length: int, position: int) -> None:
         try:
             self._file.warm(length, position)

@@ -187,6 +187,9 @@ class MemoryFile:
         self._filesystem.maybe_fail("read")
         return not self._cold(length, position)
 
+    def resident(self, position: int) -> bool:
+        return self.cached(1, position)
+
     def warm(self, length: int, position: int) -> None:
         self._filesystem.maybe_fail("read")
         self._bring(length, position)

@@ -42,18 +42,18 @@ class ColdReader:
     def must_wait(self, piece: Slice) -> bool:
         """Whether it goes on in such a file, beyond what was brought."""
         run = self._runs.get(id(piece.file))
-        return run is not None and piece.position + piece.length > run[0] >= piece.position - _MOST_AHEAD_BYTES
+        return run is not None and piece.position + 2 * piece.length > run[0] >= piece.position - _MOST_AHEAD_BYTES
 
     def wants(self, piece: Slice) -> Slice:
         """What is to be brought for this piece: more than it, if it goes on. Forgets a file that is cold no more."""
         to, ahead = self._runs.pop(id(piece.file), (-1, 0))
         try:
             end, size = piece.position + piece.length, piece.file.stat().size_bytes
-            if piece.file.cached(1, max(0, min(end + _FAR_BYTES, size) - 1)):
+            if piece.file.resident(max(0, min(end + _FAR_BYTES, size) - 1)):
                 return piece
         except OSError:
             return piece  # who brings it hears of it
-        goes_on = piece.position <= to <= end
+        goes_on = piece.position <= to <= end + piece.length
         ahead = min(max(_FIRST_AHEAD_BYTES, 2 * ahead), _MOST_AHEAD_BYTES // (1 + len(self._runs))) if goes_on else 0
         end = max(end, min(end + ahead, size))
         self._runs[id(piece.file)] = end, ahead

@@ -24,10 +24,13 @@ class File:
     def stat(self) -> FileStat:
         return FileStat(self.size, 0)
 
-    def cached(self, length: int, position: int) -> bool:
+    def resident(self, position: int) -> bool:
         if self.error is not None:
             raise self.error
         return position >= self.hot_from
+
+    def cached(self, length: int, position: int) -> bool:
+        raise AssertionError("the kernel begins to read what is not there, in the way of its own reading ahead")
 
 
 def piece(file: Any, position: int, length: int = MIB) -> Slice:
@@ -39,6 +42,7 @@ def place(wanted: Slice) -> tuple[int, int]:
 
 
 def test_who_goes_on_is_brought_more_each_time() -> None:
+    """Before it comes to the end of that: what follows an answer's last batch is looked at, too."""
     reader, file, at = ColdReader(), File(), 0
     seen: list[int] = []
     while len(seen) < 6:
@@ -48,7 +52,7 @@ def test_who_goes_on_is_brought_more_each_time() -> None:
             assert wanted.position == at
             end = at + wanted.length
         at += MIB
-        assert reader.must_wait(piece(file, at)) == (at >= end)
+        assert reader.must_wait(piece(file, at)) == (at >= end - MIB)
     assert seen == [1, 2, 3, 5, 9, 9]
 
 
@@ -85,6 +89,14 @@ def test_who_catches_up_is_not_kept_from_the_newest() -> None:
     assert not reader.must_wait(piece(file, MIB))
 
 
+def test_behind_what_was_brought_for_it_nobody_looks_before_it_is_there() -> None:
+    reader, file = ColdReader(), File()
+    reader.wants(piece(file, 0))
+    end = MIB + reader.wants(piece(file, MIB)).length
+    assert not reader.must_wait(piece(file, end - 2 * MIB))  # it ends a mebibyte before the end
+    assert reader.must_wait(piece(file, end - 2 * MIB + 1))
+
+
 def test_a_disk_that_fails_is_heard_of_by_who_brings_it() -> None:
     reader, file = ColdReader(), File()
     file.error = OSError(5, "Input/output error")
@@ -119,7 +131,7 @@ def test_who_reads_cold_data_gets_it_in_slices(file: MemoryFile, monkeypatch: py
     assert loaded(Slice(file, 0, 70_000), True, state).turn_bytes == 0
     with monkeypatch.context() as cold:
         cold.setattr(MemoryFile, "cached", lambda *_: False)
-        cold_reader(state).wants(Slice(file, 0, 100_000))
+        cold_reader(state).wants(Slice(file, 0, 140_000))
     assert loaded(Slice(file, 0, 70_000), True, state).turn_bytes == 65_536
     assert loaded(Slice(file, 0, 1000), True, state) == b"x" * 1000
     # It lies in the page cache, and yet it is touched for it first.

@@ -24,7 +24,7 @@ def guarded() -> tuple[MemoryFilesystem, Guard, list[OSError]]:
 
 
 @pytest.mark.parametrize(
-    "operation", ["write", "sync", "read", "read at once", "look", "warm", "read again", "truncate"]
+    "operation", ["write", "sync", "read", "read at once", "look", "look only", "warm", "read again", "truncate"]
 )
 def test_a_failed_operation_on_a_file_takes_the_disk_offline(operation: str) -> None:
     disk, guard, heard = guarded()
@@ -37,6 +37,7 @@ def test_a_failed_operation_on_a_file_takes_the_disk_offline(operation: str) -> 
         "read": lambda: file.pread(1, 0),
         "read at once": lambda: file.pread_cached(1, 0),
         "look": lambda: file.cached(1, 0),
+        "look only": lambda: file.resident(0),
         "warm": lambda: file.warm(1, 0),
         "read again": file.reread,
         "truncate": lambda: file.truncate(0),
