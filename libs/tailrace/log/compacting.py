@@ -54,8 +54,8 @@ def swap(log: Log, compaction: Compaction) -> Iterator[None]:
             log.compaction = None
             discard(output)
             continue
-        due_ms = compaction.job.now_ms + log.config.file_delete_delay_ms
-        swap_in(output, here, partial(log.doomed.add, due_ms=due_ms))
+        since_ms, delay_ms = compaction.job.now_ms, log.config.file_delete_delay_ms
+        swap_in(output, here, partial(log.doomed.take, since_ms=since_ms, delay_ms=delay_ms))
         output.end_offset = here[-1].end_offset
         log.segments[at : at + len(bases)] = [log.own(output)]
         log.bases[at : at + len(bases)] = bases[:1]

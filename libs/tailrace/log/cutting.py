@@ -25,7 +25,7 @@ def truncate_to(log: Log, offset: int) -> None:
         return
     _lower_checkpoints(log, offset)
     for segment in reversed(log.segments[keep:]):  # newest first: a crash in between leaves no gap
-        log.doomed.add(segment, due_ms=0)
+        log.doomed.take(segment)
     # With them, or a snapshot of what was cut could come back behind new records of its offsets.
     remove_snapshots_above(log.filesystem, log.directory, offset)
     log.filesystem.sync_directory(log.directory)
@@ -70,7 +70,7 @@ def reset_to(log: Log, offset: int) -> None:
     _lower_checkpoints(log, offset)
     remove_all_snapshots(log.filesystem, log.directory)
     for segment in log.segments:
-        log.doomed.add(segment, due_ms=0)
+        log.doomed.take(segment)
     log.filesystem.sync_directory(log.directory)
     log.segments, log.bases = [], []
     log.log_start_offset = offset

@@ -54,7 +54,7 @@ def drop_future(log_dir: LogDir, topic: str, partition: int, now_ms: int) -> Non
     if name is not None:
         target = join(log_dir.path, name.removesuffix(FUTURE_SUFFIX) + DELETE_SUFFIX)
         log_dir._filesystem.rename(join(log_dir.path, name), target)
-        log_dir._doomed.append((now_ms, target))
+        log_dir._doomed.add(target, now_ms, 0)
 
 
 def mark_future(log_dir: LogDir, topic: str, partition: int, ready: bool) -> None:

@@ -39,7 +39,7 @@ def delete_retention(log: Log, now_ms: int, high_watermark: int, *, known_only: 
         retention_bytes=log.config.retention_bytes if by_policy else -1,
     )
     if count:
-        _give_up(log, count, now_ms + log.config.file_delete_delay_ms)
+        _give_up(log, count, now_ms)
     return count
 
 
@@ -82,12 +82,12 @@ def begin_look(log: Log, now_ms: int, high_watermark: int) -> Look | None:
     return None if unknown is None else Look(log, unknown)
 
 
-def _give_up(log: Log, count: int, due_ms: int) -> None:
+def _give_up(log: Log, count: int, now_ms: int) -> None:
     if count == len(log.segments):
         log.roll()
     log.advance_log_start_offset(max(log.log_start_offset, log.bases[count]))
     for segment in log.segments[:count]:
-        log.doomed.add(segment, due_ms)
+        log.doomed.take(segment, now_ms, log.config.file_delete_delay_ms)
     del log.segments[:count], log.bases[:count]
     log.places.clear()
     remove_snapshots(log.filesystem, log.directory, log.bases)

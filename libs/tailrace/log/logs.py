@@ -27,6 +27,7 @@ from tailrace.log.checkpoints import (
     parse_partition_metadata,
 )
 from tailrace.log.config import LogConfig, LogSettings
+from tailrace.log.deletion import Delayed
 from tailrace.log.dir_offsets import DirOffsets
 from tailrace.log.dir_start import LogDirRefused
 from tailrace.log.expiring import Look
@@ -84,7 +85,7 @@ class LogDir:
         self._listings: dict[TopicPartition, Listing] = {}  # of those, as far as somebody asked
         self._configs: dict[str, LogSettings] = {}
         self._futures: dict[TopicPartition, str] = {}
-        self._doomed: list[tuple[int, str]] = []
+        self._doomed = Delayed()
 
     @classmethod
     def open(
@@ -113,7 +114,7 @@ class LogDir:
         for name in filesystem.list(path):
             topic, _, partition = name.rpartition("-")
             if name.endswith(DELETE_SUFFIX):
-                log_dir._doomed.append((now_ms, join(path, name)))
+                log_dir._doomed.add(join(path, name), now_ms, 0)
             elif name.endswith(FUTURE_SUFFIX):
                 topic, _, partition = name.rpartition(".")[0].rpartition("-")
                 if topic and partition.isdigit():  # else nobody's
@@ -386,7 +387,7 @@ class LogDir:
             return
         target = self._take_away((topic, partition), DELETE_SUFFIX)
         config = self._configs.get(topic) or LogConfig()
-        self._doomed.append((now_ms + config.file_delete_delay_ms, target))
+        self._doomed.add(target, now_ms, config.file_delete_delay_ms)
 
     def _take_away(self, key: TopicPartition, suffix: str) -> str:
         """Forgets the partition, whose directory gets another name: its path."""
@@ -522,9 +523,7 @@ class LogDir:
                         failed.append(error)
                     paths += log.removable_files(now_ms)
             yield paths
-        due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
-        self._doomed = [entry for entry in self._doomed if entry[0] > now_ms]
-        yield due
+        yield self._doomed.due(now_ms)
         if failed:
             raise failed[0]
 

@@ -445,6 +445,24 @@ def test_retention_renames_segments_and_removes_them_after_the_delay() -> None:
     assert log.log_end_offset == 6
 
 
+def test_a_clock_that_is_set_back_keeps_deleted_files_no_longer_than_one_delay_more() -> None:
+    filesystem = MemoryFilesystem()
+    logs = open_dir(filesystem)
+    settings = with_settings(segment_bytes=150, retention_bytes=150, file_delete_delay_ms=50)
+    append(logs.create("gone", 0, UUID(int=7), settings), b"a")
+    logs.delete("gone", 0, NOW)
+    log = logs.create("t", 0, TOPIC_ID, settings)
+    for _ in range(5):
+        append(log, b"x" * 40)
+    logs.high_watermarks["t", 0] = 5
+    assert logs.retain(NOW) == [] and log.log_start_offset > 0
+    back = NOW - 10 * 3_600_000
+    assert logs.retain(back) == [], "whoever reads them has the delay"
+    logs.remove(logs.retain(back + 50))
+    names = [*filesystem.list(ROOT), *filesystem.list("/logs/t-0")]
+    assert not [name for name in names if name.endswith(("-delete", ".deleted"))]
+
+
 def test_even_the_active_segment_expires_and_offsets_go_on() -> None:
     logs = open_dir(MemoryFilesystem())
     log = logs.create("t", 0, TOPIC_ID, with_settings(retention_ms=1000))
