@@ -141,7 +141,6 @@ class Log:
         log.active.measure_indexes()  # recovery did not know the topic's segment.index.bytes
         log.epochs.truncate_from_start(log.log_start_offset)
         log.producers = load_producers(filesystem, directory, log.segments, log.log_end_offset, progress.passed)
-        log.producers.expire(now_ms, producer_id_expiration_ms)
         log.epochs_mended = recovered.epochs_mended
         if log.recovery_point < log.log_end_offset:
             for segment in log.unflushed_segments():

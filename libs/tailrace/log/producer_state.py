@@ -17,6 +17,7 @@ from tailrace.records.batch import TRANSACTIONAL, BatchHeader, checksum, corrupt
 
 RETAINED_BATCHES: Final = 5  # as many as max.in.flight.requests.per.connection allows an idempotent producer
 MAX_SEQUENCE: Final = 2**31 - 1
+_PATIENCE_MS: Final = 600_000  # as long as Kafka may take to look: its producer.id.expiration.check.interval.ms
 
 _SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEADER: Final = Struct(">hIi")  # version, CRC-32C of all that follows it, number of entries
@@ -137,10 +138,11 @@ def ended(entry: ProducerEntry | None, header: BatchHeader, marker: Marker) -> P
 class ProducerState:
     """All producers of one log, as of map_end_offset."""
 
-    __slots__ = ("entries", "transactions")
+    __slots__ = ("_quiet", "entries", "transactions")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self._quiet: dict[int, tuple[ProducerEntry, int]] = {}  # who may expire, as it was then, and since when
         self.transactions = OpenTransactions()
 
     def apply(self, header: BatchHeader, marker: Marker | None = None) -> AbortedTransaction | None:
@@ -178,14 +180,20 @@ class ProducerState:
         )
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets producers that were quiet for producer.id.expiration.ms and have no transaction open."""
-        gone = [
-            producer_id
-            for producer_id, entry in self.entries.items()
-            if now_ms - entry.last_timestamp >= expiration_ms and entry.current_txn_first_offset < 0
-        ]
-        for producer_id in gone:
-            del self.entries[producer_id]
+        """Forgets producers that were quiet for producer.id.expiration.ms and have no transaction open.
+
+        What says so are their records' own times, which are old where old records are copied, and a clock that somebody
+        may set. So nobody goes who wrote anything in the ten minutes before, or its next retry would be a new record.
+        """
+        quiet: dict[int, tuple[ProducerEntry, int]] = {}
+        for producer_id, entry in self.entries.items():
+            if now_ms - entry.last_timestamp >= expiration_ms and entry.current_txn_first_offset < 0:
+                seen, since_ms = self._quiet.get(producer_id, (None, now_ms))
+                quiet[producer_id] = (entry, min(since_ms, now_ms) if seen is entry else now_ms)
+        patience_ms = min(expiration_ms, _PATIENCE_MS)
+        for producer_id in [one for one, (_, since_ms) in quiet.items() if now_ms - since_ms >= patience_ms]:
+            del self.entries[producer_id], quiet[producer_id]
+        self._quiet = quiet
 
 
 def encode_snapshot(state: ProducerState) -> bytes:

@@ -84,6 +84,8 @@ async def test_who_expires_is_told_no_more(tmp_path: Path) -> None:
         assert [one[0] for one in await producers(broker)] == [7, 8]
         (log_dir,) = broker.broker.storage.dirs
         log_dir.retain(NOW + 1000)
+        assert [one[0] for one in await producers(broker)] == [7, 8]
+        log_dir.retain(NOW + 2000)
         assert [one[0] for one in await producers(broker)] == [8]
 
 
@@ -92,9 +94,10 @@ async def test_an_expiration_that_is_set_while_the_broker_runs_holds_for_every_l
         await broker.produce(0, idempotent(7, 0, 0, b"a"))
         (log_dir,) = broker.broker.storage.dirs
         broker.follower.move(configs={(4, ""): {"producer.id.expiration.ms": "5"}})
-        log_dir.retain(NOW + 4)
-        assert [one[0] for one in await producers(broker)] == [7]
         log_dir.retain(NOW + 5)
+        log_dir.retain(NOW + 9)
+        assert [one[0] for one in await producers(broker)] == [7]
+        log_dir.retain(NOW + 10)
         assert await producers(broker) == []
         broker.follower.move(configs={(4, ""): {"producer.id.expiration.ms": "9"}})
         assert broker.broker.led("t", 1).log.producer_id_expiration_ms == 9  # opened after that

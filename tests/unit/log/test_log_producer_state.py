@@ -19,6 +19,8 @@ from tailrace.log.producer_state import (
     last_sequence,
 )
 
+HOUR_MS = 3_600_000
+
 
 def send(log: Log, sequence: int, *values: bytes, epoch: int = 0, producer_id: int = 1) -> Appended:
     batch = some_batch(*(values or (b"v",)), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
@@ -98,7 +100,41 @@ def test_quiet_producers_expire_but_not_those_in_a_transaction() -> None:
     state = ProducerState()
     state.entries = {1: ProducerEntry(0, (), 100), 2: ProducerEntry(0, (), 200), 3: ProducerEntry(0, (), 100, 0, 7)}
     state.expire(1150, 1000)
+    assert sorted(state.entries) == [1, 2, 3], "seen quiet for the first time"
+    state.expire(2149, 1000)
+    assert sorted(state.entries) == [1, 2, 3]
+    state.expire(2150, 1000)
     assert sorted(state.entries) == [2, 3]
+
+
+def test_a_clock_that_jumps_ahead_makes_no_second_record_of_a_repeated_batch() -> None:
+    log = open_log(MemoryFilesystem())
+    send(log, 0, b"a")
+    jumped = NOW + 26 * HOUR_MS
+    for minutes in range(0, 10):
+        log.delete_retention(jumped + minutes * 60_000, 0)
+        assert send(log, 0, b"a") == Appended(0, 0, 0, -1, None)
+    log.delete_retention(jumped + 600_000, 0)
+    assert not log.producers.entries
+
+
+def test_a_clock_that_is_set_back_again_lets_producers_be_as_old_as_they_were() -> None:
+    state = ProducerState()
+    state.entries = {1: ProducerEntry(0, (), NOW)}
+    state.expire(NOW + 26 * HOUR_MS, 24 * HOUR_MS)
+    state.expire(NOW + 1, 24 * HOUR_MS)
+    state.expire(NOW + 24 * HOUR_MS, 24 * HOUR_MS)
+    assert list(state.entries) == [1], "seen quiet for the first time since"
+
+
+def test_who_writes_records_of_long_ago_is_remembered_while_it_writes() -> None:
+    log = open_log(MemoryFilesystem())
+    for minute in range(60):  # as when the records of another cluster are copied with their times
+        now_ms = NOW + 400 * HOUR_MS + minute * 60_000
+        assert send(log, minute, b"old").base_offset == minute
+        log.delete_retention(now_ms, 0)
+        assert send(log, minute, b"old").base_offset == minute
+    assert len(values_of(log)) == 60
 
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
