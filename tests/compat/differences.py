@@ -70,6 +70,12 @@ DIFFERENCES = (
         "batches are opaque to the broker, which is what makes it fast; every client checks the records it reads",
     ),
     Difference(
+        "a batch that cannot be decompressed, where the topic asks for it: compacted, or of another compression.type",
+        "UNKNOWN_SERVER_ERROR; gzip and lz4 may have anything behind their end",
+        "INVALID_RECORD, and MESSAGE_TOO_LARGE for more than 64 MiB; nothing may be behind the end",
+        "final for producers alike (Java's repeats CORRUPT_MESSAGE); but these say whose fault it is",
+    ),
+    Difference(
         "a produced batch that claims LogAppendTime",
         "accepted",
         "INVALID_TIMESTAMP",

@@ -9,8 +9,9 @@ from support.raw import build
 from support.stage import coordinator, create_topic, produce_request, wait_for_topic
 from support.targets import Target
 from support.waiting import until
+from tailrace.records.compression import Codec, compress
 
-CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TOPIC_EXCEPTION = 2, 10, 17
+UNKNOWN_SERVER_ERROR, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TOPIC_EXCEPTION = -1, 2, 10, 17
 INVALID_TIMESTAMP, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 32, 45, 47
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_RECORD = 53, 87
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -102,6 +103,18 @@ def test_a_bad_batch_is_refused(target: Target, what: str) -> None:
     assert topic.produce(data).error_code == code
     expected_offset = 1 if code == 0 else 0
     assert topic.produce(batch(b"good")).base_offset == expected_offset
+
+
+@pytest.mark.capability("bad batches are refused: CRC, magic, lengths, counts, control batches")
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_what_a_compacted_topic_cannot_decompress_is_refused_for_good(target: Target, codec: Codec) -> None:
+    topic = create_topic(target, configs={"cleanup.policy": "compact"})
+    good, junk = record(0, b"v", b"k"), b"\7" * 30
+    answer = topic.produce(Batch(records=[good], attributes=codec, payload=junk).encode())
+    assert answer.error_code == (UNKNOWN_SERVER_ERROR if target.is_kafka else INVALID_RECORD)
+    assert (
+        topic.produce(Batch(records=[good], attributes=codec, payload=compress(codec, good)).encode()).error_code == 0
+    )
 
 
 @pytest.mark.capability("produce to internal topics is refused")

@@ -200,8 +200,6 @@ class Limits:
         try:
             plain = _plain(buffer, header, MAX_DECOMPRESSED_BYTES if self.every_record else _PLAIN_BYTES_AT_ONCE)
         except TooManyBytes:
-            if self.every_record:
-                raise
             raise _outside(rules, ()) from None
         self._refuse_records(header, plain, rules, _go_on)
 
@@ -239,7 +237,19 @@ class Limits:
 
 
 def _plain(batch: Bytes, header: BatchHeader, most_bytes: int) -> bytes:
-    return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size_bytes], most_bytes)
+    """The records' bytes; TooManyBytes only where more may be asked for.
+
+    Never CORRUPT_MESSAGE: producers send that again until their time is over. MESSAGE_TOO_LARGE has Java's cut the
+    batch into smaller ones.
+    """
+    try:
+        return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size_bytes], most_bytes)
+    except TooManyBytes as large:
+        if most_bytes < MAX_DECOMPRESSED_BYTES:
+            raise
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, large.message) from None
+    except ApiError as damaged:
+        raise ApiError(ErrorCode.INVALID_RECORD, damaged.message) from None
 
 
 def _outside(rules: Rules, indices: tuple[int, ...]) -> BadRecords:

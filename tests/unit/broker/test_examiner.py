@@ -117,7 +117,7 @@ async def test_what_the_thread_finds_wrong_is_answered(tmp_path: Path, gate: Gat
         assert [row.batch_index for row in refused.record_errors] == [0, 1] and gate.asked.is_set()
         bomb = keyed(bytes(70_000_000), compression=Codec.ZSTD)
         refused = await produce(broker.client, bomb)
-        assert refused.error_code == ErrorCode.CORRUPT_MESSAGE and "67108864 bytes" in refused.error_message
+        assert refused.error_code == ErrorCode.MESSAGE_TOO_LARGE and "67108864 bytes" in refused.error_message
         assert await values(broker) == []
 
 

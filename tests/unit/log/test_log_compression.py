@@ -55,12 +55,18 @@ def test_what_a_batch_becomes_must_fit_the_topic_as_well() -> None:
     assert (answer.error_code, log.log_end_offset, log.size_bytes) == (ErrorCode.MESSAGE_TOO_LARGE, 0, 0)
 
 
-def test_records_that_cannot_be_read_are_refused_and_their_neighbours_taken() -> None:
-    log = open_log(MemoryFilesystem(), with_settings(compression_type="lz4"))
-    nonsense = some_batch(b"v" * 100, codec=Codec.ZSTD)
-    nonsense = pack(read_header(nonsense), bytes(len(nonsense) - HEADER_SIZE))
-    answers = log.append([nonsense, some_batch(b"good")], 0, NOW)
-    assert [answer.error_code for answer in answers] == [ErrorCode.CORRUPT_MESSAGE, 0]
+@pytest.mark.parametrize("settings", [{"compression_type": "uncompressed"}, {"cleanup_policy": "compact"}], ids=str)
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_records_that_cannot_be_read_are_refused_and_their_neighbours_taken(
+    codec: Codec, settings: dict[str, str]
+) -> None:
+    """For good: a producer that is told CORRUPT_MESSAGE sends the same again, until its time is over."""
+    log = open_log(MemoryFilesystem(), with_settings(**settings))
+    nonsense = build([Record(timestamp=NOW, key=b"k", value=b"v" * 100)], compression=codec)
+    nonsense = pack(read_header(nonsense), b"\7" * (len(nonsense) - HEADER_SIZE))
+    good = build([Record(timestamp=NOW, key=b"k", value=b"good")])
+    answers = log.append([nonsense, good], 0, NOW)
+    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_RECORD, 0]
     assert [record.value for record in records_of(log)] == [b"good"]
 
 
