@@ -66,11 +66,12 @@ DIFFERENCES = (
     Difference(
         "a batch whose CRC is right but whose records are nonsense or of an unknown compression",
         "UNKNOWN_SERVER_ERROR",
-        "stored as it came; UNSUPPORTED_COMPRESSION_TYPE for an unknown compression",
+        "stored as it came, its largest timestamp believed; UNSUPPORTED_COMPRESSION_TYPE for an unknown compression",
         "batches are opaque to the broker, which is what makes it fast; every client checks the records it reads",
     ),
     Difference(
-        "a batch that cannot be decompressed, where the topic asks for it: compacted, or of another compression.type",
+        "a batch that cannot be decompressed, or whose offsets do not count up in it, where the topic asks for a look: "
+        "compacted, or (for the first) of another compression.type",
         "UNKNOWN_SERVER_ERROR; gzip and lz4 may have anything behind their end",
         "INVALID_RECORD, and MESSAGE_TOO_LARGE for more than 64 MiB; nothing may be behind the end",
         "final for producers alike (Java's repeats CORRUPT_MESSAGE); but these say whose fault it is",

@@ -1,6 +1,7 @@
 """Produce on the wire: what is refused with which code, and what a retried idempotent batch is answered with."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -115,6 +116,32 @@ def test_what_a_compacted_topic_cannot_decompress_is_refused_for_good(target: Ta
     assert (
         topic.produce(Batch(records=[good], attributes=codec, payload=compress(codec, good)).encode()).error_code == 0
     )
+
+
+@pytest.mark.capability("bad batches are refused: CRC, magic, lengths, counts, control batches")
+def test_offsets_in_a_compressed_batch_of_a_compacted_topic_count_up(target: Target) -> None:
+    """Kafka means INVALID_RECORD: writing the message of that fails."""
+    topic = create_topic(target, configs={"cleanup.policy": "compact"})
+    records = [record(0, b"v", b"k"), record(2, b"w", b"l")]
+    squeezed = Batch(records=records, attributes=Codec.ZSTD, payload=compress(Codec.ZSTD, b"".join(records)))
+    answer = topic.produce(squeezed.encode())
+    assert answer.error_code == (UNKNOWN_SERVER_ERROR if target.is_kafka else INVALID_RECORD)
+    assert topic.produce(Batch(records=records).encode()).error_code == 0
+
+
+@pytest.mark.capability("offsets by timestamp, exact inside compressed batches and out of order")
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_compacted_topic_believes_the_records_about_the_largest_timestamp(target: Target, codec: Codec) -> None:
+    topic, now = create_topic(target, configs={"cleanup.policy": "compact"}), int(time.time() * 1000)
+    records = [record(0, b"v", b"k")]
+    false = Batch(records=records, attributes=codec, payload=compress(codec, records[0]), base_timestamp=now)
+    for at in (now + 10 * 3600 * 1000, now - 1000, -1):
+        assert topic.produce(replace(false, max_timestamp=at).encode()).error_code == 0
+    row = {"partition_index": 0, "timestamp": -3, "current_leader_epoch": -1}
+    with topic.leader() as connection:
+        request = build(2, replica_id=-1, isolation_level=0, topics=[{"name": topic.name, "partitions": [row]}])
+        found = connection.ask(request, 7).topics[0].partitions[0]
+    assert (found.error_code, found.timestamp) == (0, now)
 
 
 @pytest.mark.capability("produce to internal topics is refused")

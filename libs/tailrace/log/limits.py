@@ -24,9 +24,10 @@ from tailrace.records.batch import (
     checksum,
     read_header,
     stamp_log_append_time,
+    stamp_max_timestamp,
     validate_produced,
 )
-from tailrace.records.blame import MOST_BLAMED, Rules, blame
+from tailrace.records.blame import MOST_BLAMED, Blamed, Rules, blame
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, Codec, TooManyBytes, decompress
 from tailrace.records.record import recompress
 
@@ -155,7 +156,11 @@ class Limits:
             return batch
         plain = _plain(batch, header, most_bytes)
         if rules is not None:
-            self._refuse_records(header, plain, rules, on_step)
+            blamed = blame(header, plain, rules, on_step)
+            if blamed.max_timestamp != header.max_timestamp and not any(blamed[:2]):
+                header = header._replace(max_timestamp=blamed.max_timestamp)  # as in Kafka, which reads all records
+                stamp_max_timestamp(batch, 0, blamed.max_timestamp)
+            self._refuse_blamed(header, blamed, rules)
         if self._recompresses(header):
             assert self.codec is not None
             batch = Examined(recompress(header, plain, self.codec, self.compression_level))
@@ -201,7 +206,7 @@ class Limits:
             plain = _plain(buffer, header, MAX_DECOMPRESSED_BYTES if self.every_record else _PLAIN_BYTES_AT_ONCE)
         except TooManyBytes:
             raise _outside(rules, ()) from None
-        self._refuse_records(header, plain, rules, _go_on)
+        self._refuse_blamed(header, blame(header, plain, rules, _go_on), rules)
 
     def refuse_size(self, size_bytes: int) -> None:
         """MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch of more bytes than this topic takes."""
@@ -226,8 +231,8 @@ class Limits:
             return None
         return Rules(earliest_ms, latest_ms, self.compact)
 
-    def _refuse_records(self, header: BatchHeader, plain: bytes, rules: Rules, on_step: Callable[[], None]) -> None:
-        outside, keyless = blame(header, plain, rules, on_step)
+    def _refuse_blamed(self, header: BatchHeader, blamed: Blamed, rules: Rules) -> None:
+        outside, keyless, _ = blamed
         late = set(outside).difference(keyless)  # where the key is missing Kafka asks for no time
         if late or (header[8] > rules.latest_ms and not keyless):
             raise _outside(rules, tuple(sorted(late.union(keyless))[:MOST_BLAMED]))

@@ -187,6 +187,13 @@ def stamp_log_append_time(buffer: WritableBytes, position: int, now_ms: int) -> 
     _seal(buffer, position, length + LOG_OVERHEAD)
 
 
+def stamp_max_timestamp(buffer: WritableBytes, position: int, max_timestamp: int) -> None:
+    """Sets the max timestamp of the batch at position to what its records say, and its CRC."""
+    _, length = _OFFSET_AND_LENGTH.unpack_from(buffer, position)
+    _MAX_TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp)
+    _seal(buffer, position, length + LOG_OVERHEAD)
+
+
 def without_records(header: BatchHeader) -> bytearray:
     """The batch with no record left: what compaction keeps so that a producer's last sequence number survives."""
     empty = bytearray(HEADER_SIZE)

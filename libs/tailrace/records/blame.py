@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.batch import BatchHeader
+from tailrace.records.batch import COMPRESSION_MASK, BatchHeader
 from tailrace.records.record import read_varint, skip_headers
 
 MOST_BLAMED: Final = 1000
 _STEP: Final = 4096
+_2_TO_63: Final = 2**63
 
 
 class Rules(NamedTuple):
@@ -26,28 +27,34 @@ class Rules(NamedTuple):
 
 
 class Blamed(NamedTuple):
-    """Which records, counted in their batch, break the rules; of each kind not more than MOST_BLAMED."""
+    """Which records, counted in their batch, break the rules; of each kind not more than MOST_BLAMED.
+
+    max_timestamp: of the batch as its records say, where none is to blame.
+    """
 
     outside: list[int]
     keyless: list[int]
+    max_timestamp: int = -1
 
 
 def blame(header: BatchHeader, data: bytes, rules: Rules, on_step: Callable[[], None]) -> Blamed:
     """Looks through the plain records of a batch; INVALID_RECORD (as in Kafka) where they do not fit it."""
     blamed = Blamed([], [])
-    position = 0
+    position, newest = 0, -_2_TO_63
     try:
         for first in range(0, header.record_count, _STEP):
             on_step()
             indices = range(first, min(first + _STEP, header.record_count))
-            position = _step(header, data, position, indices, rules, blamed, on_step)
-            if max(map(len, blamed)) > MOST_BLAMED:
+            position, delta = _step(header, data, position, indices, rules, blamed, on_step)
+            newest = max(newest, delta)
+            if max(map(len, blamed[:2])) > MOST_BLAMED:
                 return Blamed(blamed.outside[:MOST_BLAMED], blamed.keyless[:MOST_BLAMED])
     except (IndexError, UnicodeDecodeError):
         raise _invalid("a record does not fit its batch") from None
     if position != len(data):
         raise _invalid("bytes are left after the last record")
-    return blamed
+    newest = max(-1, header.base_timestamp + newest)  # none is -1, as in Kafka
+    return blamed._replace(max_timestamp=newest if newest < _2_TO_63 else header.max_timestamp)
 
 
 def _step(
@@ -58,11 +65,12 @@ def _step(
     rules: Rules,
     blamed: Blamed,
     on_step: Callable[[], None],
-) -> int:
-    """Looks at these records, the first of which begins at position; where the next one begins."""
-    size, read = len(data), read_varint
+) -> tuple[int, int]:
+    """Looks at these records, the first of which begins at position; where the next one begins, the latest delta."""
+    # Kafka asks for offsets that count up in compressed batches only.
+    size, read, counted = len(data), read_varint, header.attributes & COMPRESSION_MASK
     earliest, latest = rules.earliest_ms - header.base_timestamp, rules.latest_ms - header.base_timestamp
-    zero = -header.base_timestamp
+    zero, newest = -header.base_timestamp, -_2_TO_63
     outside, keyless, keyed = blamed.outside, blamed.keyless, rules.keyed
     for index in indices:
         # As read_varint, whose calls would take most of the time, where it is one byte.
@@ -79,8 +87,12 @@ def _step(
             delta, position = (delta >> 1) ^ -(delta & 1), position + 2
         else:
             delta, position = read(data, position + 1)
-        while data[position] >= 0x80 and position < end:  # the offset's
+        start = position
+        while data[position] >= 0x80 and position < end:  # the offset's, an int
             position += 1
+        if position - start > 4 or (counted and read(data, start)[0] != index):
+            raise IndexError
+        newest = delta if delta > newest else newest  # max() would be a call
         if delta > latest or zero <= delta < earliest:
             outside.append(index)
         length, position = read(data, position + 1)
@@ -107,7 +119,7 @@ def _step(
             position = skip_headers(data, position, end, count)
         if position != end:
             raise IndexError
-    return position
+    return position, newest
 
 
 def _invalid(message: str) -> ApiError:

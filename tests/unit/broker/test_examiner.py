@@ -17,7 +17,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.limits import Limits
 from tailrace.net.client import Client
-from tailrace.records.batch import read_header
+from tailrace.records.batch import HEADER_SIZE, pack, read_header
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec
@@ -224,6 +224,15 @@ def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
     with pytest.raises(_Stopped):
         examination.run()
     assert examination.verdicts == []
+
+
+@pytest.mark.parametrize("compression", list(Codec))
+@pytest.mark.parametrize("false_ms", [-1, NOW - 9, NOW + 1000, NOW + 10**9])
+def test_a_compacted_topic_believes_the_records_about_the_largest_timestamp(compression: Codec, false_ms: int) -> None:
+    """As Kafka does: a look-up by time and retention.ms would believe the header."""
+    sent = keyed(b"v", compression=compression)
+    false = pack(read_header(sent)._replace(max_timestamp=false_ms), sent[HEADER_SIZE:])
+    assert bytes(Limits(LogConfig(cleanup_policy="compact")).examine(false, NOW)) == sent
 
 
 def test_a_refusal_keeps_nothing_of_what_was_decompressed() -> None:

@@ -10,6 +10,7 @@ from support.batches import Batch, record
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.records.blame import MOST_BLAMED, Rules, blame
+from tailrace.records.compression import Codec
 from tailrace.records.record import Headers, Record, build, iterate
 
 RULES = Rules(1000, 2000, keyed=True)
@@ -26,7 +27,8 @@ RECORDS = st.builds(
 
 
 def looked(batch: bytes | bytearray, rules: Rules = RULES) -> tuple[list[int], list[int]]:
-    return blame(read_header(batch), bytes(batch[HEADER_SIZE:]), rules, lambda: None)
+    outside, keyless, _ = blame(read_header(batch), bytes(batch[HEADER_SIZE:]), rules, lambda: None)
+    return outside, keyless
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=8))
@@ -36,6 +38,30 @@ def test_those_are_blamed_that_reading_the_records_shows(records: list[Record]) 
     outside = [at for at, one in read if one.timestamp > 2000 or 0 <= one.timestamp < 1000]
     assert looked(batch) == (outside, [at for at, one in read if one.key is None])
     assert looked(batch, RULES._replace(keyed=False)) == (outside, [])
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=8))
+def test_the_records_say_which_of_their_timestamps_is_the_largest(records: list[Record]) -> None:
+    batch = build(records)
+    blamed = blame(read_header(batch), bytes(batch[HEADER_SIZE:]), RULES, lambda: None)
+    assert blamed.max_timestamp == max(one.timestamp for one in records)
+
+
+@pytest.mark.parametrize(
+    ("deltas", "plain", "compressed"),
+    [([0, 1], True, True), ([0, 2], True, False), ([1, 0], True, False), ([0, 2**40], False, False)],
+)
+def test_offsets_in_a_compressed_batch_count_up(deltas: list[int], plain: bool, compressed: bool) -> None:
+    """As Kafka has it, which looks at those of other batches no more closely than that they are ints."""
+    for attributes, taken in ((0, plain), (Codec.ZSTD, compressed)):
+        batch = Batch(records=[record(delta, b"v", b"k") for delta in deltas], base_timestamp=1500).encode()
+        header = read_header(batch)._replace(attributes=attributes)
+        refused = None
+        try:
+            blame(header, batch[HEADER_SIZE:], RULES, lambda: None)
+        except ApiError as error:
+            refused = error.code
+        assert refused == (None if taken else ErrorCode.INVALID_RECORD)
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=3), st.data())
