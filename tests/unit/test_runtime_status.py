@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailrace.cli.daily.status import asked, rendered
+from tailrace.cli.daily.status import asked, healthy, rendered
 
 
 def count(*partitions: tuple[str, int], more: int = 0) -> dict[str, Any]:
@@ -61,6 +61,15 @@ def test_a_disk_without_space_is_named_with_what_that_does_to_producers() -> Non
 def test_a_controller_that_is_away_is_not_passed_over() -> None:
     stale = {**cluster()["controller"], "stale": True}
     assert "NONE ANSWERS; the last was controller-1" in list(rendered(cluster(controller=stale)))[1]
+
+
+def test_a_cluster_is_healthy_with_a_controller_and_a_leader_everywhere_and_disks_that_take_records() -> None:
+    assert healthy(cluster())
+    assert not healthy(None)
+    assert not healthy(cluster(offline_partitions=count(("a", 0))))
+    assert not healthy(cluster(log_dirs_under_pressure=[{"producers": "refused"}]))
+    assert healthy(cluster(log_dirs_under_pressure=[{"producers": "slowed"}]))
+    assert not healthy(cluster(controller={**cluster()["controller"], "stale": True}))
 
 
 def test_a_gateway_that_cannot_be_asked_is_named() -> None:

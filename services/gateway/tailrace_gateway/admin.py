@@ -85,8 +85,10 @@ class Admin:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller has answered yet.")
         return await self._ask(address, message, version)
 
-    async def ask_broker(self, node_id: int, message: ApiMessage, version: int | None = None) -> Any:
-        return await self._ask(self._address_of(node_id), message, version)
+    async def ask_broker(
+        self, node_id: int, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        return await self._ask(self._address_of(node_id), message, version, timeout_ms or ASK_TIMEOUT_MS)
 
     async def producers(self, node_id: int, topic: str, partition: int) -> Described:
         asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
@@ -128,8 +130,10 @@ class Admin:
             client = self._clients[address] = Client(address, CLIENT_ID)
         return client
 
-    async def _ask(self, address: Address, message: ApiMessage, version: int | None) -> Any:
-        return await self._client(address).ask(message, timeout_ms=ASK_TIMEOUT_MS, version=version)
+    async def _ask(
+        self, address: Address, message: ApiMessage, version: int | None, timeout_ms: int = ASK_TIMEOUT_MS
+    ) -> Any:
+        return await self._client(address).ask(message, timeout_ms=timeout_ms, version=version)
 
     async def close(self) -> None:
         for client in self._clients.values():

@@ -18,7 +18,7 @@ from tailrace.cli.options import default_data_dir
 from tailrace.runtime.run_files import RunFile
 
 NOT_RUNNING = 3
-_ANSWER_SECONDS = 10
+ANSWER_SECONDS = 10
 _NAMED_MAX = 8
 _COUNTS = (
     ("offline", "offline_partitions"),
@@ -38,7 +38,7 @@ def status(
 ) -> None:
     """Show a cluster on one screen; status 0 if all is ready and no partition is offline, 1 if not, 3 if none runs.
 
-    Producers that a full disk refuses count as not ready.
+    Producers that a full disk refuses, and a controller that does not answer, count as not ready.
     """
     data_dir = data or default_data_dir(os.environ)
     files = [RunFile.read(path) for path in sorted((data_dir / "run").glob("*.json"))] if not admin else []
@@ -57,13 +57,15 @@ def status(
             table(
                 ("process", "pid", "ready", "since", "addresses"), [tuple(_process(file).values()) for file in running]
             )
-    healthy = cluster is not None and not cluster["offline_partitions"]["count"] and not _refused(cluster)
-    if not healthy or not all(file.ready for file in running):
+    if not healthy(cluster) or not all(file.ready for file in running):
         raise typer.Exit(1)
 
 
-def _refused(cluster: dict[str, Any]) -> bool:
-    return any(row["producers"] == "refused" for row in cluster["log_dirs_under_pressure"])
+def healthy(cluster: dict[str, Any] | None) -> bool:
+    """Whether somebody decides, every partition has a leader and no disk refuses producers."""
+    if cluster is None or cluster["controller"]["stale"] or cluster["offline_partitions"]["count"]:
+        return False
+    return all(row["producers"] != "refused" for row in cluster["log_dirs_under_pressure"])
 
 
 def _admin_of(file: RunFile) -> str | None:
@@ -94,7 +96,7 @@ def asked(admin: str | None) -> tuple[dict[str, Any] | None, str]:
 
 
 def _get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
+    with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
         return json.load(answer)
 
 

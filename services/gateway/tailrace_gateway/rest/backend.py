@@ -11,6 +11,8 @@ from tailrace.wire.messages import ApiMessage
 from tailrace.wire.producers import Described
 from tailrace_gateway.cluster_state import ClusterState
 
+SPARE_TIMEOUT_MS = 3_000  # for what an answer can do without: who asked has a patience of its own
+
 
 class ControllerView(NamedTuple):
     """The active controller as this gateway knows it; id -1 and no address before any answered."""
@@ -58,8 +60,10 @@ class AdminBackend(Protocol):
         """Asks the active controller."""
         ...
 
-    async def ask_broker(self, node_id: int, message: ApiMessage, version: int | None = None) -> Any:
-        """Asks one broker."""
+    async def ask_broker(
+        self, node_id: int, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        """Asks one broker; with a timeout_ms it gives up then."""
         ...
 
     async def producers(self, node_id: int, topic: str, partition: int) -> Described:

@@ -17,6 +17,7 @@ from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView
 
 _NAMES = UUID(int=1)
+_ASK_TIMEOUT_MS = 10_000
 _DEFAULT_CONFIGS = {"retention.ms": "604800000", "max.message.bytes": "1048588", "ssl.keystore.password": None}
 _TOPIC_SOURCE, _DEFAULT_SOURCE = 1, 5
 
@@ -45,6 +46,8 @@ class MemoryBackend:
         self.space: dict[int, tuple[int, int]] = {}  # by broker: total and usable bytes
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
         self.described = Described(0, 0)  # what DescribeProducers finds
+        self.silent: set[int] = set()  # brokers that do not answer
+        self.waited_ms = 0  # the longest that one of them was waited for
         self.fail_next: Exception | None = None
         self.asked: list[tuple[str, Any]] = []
 
@@ -69,7 +72,12 @@ class MemoryBackend:
     async def ask_controller(self, message: m.ApiMessage, version: int | None = None) -> Any:
         return self._ask("controller", message)
 
-    async def ask_broker(self, node_id: int, message: m.ApiMessage, version: int | None = None) -> Any:
+    async def ask_broker(
+        self, node_id: int, message: m.ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        if node_id in self.silent:
+            self.waited_ms = max(self.waited_ms, timeout_ms or _ASK_TIMEOUT_MS)
+            raise TimeoutError
         if isinstance(message, m.DescribeLogDirsRequest):
             return self._log_dirs(node_id, message)
         if isinstance(message, m.AlterReplicaLogDirsRequest):

@@ -6,6 +6,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from tailrace.cli.daily.status import ANSWER_SECONDS
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace_gateway.rest.memory_backend import MemoryBackend
 
@@ -141,6 +142,17 @@ async def test_the_status_names_the_log_dirs_that_slow_or_refuse_producers(
     said = [(row["state"], row["producers"]) for rows in listed for row in rows if row["log_dir"] == "/memory"]
     assert said == [("online", "refused"), ("online", "slowed"), ("online", "accepted")]
     assert [row["producers"] for row in listed[0] if row["state"] == "offline"] == [None]
+
+
+async def test_the_status_waits_for_a_silent_broker_less_long_than_its_reader_waits_for_it(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    backend.silent = {0, 1}  # stopped, and not fenced yet; 0 leads what moves, too
+    backend.space = {0: (1_000_000, 9_000), 3: (1_000_000, 9_000)}
+    status = (await http.get(f"{ROOT}/status")).json()
+    assert 0 < backend.waited_ms < ANSWER_SECONDS * 1000 / 2
+    assert [row["broker_id"] for row in status["log_dirs_under_pressure"]] == [3]
+    assert [row["copied_bytes"] for row in status["reassignments"]] == [None]
 
 
 async def test_the_status_is_one_page(http: httpx.AsyncClient, backend: MemoryBackend) -> None:

@@ -13,7 +13,7 @@ from tailrace.wire.messages import (
     DescribeLogDirsRequest,
     UnregisterBrokerRequest,
 )
-from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.errors import check
 
 _TIMEOUT_MS = 10_000
@@ -90,7 +90,8 @@ async def _sizes(backend: AdminBackend, node: int, keys: list[Partition]) -> dic
         for name in sorted({name for name, _ in keys})
     ]
     try:
-        answer = await backend.ask_broker(node, DescribeLogDirsRequest(topics=rows), _LOG_DIRS_VERSION)
+        asked = DescribeLogDirsRequest(topics=rows)
+        answer = await backend.ask_broker(node, asked, _LOG_DIRS_VERSION, SPARE_TIMEOUT_MS)
     except (ApiError, OSError):  # it is away: what it has is not known
         return {}
     return {

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tailrace.errors import ApiError
 from tailrace.log.pressure import Level, judge
 from tailrace.wire.messages import DescribeLogDirsRequest
-from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
 
 _LOG_DIRS_VERSION = 4
 
@@ -32,7 +32,8 @@ async def pressed(backend: AdminBackend, nodes: Iterable[int]) -> list[Pressed]:
 
 async def _of(backend: AdminBackend, node: int) -> list[Pressed]:
     try:
-        answer = await backend.ask_broker(node, DescribeLogDirsRequest(topics=[]), _LOG_DIRS_VERSION)
+        asked = DescribeLogDirsRequest(topics=[])
+        answer = await backend.ask_broker(node, asked, _LOG_DIRS_VERSION, SPARE_TIMEOUT_MS)
     except (ApiError, OSError):
         return []
     rows = []
