@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from uuid import UUID
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from support.logs import NOW, SMALL, append
 from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
+from tailrace.cli.files.verify import progress
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
@@ -188,6 +191,14 @@ def test_damage_is_shown_and_told_by_the_exit_code(directory: Path) -> None:
 def test_a_sound_data_directory_verifies(directory: Path) -> None:
     done = run("verify-log", directory.parent)
     assert (done.exit_code, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("width", [120, 80, 50, 40, 20])
+def test_the_bar_is_one_line_however_narrow_the_terminal_is(width: int) -> None:
+    bar = progress("Taking over")
+    bar.update(bar.add_task("", total=900 * 2**30), completed=115 * 2**30)
+    console = Console(file=StringIO(), width=width)
+    assert len(console.render_lines(bar.get_renderable())) == 1
 
 
 @pytest.mark.parametrize("command", ["dump-log", "verify-log"])

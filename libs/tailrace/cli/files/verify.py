@@ -19,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.table import Column
 
 from tailrace.cli.command import INTERRUPTED
 from tailrace.cli.daily.connection import Json
@@ -29,14 +30,14 @@ FOUND, REFUSED = 1, 2
 
 
 def progress(text: str) -> Progress:
-    """A bar of bytes on standard error, nothing where that is no terminal, or a dumb one."""
+    """A bar of bytes on standard error, one line however narrow; nothing where that is no terminal, or a dumb one."""
     console = Console(stderr=True)
     columns = (
         TextColumn(text),
         BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
+        DownloadColumn(binary_units=True, table_column=Column(no_wrap=True)),
+        TransferSpeedColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
     )
     return Progress(*columns, console=console, disable=not console.is_interactive, transient=True)
 
