@@ -80,6 +80,7 @@ def adopt_future(log_dir: LogDir, topic: str, partition: int, log: Log, high_wat
     # No cleaned offset: what compaction dropped while the copy was made may be in it.
     log_dir.high_watermarks[key] = high_watermark
     log_dir._configs[topic] = log.config
+    log.producer_id_expiration_ms = log_dir.producer_id_expiration_ms  # it may have changed while the copy was made
     log_dir._take_in(key, log)
 
 

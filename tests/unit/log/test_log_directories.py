@@ -413,6 +413,14 @@ def test_the_space_of_a_deleted_partition_is_free_without_a_garbage_collection(t
     logs.release()
 
 
+def test_a_copy_that_takes_over_remembers_producers_as_long_as_was_said_meanwhile() -> None:
+    logs = open_dir(MemoryFilesystem())
+    future = logs.open_future("t", 0, TOPIC_ID, with_settings(), NOW)
+    logs.set_producer_id_expiration(5)
+    logs.adopt_future("t", 0, future, 0)
+    assert future.producer_id_expiration_ms == 5
+
+
 def test_what_was_being_deleted_before_a_crash_is_deleted_after_it() -> None:
     filesystem = MemoryFilesystem()
     logs = open_dir(filesystem)
