@@ -14,7 +14,7 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
-from tailrace.log.cleaner_job import DAMAGED, STORAGE, CleaningFailed
+from tailrace.log.cleaner_job import DAMAGED, GONE, STORAGE, CleaningFailed
 from tailrace.log.compaction import Compaction, Limits, Outcome
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
@@ -172,7 +172,7 @@ class Cleaner:
             self._tell_disk(log_dir, failed)
             # A log that was cut or deleted meanwhile is no damaged one: its files were not what the job said.
             if partition.opened is log and log.is_compacting(compaction):
-                self._on_failure(partition, failed)
+                self._on_failure(partition, log, compaction, failed)
             return False
         self._note(partition, compaction, outcome, self._clock.monotonic_ms() - started_ms)
         return outcome.cleaned_offset > compaction.job.first_dirty_offset
@@ -243,8 +243,11 @@ class Cleaner:
         if failed.number not in _FULL:  # copies are all that it lacks room for
             log_dir.guard.note(OSError(failed.number, str(failed)))
 
-    def _on_failure(self, partition: Partition, failed: Exception) -> None:
+    def _on_failure(self, partition: Partition, log: Log, compaction: Compaction, failed: Exception) -> None:
         """A damaged log is set aside as in Kafka; a full disk or files that retention took are tried again."""
+        if _is_gone(failed) and not {base for base, _ in compaction.job.segments}.issubset(log.bases):
+            self._log.debug("retention was faster than compaction", topic=partition.topic, partition=partition.index)
+            return
         self.stats.failures += 1
         if isinstance(failed, CleaningFailed) and failed.kind == DAMAGED:
             self._set_aside(partition, str(failed))
@@ -254,6 +257,10 @@ class Cleaner:
     def _set_aside(self, partition: Partition, why: str) -> None:
         self.stats.uncleanable[_place(partition)] = why
         self._log.error("uncleanable partition", topic=partition.topic, partition=partition.index, why=why)
+
+
+def _is_gone(failed: Exception) -> bool:
+    return isinstance(failed, FileNotFoundError) or (isinstance(failed, CleaningFailed) and failed.kind == GONE)
 
 
 def _place(partition: Partition) -> Place:

@@ -82,10 +82,12 @@ def pace() -> Iterator[int]:
 
 
 @asynccontextmanager
-async def cleaning(path: Path, worker: Any, partitions: int = 3, **settings: Any) -> AsyncIterator[Any]:
+async def cleaning(
+    path: Path, worker: Any, partitions: int = 3, configs: Any = None, **settings: Any
+) -> AsyncIterator[Any]:
     """A broker that leads all of a compacted topic, and its cleaner."""
     whole = topic("t", TOPIC_ID, *[0] * partitions)
-    metadata = image(**CONFIGS)
+    metadata = image(**CONFIGS | (configs or {}))
     metadata = replace(metadata, topics={"t": whole}, topic_names={TOPIC_ID: "t"})
     async with running(path, metadata, **settings) as broker:
         node: Any = broker
@@ -213,6 +215,27 @@ async def test_files_that_are_gone_are_no_fault_of_the_log(tmp_path: Path) -> No
         assert not node.cleaner.stats.uncleanable and node.cleaner.stats.failures == 1
         worker.before = lambda job: None
         assert await node.cleaner.round() and log.cleaned_offset == 30
+
+
+@pytest.mark.parametrize("gone", ["by retention", "by hand"])
+async def test_only_files_that_retention_did_not_take_are_warned_of(tmp_path: Path, gone: str) -> None:
+    worker = HereWorker()
+    configs = {"cleanup.policy": "compact,delete", "retention.ms": "1"}
+    async with cleaning(tmp_path, worker, 1, configs=configs) as node:
+        log = fill(node.partitions[0], 30)
+
+        def take(job: Job) -> None:
+            if gone == "by retention":
+                log.delete_retention(NOW + 1000, log.log_end_offset)
+            else:
+                os.remove(Path(log.directory) / ("0" * 20 + ".log"))
+
+        worker.before = take
+        with structlog.testing.capture_logs() as lines:
+            assert not await node.cleaner.round()
+        warned = [line["why"] for line in lines if line["log_level"] == "warning"]
+        assert len(warned) == node.cleaner.stats.failures == (gone == "by hand"), lines
+        assert not node.cleaner.stats.uncleanable
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC])
