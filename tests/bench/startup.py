@@ -89,7 +89,9 @@ def cpu_seconds(pid: int) -> float:
 
 
 def idle_shares(cluster: Cluster, seconds: float) -> dict[str, float]:
-    """CPU time over `seconds` in which nothing happens, by process, as a share of one core."""
+    """CPU time over `seconds` in which nothing happens, by process, as a share of one core; none if no time."""
+    if seconds <= 0:
+        return {}
     pids = processes(cluster)
     before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     try:
