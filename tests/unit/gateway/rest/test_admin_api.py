@@ -264,7 +264,7 @@ async def test_every_operation_is_in_the_openapi_document(http: httpx.AsyncClien
     assert "/v3/clusters/{cluster_id}/topics/{topic_name}/records" in paths
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(operation["description"] for operation in operations)
-    assert len(operations) == 55
+    assert len(operations) == 56
 
 
 async def test_a_partition_shows_its_producers_with_open_transactions_first(
@@ -286,6 +286,17 @@ async def test_a_partition_shows_its_producers_with_open_transactions_first(
     ]
     assert (second["producer_epoch"], second["last_sequence"], second["coordinator_epoch"]) == (3, None, 4)
     assert (third["last_sequence"], third["last_timestamp_ms"], third["coordinator_epoch"]) == (5, 2199, None)
+
+
+async def test_a_producers_link_leads_to_it(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    backend.set_topic("written", 1)
+    backend.described = Described(0, 0, None, pack([Producer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)]))
+    listed = (await http.get(f"{ROOT}/topics/written/partitions/0/producers")).json()["data"][-1]
+    alone = await http.get(listed["metadata"]["self"])
+    assert (alone.status_code, alone.json()) == (200, listed)
+    unlisted = await http.get(f"{ROOT}/topics/written/partitions/0/producers/7")
+    assert (unlisted.status_code, unlisted.json()["last_timestamp_ms"]) == (200, 1007)
+    assert refusal(await http.get(f"{ROOT}/topics/written/partitions/0/producers/1200")) == (404, 404)
 
 
 async def test_producers_that_cannot_be_asked_for_are_said_so(http: httpx.AsyncClient, backend: MemoryBackend) -> None:

@@ -7,8 +7,8 @@ from heapq import nsmallest
 from fastapi import APIRouter
 
 from tailrace.errors import ErrorCode
-from tailrace.wire.producers import Producer, most_telling_first
-from tailrace_gateway.rest.errors import check, translate
+from tailrace.wire.producers import Described, Producer, most_telling_first
+from tailrace_gateway.rest.errors import check, not_found, translate
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.producer_models import ActiveProducer
 from tailrace_gateway.rest.routes.topics import partition_or_404
@@ -22,15 +22,30 @@ PRODUCERS_MAX = 1_000
 @router.get("/{topic_name}/partitions/{partition_id}/producers")
 async def list_producers(scope: InCluster, topic_name: str, partition_id: int) -> Listing[ActiveProducer]:
     """Lists the producers that the leader remembers, 1,000 at most: open transactions first, then the latest."""
-    leader = partition_or_404(scope, topic_name, partition_id).leader
-    if leader < 0:
-        raise translate(ErrorCode.LEADER_NOT_AVAILABLE, f"Nobody leads {topic_name}-{partition_id}.")
-    described = await scope.backend.producers(leader, topic_name, partition_id)
-    check(described.error_code, described.error_message)
+    described = await _described(scope, topic_name, partition_id)
     chosen = nsmallest(PRODUCERS_MAX, described.producers(), key=most_telling_first)
     data = [_resource(scope, topic_name, partition_id, one) for one in chosen]
     here = scope.listing("topics", topic_name, "partitions", partition_id, "producers")
     return Listing(kind="TailraceProducerList", metadata=here, data=data)
+
+
+@router.get("/{topic_name}/partitions/{partition_id}/producers/{producer_id}")
+async def get_producer(scope: InCluster, topic_name: str, partition_id: int, producer_id: int) -> ActiveProducer:
+    """One producer that the leader remembers."""
+    described = await _described(scope, topic_name, partition_id)
+    found = next((one for one in described.producers() if one.producer_id == producer_id), None)
+    if found is None:
+        raise not_found(f"Producer {producer_id} is not remembered in {topic_name}-{partition_id}.")
+    return _resource(scope, topic_name, partition_id, found)
+
+
+async def _described(scope: Scope, topic: str, partition: int) -> Described:
+    leader = partition_or_404(scope, topic, partition).leader
+    if leader < 0:
+        raise translate(ErrorCode.LEADER_NOT_AVAILABLE, f"Nobody leads {topic}-{partition}.")
+    described = await scope.backend.producers(leader, topic, partition)
+    check(described.error_code, described.error_message)
+    return described
 
 
 def _resource(scope: Scope, topic: str, partition: int, one: Producer) -> ActiveProducer:
