@@ -12,6 +12,7 @@ from uuid import UUID
 from tailrace.clock import Clock
 from tailrace.config import LONG_MAX, Config
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory_of
@@ -30,6 +31,7 @@ from tailrace_broker.examiner import Examiner
 from tailrace_broker.flusher import Flusher
 from tailrace_broker.lookups import Lookups
 from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.openings import Openings
 from tailrace_broker.partition import Partition
 from tailrace_broker.producer_ids import ProducerIds
 from tailrace_broker.purgatory import Purgatory
@@ -81,7 +83,10 @@ class Broker:
         switching = Switching()
         self.recoveries = Recoveries(storage, lambda: self.config.num_recovery_threads_per_data_dir, switching, log)
         self.recoveries.on_recovered = self.on_recovered
-        self.topics = Topics(self.node, storage.open, storage.checkpointed, self._place, self.recoveries)
+        loop = asyncio.get_running_loop()
+        self.openings = Openings(clock.monotonic_ms, loop.call_soon)
+        self.openings.on_turn = self._take_up
+        self.topics = Topics(self.node, storage.open, storage.checkpointed, self._place, self.recoveries, self.openings)
         # Told by app.py: who lets the controller know where replicas lie.
         self._assignments: Assignments | None = None
         # Replication's part, put in by app.py: who fetches from whom, and who asks the controller.
@@ -89,7 +94,7 @@ class Broker:
         # Clients that a gateway handed over, put in by app.py.
         self.adopted: Adopted | None = None
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
-        self.purgatory = Purgatory(clock, asyncio.get_running_loop().call_soon)
+        self.purgatory = Purgatory(clock, loop.call_soon)
         self.lookups = Lookups(switching)
         self.examiner = Examiner(switching)
         self.cold_reads = ColdReads() if cold_reads is None else cold_reads
@@ -160,7 +165,11 @@ class Broker:
 
     def on_recovered(self, topic: str, index: int) -> None:
         """The log of a partition that had to wait for it is there."""
-        self._follow(self.topics.recovered(topic, index))
+        self._take_up([(topic, index)])
+
+    def _take_up(self, keys: Iterable[TopicPartition]) -> None:
+        """Partitions that waited follow the image as it is now."""
+        self._follow(self.topics.recovered(keys))
         self.dir_moves.resume()
 
     def _follow(self, changes: Changes) -> None:
@@ -200,6 +209,7 @@ class Broker:
 
     def close(self, broker_epoch: int) -> None:
         """Ends the threads and closes the log dirs for the next life; housekeeping and replication have ended."""
+        self.openings.close()
         self.producer_ids.close()
         self.cold_reads.close()
         self.lookups.close()

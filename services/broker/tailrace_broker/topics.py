@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
 from tailrace.errors import ErrorCode
+from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace_broker.openings import Openings
 from tailrace_broker.partition import Partition
 from tailrace_broker.recoveries import Recoveries
 from tailrace_broker.replication.node import Node
@@ -43,6 +45,7 @@ class Topics:
         checkpointed: Callable[[str, int], int] = lambda topic, index: 0,
         place: Callable[[str, UUID, int, PartitionImage], bool] = lambda topic, topic_id, index, image: True,
         recoveries: Recoveries | None = None,
+        openings: Openings | None = None,
     ) -> None:
         self._node = node
         self._node_id = node.node_id
@@ -50,6 +53,7 @@ class Topics:
         self._checkpointed = checkpointed
         self._place = place
         self._recoveries = recoveries
+        self._openings = openings
         self.by_name: dict[bytes, TopicRow] = {}
         self.by_id: dict[bytes, TopicRow] = {}
 
@@ -63,11 +67,17 @@ class Topics:
             return partition, ErrorCode.NONE
         if partition is not None and partition.offline:
             return None, ErrorCode.KAFKA_STORAGE_ERROR
-        if partition is not None and partition.recovering and self._recoveries is not None:
-            self._recoveries.hurry(partition.topic, index)
+        if partition is not None and partition.recovering:
+            self._hurry(partition)
         if 0 <= index < len(row.image.partitions):
             return None, ErrorCode.NOT_LEADER_OR_FOLLOWER
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _hurry(self, partition: Partition) -> None:
+        if self._recoveries is not None:
+            self._recoveries.hurry(partition.topic, partition.index)
+        if self._openings is not None:
+            self._openings.hurry(partition.topic, partition.index)
 
     def readable(self, key: bytes, index: int, *, by_id: bool) -> tuple[Partition | None, int]:
         """The partition if this broker leads or follows it (KIP-392), else None and Kafka's code."""
@@ -164,28 +174,45 @@ class Topics:
         )
         return Changes([partition], [], [])
 
-    def recovered(self, topic: str, index: int) -> Changes:
-        """A log may have been recovered: its partition takes up what the image gives it."""
+    def recovered(self, keys: Iterable[TopicPartition]) -> Changes:
+        """Logs may have been recovered, or it is their turn to be opened: their partitions take up what the image
+        gives them now.
+        """
         changes = Changes([], [], [])
-        row = self.by_name.get(topic.encode())
-        partition = None if row is None else row.partitions.get(index)
-        if row is not None and partition is not None and partition.recovering:
-            self._take_up(partition, row.image.partitions[index], changes)
+        for topic, index in keys:
+            row = self.by_name.get(topic.encode())
+            partition = None if row is None else row.partitions.get(index)
+            if row is not None and partition is not None and partition.recovering:
+                self._take_up(partition, row.image.partitions[index], changes)
         return changes
 
     def _take_up(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
         """What may have a log to wait for follows the image when it is there."""
-        if self._recoveries is not None and partition.opened is None and not partition.offline:
-            partition.recovering = self._recoveries.holds(partition.topic, partition.topic_id, partition.index)
+        if partition.opened is not None:
+            partition.recovering = False  # somebody who could not wait has opened it
+        elif not partition.offline:
+            partition.recovering = self._waits(partition, image)
         self._apply(partition, image, changes)
+
+    def _waits(self, partition: Partition, image: PartitionImage) -> bool:
+        """Whether its log is another thread's now, or is to be opened for the lead of it, and not yet."""
+        topic, index = partition.topic, partition.index
+        if self._recoveries is not None and self._recoveries.holds(topic, partition.topic_id, index):
+            return True
+        opens = image.leader == self._node_id and len(image.replicas) > 1 and self._node.may_lead(image.replicas)
+        return opens and self._openings is not None and self._openings.waits(topic, index)
 
     def _apply(self, partition: Partition, image: PartitionImage, changes: Changes) -> None:
         if image.leader == self._node_id and not self._node.may_lead(image.replicas):
             partition.apply(replace(image, leader=-1))
             partition.partition_epoch = -1  # the next look, at the latest that of release, takes it up
             return
-        if partition.offline or partition.recovering:
+        if partition.offline:
             partition.apply(replace(image, leader=-1))
+            return
+        if partition.recovering:
+            if partition.apply(replace(image, leader=-1)):
+                changes.moved.append(partition)  # it may have followed another until now
             return
         try:
             moved = partition.apply(image)

@@ -352,6 +352,8 @@ async def test_many_new_replicas_are_opened_in_rounds(tmp_path: Path) -> None:
                 callback(old, image)
         followed = cluster.nodes[1].broker.topics.by_name[b"t"].partitions
         assert sum(partition.opened is not None for partition in followed.values()) <= 1
+        led = cluster.nodes[0].broker.topics.by_name[b"t"].partitions
+        await until(lambda: all(partition.leading is not None for partition in led.values()))
         answers = await asyncio.gather(*(cluster.nodes[0].produce(n, batch(b"a"), acks=-1) for n in range(120)))
         assert [answer.error_code for answer in answers] == [0] * 120
 

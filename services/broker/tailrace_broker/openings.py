@@ -1,0 +1,68 @@
+"""Logs that this broker is given to lead are opened, or made, for some milliseconds in a turn of the event loop.
+
+A start, or one metadata image, may give it thousands of them at once, each half a millisecond of work and more where
+the disk is busy or cold. Heartbeats, clients and the partitions that are led already must not wait for the last of
+them. Until its turn a partition is as one whose log is recovered: it neither leads nor follows
+(NOT_LEADER_OR_FOLLOWER), and who is asked for comes next. A partition without other replicas needs no log to be led:
+its first use opens it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from tailrace.log.checkpoints import TopicPartition
+
+AT_ONCE_MS: Final = 50  # by the image that gives them: most give so few that nobody has to wait
+A_TURN_MS: Final = 10
+
+
+class Openings:
+    """Who waits. on_turn hears of those whose turn it is, and asks `waits` again for each that still wants its log."""
+
+    def __init__(self, now_ms: Callable[[], float], call_soon: Callable[[Callable[[], None]], Any]) -> None:
+        self.on_turn: Callable[[Iterator[TopicPartition]], None] = lambda keys: None
+        self._now_ms = now_ms
+        self._call_soon = call_soon
+        self._waiting: OrderedDict[TopicPartition, None] = OrderedDict()
+        self._until_ms = 0.0  # of this turn
+        self._turn_comes = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def waits(self, topic: str, index: int) -> bool:
+        """Whether the partition's log must not be opened yet, as others were in this turn; if not, open it."""
+        if not self._turn_comes:
+            self._begin(AT_ONCE_MS)
+        if self._now_ms() < self._until_ms:
+            self._waiting.pop((topic, index), None)
+            return False
+        self._waiting[topic, index] = None
+        return True
+
+    def hurry(self, topic: str, index: int) -> None:
+        """Somebody asks for the partition: it comes next."""
+        if (topic, index) in self._waiting:
+            self._waiting.move_to_end((topic, index), last=False)
+
+    def close(self) -> None:
+        """Whoever still waits is not led by this life of the broker any more."""
+        self._waiting.clear()
+
+    def _begin(self, most_ms: float) -> None:
+        self._until_ms = self._now_ms() + most_ms
+        self._turn_comes = True
+        self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_comes = False
+        if self._waiting:
+            self._begin(A_TURN_MS)
+            self.on_turn(self._next())
+
+    def _next(self) -> Iterator[TopicPartition]:
+        while self._waiting and self._now_ms() < self._until_ms:
+            yield self._waiting.popitem(last=False)[0]
