@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from io import StringIO
 from pathlib import Path
 from uuid import UUID
@@ -11,10 +12,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from support.batches import Batch, record
 from support.logs import NOW, SMALL, append
 from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
 from tailrace.cli.files.verify import progress
+from tailrace.log import dump
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir
@@ -59,6 +62,22 @@ def test_a_segment_is_shown_by_batches_and_with_deep_by_records(directory: Path)
     records = [row for row in rows("--deep", segment) if row["row"] == "record"]
     assert [(row["offset"], row["value"]) for row in records][:2] == [(0, "v0"), (1, "0xff")]
     assert "producer 4/1 from sequence 0" in run("dump-log", segment).output
+
+
+def test_of_very_many_headers_the_first_are_shown_and_nothing_is_made_of_the_others(tmp_path: Path) -> None:
+    segment, headers = tmp_path / "00000000000000000000.log", 300_000
+    crafted = Batch(records=[record(0, b"v", headers=[("", b"")] * headers), record(1, b"w", headers=[("h", b"")])])
+    segment.write_bytes(crafted.encode())
+    tracemalloc.start()
+    try:
+        first, second = [row for row in dump.rows(segment, deep=True) if row["row"] == "record"]
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (first["headers"], first["headers_left_out"]) == ([["", ""]] * 1000, headers - 1000)
+    assert second["headers"] == [["h", ""]] and "headers_left_out" not in second
+    assert most_bytes < 5_000_000
+    assert "and 299000 more" in run("dump-log", "--deep", segment).output
 
 
 def test_figures_that_kafkas_tool_prints_are_there_and_in_words_where_they_tell_something(tmp_path: Path) -> None:

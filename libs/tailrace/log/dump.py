@@ -15,12 +15,13 @@ from tailrace.log import checkpoints, files, producer_state, transactions
 from tailrace.log.decoders import Row, decoder_for
 from tailrace.log.twins import decode_twin
 from tailrace.records.batch import HEADER_SIZE, MAGIC, BatchHeader, Bytes, read_header, validate
-from tailrace.records.record import Record, iterate
+from tailrace.records.record import CutHeaders, Record, iterate
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _MARKER: Final = Struct(">hh")
 _SUM: Final = Struct(">I")
+_MOST_HEADERS: Final = 1000  # of a record that are shown: it may have millions
 _OLD: Final = "only record batches of magic 2 are read, as Kafka writes them since 0.11; this is magic"
 
 
@@ -124,7 +125,7 @@ def _records(
     header: BatchHeader, batch: memoryview, position: int, decode: Callable[[Record], Row] | None
 ) -> Iterator[Row]:
     try:
-        for record in iterate(batch):
+        for record in iterate(batch, most_headers=_MOST_HEADERS):
             row: Row = {"row": "record", "offset": record.offset, "timestamp": record.timestamp}
             row |= {"key_bytes": _size(record.key), "value_bytes": _size(record.value)}
             if header.is_control:
@@ -137,6 +138,8 @@ def _records(
                 row |= {"key": _text(record.key), "value": _text(record.value)}
             if record.headers:
                 row["headers"] = [[key, _text(value)] for key, value in record.headers]
+            if isinstance(record.headers, CutHeaders):
+                row["headers_left_out"] = record.headers.left_out
             yield row
     except ApiError as error:
         yield damage(position, error.message or "the records are damaged")

@@ -26,6 +26,13 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 _LENGTH: Final = Struct(">i")
 _MAX_VARINT_SHIFT: Final = 63
+_2_TO_31: Final = 2**31
+
+
+class CutHeaders(tuple[tuple[str, bytes | None], ...]):
+    """The first headers of a record that has more; left_out: how many more."""
+
+    left_out = 0
 
 
 class Record(NamedTuple):
@@ -38,8 +45,11 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-def iterate(batch: Bytes, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """The records of one whole batch; CORRUPT_MESSAGE if it is damaged or decompresses to more than max_bytes."""
+def iterate(batch: Bytes, max_bytes: int = MAX_DECOMPRESSED_BYTES, most_headers: int = _2_TO_31) -> Iterator[Record]:
+    """The records of one whole batch; CORRUPT_MESSAGE if it is damaged or decompresses to more than max_bytes.
+
+    A record of more than most_headers has CutHeaders: each takes a hundred times the two bytes that it may be sent as.
+    """
     if len(batch) < HEADER_SIZE:
         raise corrupt("fewer bytes than a record batch header")
     header = read_header(batch)
@@ -52,7 +62,7 @@ def iterate(batch: Bytes, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[R
     position = 0
     for _ in range(header.record_count):
         try:
-            record, position = _read_record(data, position, header)
+            record, position = _read_record(data, position, header, most_headers)
         except (IndexError, UnicodeDecodeError):
             raise corrupt("a record does not fit its batch") from None
         yield record
@@ -121,7 +131,7 @@ def with_delete_horizon(header: BatchHeader, horizon_ms: int) -> BatchHeader:
     return header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon_ms)
 
 
-def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+def _read_record(data: bytes, position: int, header: BatchHeader, most_headers: int) -> tuple[Record, int]:
     length, position = read_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):
@@ -133,24 +143,28 @@ def _read_record(data: bytes, position: int, header: BatchHeader) -> tuple[Recor
     count, position = read_varint(data, position)
     headers: Headers = ()
     if count:
-        headers, position = _read_headers(data, position, end, count)
+        headers, position = _read_headers(data, position, end, count, most_headers)
     if position != end:
         raise IndexError
     timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
 
 
-def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
+def _read_headers(data: bytes, position: int, end: int, count: int, most: int) -> tuple[Headers, int]:
     if not 0 <= count <= end - position:
         raise IndexError
     headers = []
-    for _ in range(count):
+    for _ in range(min(count, most)):
         key, position = _read_bytes(data, position, end)
         value, position = _read_bytes(data, position, end)
         if key is None:
             raise IndexError
         headers.append((key.decode(), value))
-    return tuple(headers), position
+    if count <= most:
+        return tuple(headers), position
+    cut = CutHeaders(headers)
+    cut.left_out = count - most
+    return cut, skip_headers(data, position, end, cut.left_out)
 
 
 def skip_headers(data: bytes, position: int, end: int, count: int) -> int:

@@ -89,6 +89,8 @@ def _record(row: Row) -> Iterator[str]:
         yield f"value {json.dumps(row['value'], ensure_ascii=False)}"
     if "headers" in row:
         yield f"headers {json.dumps(row['headers'], ensure_ascii=False)}"
+    if "headers_left_out" in row:
+        yield f"and {row['headers_left_out']} more"
 
 
 def _name(key: str) -> str:
