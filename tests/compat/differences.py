@@ -77,6 +77,12 @@ DIFFERENCES = (
         "final for producers alike (Java's repeats CORRUPT_MESSAGE); but these say whose fault it is",
     ),
     Difference(
+        "`segment.index.bytes` of 4 to 11, which is less than an entry",
+        "the topic is created, and its partitions get no log (`Invalid max index size` in the log)",
+        "as with 12: every batch is a segment of its own",
+        "what can be set can be used",
+    ),
+    Difference(
         "a produced batch that claims LogAppendTime",
         "accepted",
         "INVALID_TIMESTAMP",

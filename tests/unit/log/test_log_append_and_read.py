@@ -244,8 +244,9 @@ def test_a_segment_whose_index_is_full_rolls_at_once_also_after_a_restart(clean:
     assert again.segment_base_offsets == [0, full_at]
 
 
-def test_every_batch_has_a_segment_where_the_index_takes_no_entry() -> None:
-    log = open_log(MemoryFilesystem(), with_settings(segment_index_bytes=23, segment_bytes=9999))
+@pytest.mark.parametrize("index_bytes", [4, 23])
+def test_every_batch_has_a_segment_where_the_index_takes_no_entry(index_bytes: int) -> None:
+    log = open_log(MemoryFilesystem(), with_settings(segment_index_bytes=index_bytes, segment_bytes=9999))
     for _ in range(4):
         append(log, b"v")
     assert log.segment_base_offsets == [0, 1, 2, 3]
