@@ -45,13 +45,22 @@ def write_metadata(directory: Path, values: Iterable[bytes], epoch: int = 3) -> 
     (folder / "00000000000000000000.log").write_bytes(encode_batch(list(values), 0, epoch, NOW).data)
 
 
-def kafka_directory(path: Path, node_id: int, replicas: tuple[int, ...], *, records: int = 30, epoch: int = 5) -> Path:
-    """A cleanly stopped directory with `orders-0` in several segments."""
+def kafka_directory(
+    path: Path,
+    node_id: int,
+    replicas: tuple[int, ...],
+    *,
+    records: int = 30,
+    epoch: int = 5,
+    partition: int = 0,
+    partitions: int = 1,
+) -> Path:
+    """A cleanly stopped directory with one partition of `orders` in several segments."""
     logs = LogDir.open(RealFilesystem(), str(path), node_id=node_id, cluster_id=CLUSTER_ID, now_ms=NOW)
-    log = logs.create("orders", 0, TOPIC_ID, with_settings(segment_bytes=600))
+    log = logs.create("orders", partition, TOPIC_ID, with_settings(segment_bytes=600))
     for number in range(records):
         append(log, b"value-%d" % number, leader_epoch=number // 10)
-    logs.high_watermarks["orders", 0] = log.log_end_offset
+    logs.high_watermarks["orders", partition] = log.log_end_offset
     logs.close(broker_epoch=epoch)
-    write_metadata(path, [codec.encode(record) for record in topic_records(replicas)])
+    write_metadata(path, [codec.encode(record) for record in topic_records(replicas, partitions)])
     return path

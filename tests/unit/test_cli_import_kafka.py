@@ -9,6 +9,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.transactions import COMMIT
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import PartitionRecord
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot
 
 SCRAM = b"\x01\x0b\x00\x06alice\x01\x00"
@@ -180,6 +182,44 @@ def test_several_directories_are_brokers_of_one_cluster(tmp_path: Path) -> None:
     assert {number: broker.broker_epoch for number, broker in image.brokers.items()} == {0: 1, 1: 2, 2: 3}
     refused = run("import-kafka", *directories[:2], "--data", tmp_path / "less")
     assert refused.exit_code == 1 and "Broker 3 holds replicas too" in refused.output
+
+
+def two_brokers(path: Path) -> list[Path]:
+    """Two brokers with two log directories each: `orders-0` in the first ones, `orders-1` in the others."""
+    made = []
+    for node in (1, 2):
+        for index in (0, 1):
+            own = kafka_directory(path / f"k{node}-{index}", node, (1, 2), partition=index, partitions=2)
+            made.append(own)
+    return made
+
+
+def test_a_log_directory_of_a_replica_in_sync_that_is_not_named_is_missed(tmp_path: Path) -> None:
+    """Its broker would lead what lies there with an empty log, and the others would cut theirs to follow it."""
+    directories = two_brokers(tmp_path)
+    for left_out in range(4):
+        named = [path for number, path in enumerate(directories) if number != left_out]
+        refused = run("import-kafka", *named, "--data", tmp_path / "new")
+        why = f"Broker {left_out // 2 + 1}'s replica of orders-{left_out % 2} is in none of the directories: name every"
+        assert refused.exit_code == 1 and why in refused.output, refused.output
+    assert run("import-kafka", *directories, "--data", tmp_path / "new").exit_code == 0
+
+
+def test_a_replica_that_is_not_in_sync_or_of_which_nothing_was_written_need_not_be_there(tmp_path: Path) -> None:
+    first, second, third, fourth = two_brokers(tmp_path)
+    records = topic_records((1, 2), partitions=2)
+    shrunk = [replace(record, isr=(1,)) if isinstance(record, PartitionRecord) else record for record in records]
+    for own in (first, second, third):
+        write_metadata(own, map(codec.encode, shrunk))
+    assert run("import-kafka", first, second, third, "--data", tmp_path / "failed").exit_code == 0
+    for own in (first, second, third):
+        write_metadata(own, map(codec.encode, records))
+    shutil.rmtree(fourth)
+    shutil.rmtree(second / "orders-1")
+    (second / "orders-1").mkdir()
+    (second / "orders-1" / f"{0:020d}.log").touch()
+    done = run("import-kafka", first, second, third, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
 
 
 def test_a_directory_that_is_named_twice_is_refused_with_a_sentence(kafka: Path, tmp_path: Path) -> None:

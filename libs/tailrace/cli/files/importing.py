@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import replace
 from functools import partial
@@ -25,6 +25,7 @@ from tailrace.cli.roles import find_role
 from tailrace.log import checkpoints, files
 from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.segment import LOG_SUFFIX, file_name
 from tailrace.log.stopped import first_open_transaction
 from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
@@ -140,17 +141,33 @@ def brokers_of(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker
         raise Refused("There is nothing to import: the cluster has no topics.")
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):
-            _refuse_lost_or_twice(image, (name, index), [by_node[node] for node in partition.replicas])
+            held = {node: _held(by_node[node], image, (name, index)) for node in partition.replicas}
+            _refuse_lost_or_twice(f"{name}-{index}", held, {*partition.isr, *partition.eligible_leader_replicas})
     return [Broker(new, old, by_node[old]) for new, old in enumerate(sorted(by_node))]
 
 
-def _refuse_lost_or_twice(image: MetadataImage, place: TopicPartition, nodes: list[list[KafkaDirectory]]) -> None:
-    held = [[path for directory in node if (path := _of(directory, image, place))] for node in nodes]
-    if not any(held):
-        raise Refused(f"{place[0]}-{place[1]} is in none of the directories: name every entry of log.dirs.")
-    for paths in held:
+def _refuse_lost_or_twice(what: str, held: Mapping[int, list[Path]], in_sync: Collection[int]) -> None:
+    """By node where its replica is; one in sync that is nowhere would lead with an empty log, and others follow it."""
+    if not any(held.values()):
+        raise Refused(f"{what} is in none of the directories: name every entry of log.dirs.")
+    for paths in held.values():
         if len(paths) > 1:
             raise Refused(f"{paths[0]} and {paths[1]} hold the same replica, so one is a copy: leave it out.")
+    lost = [node for node, paths in held.items() if not paths and node in in_sync]
+    if lost and not all(_was_never_written(path) for paths in held.values() for path in paths):
+        raise Refused(
+            f"Broker {lost[0]}'s replica of {what} is in none of the directories: name every entry of its log.dirs."
+        )
+
+
+def _was_never_written(path: Path) -> bool:
+    """Whether a partition is as it was made: whoever stopped before it made its own lacks nothing."""
+    logs = {log.name: log.stat().st_size for log in path.glob(f"*{LOG_SUFFIX}")}
+    return logs in ({}, {file_name(0, LOG_SUFFIX): 0})
+
+
+def _held(directories: list[KafkaDirectory], image: MetadataImage, place: TopicPartition) -> list[Path]:
+    return [path for directory in directories if (path := _of(directory, image, place))]
 
 
 def _of(directory: KafkaDirectory, image: MetadataImage, place: TopicPartition) -> Path | None:
