@@ -75,6 +75,8 @@ def test_what_runs_is_no_data_directory_or_crashed_is_refused_without_a_trace(ta
     (tailrace / "broker-0" / ".kafka_cleanshutdown").unlink()
     refused = run("export-kafka", tailrace, tmp_path / "out")
     assert refused.exit_code == 1 and "was not shut down cleanly" in refused.output
-    assert not list(tmp_path.glob("*out*"))
+    refused = run("export-kafka", tailrace, tailrace / "broker-1" / "out", "--unclean")
+    assert refused.exit_code == 1 and f"lies in {tailrace / 'broker-1'}" in refused.output
+    assert not list(tmp_path.glob("**/*out*"))
     assert run("export-kafka", tailrace, tmp_path / "out", "--unclean").exit_code == 0
     assert "exists already" in run("export-kafka", tailrace, tmp_path / "out").output

@@ -355,6 +355,18 @@ def test_a_directory_in_use_and_one_that_exists_are_refused(kafka: Path, tmp_pat
     assert "exists already" in run("import-kafka", kafka, "--data", tmp_path).output
 
 
+def test_nothing_is_made_inside_the_directories_that_are_taken(kafka: Path, tmp_path: Path) -> None:
+    """Kafka takes no folder there that is no partition's."""
+    before = contents(kafka)
+    (tmp_path / "link").symlink_to(kafka)
+    for how in ("link", "move"):
+        for place in (kafka / "new", kafka / "orders-0" / "new", tmp_path / "link" / "new"):
+            refused = run("import-kafka", kafka, "--data", place, "--how", how)
+            assert refused.exit_code == 1 and f"{place} lies in {kafka}" in refused.output, refused.output
+    assert contents(kafka) == before
+    assert run("import-kafka", kafka, "--data", tmp_path / "kafka-too").exit_code == 0
+
+
 def test_open_transactions_are_told_of(kafka: Path, tmp_path: Path) -> None:
     logs = LogDir.open(RealFilesystem(), str(kafka), node_id=7, cluster_id=CLUSTER_ID, now_ms=NOW)
     log = logs.create("orders", 0, TOPIC_ID, LogConfig())

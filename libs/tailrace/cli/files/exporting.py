@@ -52,6 +52,7 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
         yield f"All of it had been moved to {target} already; nothing is left to remove."
         return
     staging.refuse_existing(target)
+    staging.refuse_inside(target, directories)
     found = [kafka_dirs.read(path, unclean=unclean) for path in directories]
     image = _image(data)
     brokers = [broker._replace(new_id=broker.old_id) for broker in importing.brokers_of(found, image)]

@@ -97,6 +97,7 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
         yield f"All of it had been moved to {target} already; nothing is left to remove."
         return
     staging.refuse_existing(target)
+    staging.refuse_inside(target, paths)
     found = [kafka_dirs.read(path, unclean=unclean) for path in paths]
     if len({directory.cluster_id for directory in found}) != 1:
         raise Refused("The directories are of several clusters: " + ", ".join(sorted({d.cluster_id for d in found})))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,13 @@ def refuse_existing(target: Path) -> None:
             f"{target} exists already: use it if this command made it, for then it is whole, or name a directory that "
             "does not exist."
         )
+
+
+def refuse_inside(target: Path, sources: Iterable[Path]) -> None:
+    """Refused where the place lies in a source: that would not be as it was, and a broker takes no strange folder."""
+    for source in sources:
+        if target.resolve().is_relative_to(source.resolve()):
+            raise Refused(f"{target} lies in {source}, which is to stay as it is: name a place outside of it.")
 
 
 @contextmanager
