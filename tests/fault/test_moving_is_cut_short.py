@@ -115,11 +115,11 @@ class Stage:
         assert sorted(path.name for path in self.place.iterdir()) == ["source", "target"], at
 
 
-@pytest.fixture(params=WAYS)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+@pytest.fixture(scope="module", params=WAYS)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     if why := slow_sync.missing():
         pytest.skip(why)
-    stage = Stage(tmp_path, request.param)
+    stage = Stage(tmp_path_factory.mktemp("stage"), request.param)
     with stage.commands:
         yield stage
 
