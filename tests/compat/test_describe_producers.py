@@ -1,6 +1,7 @@
 """DescribeProducers (KIP-664): what a partition remembers of those who write to it, on the wire and by Kafka's tool."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ def test_a_name_that_no_topic_can_have_is_refused(target: Target, name: str) -> 
 
 @pytest.mark.capability(CAPABILITY)
 @pytest.mark.by("java")
-def test_the_transactions_tool_shows_an_idempotent_producer(target: Target, jvm: JavaTools) -> None:
+def test_the_transactions_tool_shows_an_idempotent_producer(target: Target, jvm: JavaTools, tmp_path: Path) -> None:
     shell, topic = Shell(jvm, target.bootstrap), create_topic(target, partitions=2)
     began = int(time.time() * 1000)
     asked = ("describe-producers", "--topic", topic.name, "--partition")
@@ -110,7 +111,10 @@ def test_the_transactions_tool_shows_an_idempotent_producer(target: Target, jvm:
     leader = str(topic.leaders[0])
     by_broker = shell.out(tools.TRANSACTIONS, *asked, "0", "--broker-id", leader)
     assert rows_of(by_broker) == rows_of(shell.out(tools.TRANSACTIONS, *asked, "0"))
-    refused = shell.run(tools.TRANSACTIONS, "describe-producers", "--topic", unique("missing"), "--partition", "0")
+    impatient = tmp_path / "client.properties"  # the tool looks for a topic that is not there for a minute
+    impatient.write_text("default.api.timeout.ms=2000\nrequest.timeout.ms=2000\n")
+    missing = ("describe-producers", "--topic", unique("missing"), "--partition", "0")
+    refused = shell.run(tools.TRANSACTIONS, "--command-config", str(impatient), *missing)
     assert refused.code != 0 and "Failed to describe producers for partition" in refused.out + refused.err
 
 
