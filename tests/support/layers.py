@@ -66,6 +66,11 @@ def module(name: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", name, *arguments)
 
 
+def tests_of(layer: str, names: str) -> tuple[str, ...]:
+    """Some of a layer's files."""
+    return tuple(f"tests/{layer}/test_{name}.py" for name in names.split())
+
+
 def kafka_jars() -> Path:
     """Apache Kafka's jars (Maven)."""
     from support import kafka_peer
@@ -125,12 +130,18 @@ LAYERS = {
         "real clients against Tailrace and Apache Kafka",
         tools=("kcat", "javac", "mvn"),
         jars=kafka_jars,
-        beside=("tests/compat/replication",),
+        beside=(
+            "tests/compat/replication",
+            *tests_of("compat", "dump_log_figures dump_log_segments moving moving_groups"),
+        ),
     ),
     "fault": Layer(
         "kill -9, SIGSTOP, full disks; a checker reads back",
         tools=("postgres", "gcc"),
-        beside=tuple(f"tests/fault/test_{name}.py" for name in ("bits_flip", "moving_is_cut_short")),
+        beside=tests_of(
+            "fault",
+            "bits_flip cleaner_dies cold_process_dies log_dirs_fail moving_is_cut_short power_fails processes_die",
+        ),
     ),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
@@ -146,9 +157,7 @@ LAYERS = {
         extra="spark",
         jars=newest_connector_jars,
         before=newest_pyspark,
-        tests=tuple(
-            f"tests/spark/test_{name}.py" for name in ("connector_batch", "connector_sink", "connector_stream", "once")
-        ),
+        tests=tests_of("spark", "connector_batch connector_sink connector_stream once"),
     ),
     "bench": Layer("speed beside Apache Kafka; reports only", default=False, commands=(module("bench"),)),
 }
