@@ -40,10 +40,16 @@ DIFFERENCES = (
         "transactions come later; a retriable error would keep clients waiting for a minute",
     ),
     Difference(
-        "KIP-848 groups, share groups, streams groups, SCRAM, ACLs, delegation tokens, telemetry",
+        "KIP-848 groups, share groups, streams groups, SCRAM, delegation tokens, telemetry",
         "served",
         "not in ApiVersions",
         "an API that is not built is not advertised",
+    ),
+    Difference(
+        "an ACL, or a filter of ACLs, with an UNKNOWN (0) type, pattern, operation or permission",
+        "the connection is closed",
+        "SECURITY_DISABLED, as to any other",
+        "there is no authorizer to which it matters",
     ),
     Difference(
         "client quotas",

@@ -440,9 +440,21 @@ def list_reassignments(stage: Stage, version: int) -> list[Ask]:
     return [*asks, Ask(build(46, topics=None, timeout_ms=9000))]
 
 
-def empty_acls(stage: Stage, version: int) -> list[Ask]:
-    fields = {"resource_type_filter": 1, "operation": 1, "permission_type": 1, "pattern_type_filter": 1}
-    return [Ask(build(29, **fields))]
+ANY_ACL = {"resource_type_filter": 1, "operation": 1, "permission_type": 1, "pattern_type_filter": 1}
+
+
+def describe_acls(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(29, **ANY_ACL))]
+
+
+def create_acls(stage: Stage, version: int) -> list[Ask]:
+    fields = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+    acl = {"resource_name": stage.topic.name, "principal": "User:a", "host": "*", **fields}
+    return [Ask(build(30, creations=[acl])), Ask(build(30, creations=[acl, acl])), Ask(build(30, creations=[]))]
+
+
+def delete_acls(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(31, filters=filters)) for filters in ([ANY_ACL], [ANY_ACL, ANY_ACL], [])]
 
 
 def settled(stage: Stage, ask: Ask, version: int) -> Any:
@@ -485,7 +497,9 @@ ROWS: dict[int, Row] = {
     21: delete_records,
     22: init_producer_id,
     23: offset_for_leader_epoch,
-    29: empty_acls,
+    29: describe_acls,
+    30: create_acls,
+    31: delete_acls,
     32: describe_configs,
     33: alter_configs,
     34: alter_replica_log_dirs,

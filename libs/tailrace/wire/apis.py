@@ -34,6 +34,9 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
@@ -104,6 +107,9 @@ _PUBLIC = (
     Api(ApiKey.DELETE_RECORDS, m.DeleteRecordsRequest, m.DeleteRecordsResponse, 0, 2),
     Api(ApiKey.INIT_PRODUCER_ID, m.InitProducerIdRequest, m.InitProducerIdResponse, 0, 5),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, m.OffsetForLeaderEpochRequest, m.OffsetForLeaderEpochResponse, 2, 4),
+    Api(ApiKey.DESCRIBE_ACLS, m.DescribeAclsRequest, m.DescribeAclsResponse, 1, 3),
+    Api(ApiKey.CREATE_ACLS, m.CreateAclsRequest, m.CreateAclsResponse, 1, 3),
+    Api(ApiKey.DELETE_ACLS, m.DeleteAclsRequest, m.DeleteAclsResponse, 1, 3),
     Api(ApiKey.DESCRIBE_CONFIGS, m.DescribeConfigsRequest, m.DescribeConfigsResponse, 1, 4),
     Api(ApiKey.ALTER_CONFIGS, m.AlterConfigsRequest, m.AlterConfigsResponse, 0, 2),
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, m.AlterReplicaLogDirsRequest, m.AlterReplicaLogDirsResponse, 1, 2),

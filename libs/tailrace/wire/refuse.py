@@ -123,6 +123,18 @@ def _create_partitions(request: Any, version: int, code: int, message: str | Non
     )
 
 
+def _create_acls(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.CreateAclsResponse.AclCreationResult
+    return m.CreateAclsResponse(results=[one(error_code=code, error_message=message) for _ in request.creations])
+
+
+def _delete_acls(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.DeleteAclsResponse.DeleteAclsFilterResult
+    return m.DeleteAclsResponse(
+        filter_results=[one(error_code=code, error_message=message, matching_acls=[]) for _ in request.filters]
+    )
+
+
 def _describe_configs(request: Any, version: int, code: int, message: str | None) -> Any:
     one = m.DescribeConfigsResponse.DescribeConfigsResult
     return m.DescribeConfigsResponse(
@@ -303,6 +315,8 @@ _TABLE: dict[int, Callable[..., Any]] = {
         "partition",
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs(m.AlterConfigsResponse),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs(m.IncrementalAlterConfigsResponse),

@@ -11,12 +11,14 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.context import Context, Identity
+from tailrace.net.dispatch import Service, answer
 from tailrace.state.partitioner import partition_for
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace_gateway.gateway import Advertised, Gateway, fenced_now
 from tailrace_gateway.handlers import (
+    HANDLERS,
     api_versions,
     describe_cluster,
     describe_topic_partitions,
@@ -322,6 +324,25 @@ async def test_controllers_are_not_described(endpoint_type: int, code: ErrorCode
     request = m.DescribeClusterRequest(endpoint_type=endpoint_type)
     answer = await describe_cluster.handle(request, context(ApiKey.DESCRIBE_CLUSTER, 1), Stub(image()))
     assert answer.error_code == code
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_acls_are_answered_as_by_kafka_without_an_authorizer(version: int) -> None:
+    """Each creation and each filter by itself: its sentence is another than that of DescribeAcls."""
+    service: Any = Service(None, HANDLERS, APIS, None)
+    asked = (
+        (ApiKey.DESCRIBE_ACLS, m.DescribeAclsRequest()),
+        (ApiKey.CREATE_ACLS, m.CreateAclsRequest(creations=[m.CreateAclsRequest.AclCreation()] * 2)),
+        (ApiKey.DELETE_ACLS, m.DeleteAclsRequest(filters=[m.DeleteAclsRequest.DeleteAclsFilter()] * 2)),
+    )
+    described, created, deleted = [
+        encodes(await answer(service, request, context(key, version)), key, version) for key, request in asked
+    ]
+    assert (described.error_code, described.resources) == (ErrorCode.SECURITY_DISABLED, [])
+    assert described.error_message == "No Authorizer is configured on the broker"
+    for rows in (created.results, deleted.filter_results):
+        said = [(row.error_code, row.error_message) for row in rows]
+        assert said == [(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")] * 2
 
 
 async def pages(limit: int, *names: str) -> list[list[tuple[str, list[int]]]]:
