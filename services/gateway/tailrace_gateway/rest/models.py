@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 Data = TypeVar("Data")
+
+
+def _utf8(text: str) -> str:
+    text.encode()  # JSON can say half a surrogate pair, Kafka's protocol cannot: a ValueError
+    return text
+
+
+Int16 = Annotated[int, Field(ge=-(2**15), lt=2**15)]
+Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Text = Annotated[str, AfterValidator(_utf8)]
 
 
 class Link(BaseModel):
@@ -101,22 +111,22 @@ class Topic(BaseModel):
 
 
 class ConfigPair(BaseModel):
-    name: str
-    value: str | None = None
+    name: Text
+    value: Text | None = None
 
 
 class NewTopic(BaseModel):
     """Counts may be left out: the cluster's defaults hold then."""
 
-    topic_name: str
-    partitions_count: int = -1
-    replication_factor: int = -1
+    topic_name: Text
+    partitions_count: Int32 = -1
+    replication_factor: Int16 = -1
     configs: list[ConfigPair] = []
     validate_only: bool = False
 
 
 class MorePartitions(BaseModel):
-    partitions_count: int
+    partitions_count: Int32
 
 
 class Partition(BaseModel):
@@ -176,13 +186,13 @@ class Config(BaseModel):
 
 
 class ConfigValue(BaseModel):
-    value: str | None
+    value: Text | None
 
 
 class ConfigChange(BaseModel):
-    name: str
+    name: Text
     operation: Literal["SET", "DELETE"] = "SET"
-    value: str | None = None
+    value: Text | None = None
 
 
 class ConfigChanges(BaseModel):
@@ -269,7 +279,7 @@ class RecordData(BaseModel):
 class RecordHeader(BaseModel):
     """A header; its value is base64."""
 
-    name: str
+    name: Text
     value: str | None = None
 
 

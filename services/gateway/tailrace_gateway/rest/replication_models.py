@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from tailrace_gateway.rest.models import Link, Metadata
+from tailrace_gateway.rest.models import Int32, Link, Metadata, Text
 
 
 class Reassignment(BaseModel):
@@ -27,7 +27,7 @@ class Reassignment(BaseModel):
 class NewReassignment(BaseModel):
     """Where the replicas shall be, the preferred leader first."""
 
-    replicas: list[int]
+    replicas: list[Int32]
 
 
 class LogDirMove(BaseModel):
@@ -50,7 +50,7 @@ class LogDirMove(BaseModel):
 class NewLogDirMove(BaseModel):
     """Where the replica shall lie: one of its broker's log.dirs."""
 
-    log_dir: str
+    log_dir: Text
 
 
 class BrokerRemoval(BaseModel):

@@ -78,6 +78,33 @@ async def test_a_topic_is_created_described_grown_and_deleted(http: httpx.AsyncC
     assert (await http.get(f"{ROOT}/topics/orders")).json() == NO_SUCH_TOPIC
 
 
+@pytest.mark.parametrize(
+    ("method", "place", "body"),
+    [
+        ("POST", "topics", '{"topic_name": "wide", "partitions_count": 2147483648, "validate_only": true}'),
+        ("POST", "topics", '{"topic_name": "safe", "replication_factor": 32768, "validate_only": true}'),
+        ("POST", "topics", '{"topic_name": "\\ud800", "validate_only": true}'),
+        (
+            "POST",
+            "topics",
+            '{"topic_name": "t", "configs": [{"name": "n", "value": "\\ud800"}], "validate_only": true}',
+        ),
+        ("PUT", "topics/orders/configs/n", '{"value": "\\ud800"}'),
+        ("POST", "topics/orders/configs:alter", '{"data": [{"name": "\\ud800", "value": "1"}]}'),
+        ("PUT", "topics/orders/partitions/0/replicas/0/log-dir-move", '{"log_dir": "\\ud800"}'),
+        ("PATCH", "topics/orders", '{"partitions_count": -2147483649}'),
+        ("PUT", "topics/orders/partitions/0/reassignment", '{"replicas": [0, 2147483648]}'),
+    ],
+)
+async def test_what_no_request_of_kafka_can_hold_is_a_bad_request(
+    http: httpx.AsyncClient, backend: MemoryBackend, method: str, place: str, body: str
+) -> None:
+    backend.set_topic("orders", 1)
+    answer = await http.request(method, f"{ROOT}/{place}", content=body, headers={"content-type": "application/json"})
+    assert refusal(answer) == (400, 400)
+    assert backend.asked == []
+
+
 async def test_validate_only_creates_nothing(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     answer = await http.post(f"{ROOT}/topics", json={"topic_name": "maybe", "validate_only": True})
     assert (answer.status_code, answer.json()["partitions_count"]) == (200, 3)

@@ -25,6 +25,7 @@ from tailrace_gateway.rest.models import NewRecord, RecordData
 PRODUCE_BY_NAME = 12  # v13 addresses topics by id
 ACKS_ALL = -1
 TIMEOUT_MS = 10_000
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 class Written(NamedTuple):
@@ -46,10 +47,25 @@ def to_bytes(data: RecordData | None) -> bytes | None:
     if data is None or data.data is None:
         return None
     if data.type == "JSON":
-        return json.dumps(data.data, separators=(",", ":"), ensure_ascii=False).encode()
+        return _utf8(_json(data.data))
     if not isinstance(data.data, str):
         raise bad_record(f"{data.type} data is a JSON string.")
-    return from_base64(data.data) if data.type == "BINARY" else data.data.encode()
+    return from_base64(data.data) if data.type == "BINARY" else _utf8(data.data)
+
+
+def _json(data: object) -> str:
+    try:
+        return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except ValueError:  # Python reads NaN, and makes infinity of 1e999
+        raise bad_record("Not JSON: a number that is none.") from None
+
+
+def _utf8(text: str) -> bytes:
+    """Refuses half a surrogate pair, which JSON can say."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as wrong:
+        raise bad_record(f"Not UTF-8: {wrong}.") from None
 
 
 def from_base64(text: str) -> bytes:
@@ -73,7 +89,10 @@ def _timestamp_ms(text: str | None, now_ms: int) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as wrong:
         raise bad_record(f"{wrong}.") from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    timestamp_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    if not 0 <= timestamp_ms < _YEAR_10000_MS:  # as Kafka's producers below, and nobody could be told it above
+        raise bad_record(f"The timestamp {text} is not of the years 1970 to 9999.")
+    return timestamp_ms
 
 
 def choose_partition(topic: TopicImage, new: NewRecord, record: Record, random: Random) -> int:
