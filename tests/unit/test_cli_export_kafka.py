@@ -71,7 +71,8 @@ def test_what_runs_is_no_data_directory_or_crashed_is_refused_without_a_trace(ta
     refused = run("export-kafka", tailrace, tmp_path / "out")
     assert refused.exit_code == 1 and "A broker runs on" in refused.output
     del lock
-    assert run("export-kafka", tmp_path / "nothing", tmp_path / "out").exit_code == 1
+    refused = run("export-kafka", tmp_path / "nothing", tmp_path / "out")
+    assert refused.exit_code == 1 and f"{tmp_path / 'nothing'} is no data directory of Tailrace" in refused.output
     (tailrace / "broker-0" / ".kafka_cleanshutdown").unlink()
     refused = run("export-kafka", tailrace, tmp_path / "out")
     assert refused.exit_code == 1 and "was not shut down cleanly" in refused.output

@@ -36,7 +36,7 @@ from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.transactions import COMMIT
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import PartitionRecord
+from tailrace.metadata.records import ConfigRecord, PartitionRecord
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot
 
 SCRAM = b"\x01\x0b\x00\x06alice\x01\x00"
@@ -70,6 +70,7 @@ def test_topics_configs_quotas_and_producer_ids_are_taken(kafka: Path, tmp_path:
     assert done.exit_code == 0, done.output
     assert "Left out: brand.new.config of topic orders" in done.output
     assert "Brokers count from 0 here: 7 is now 0." in done.output
+    assert "Kept, but not applied yet: 1 quota for users or IP addresses." in done.output
     image = image_of(tmp_path / "new")
     assert image.topics["orders"].topic_id == TOPIC_ID
     (partition,) = image.topics["orders"].partitions
@@ -132,6 +133,9 @@ def test_nobody_starts_on_what_was_moved_away_and_the_same_move_again_says_so(ka
         LogDir.open(RealFilesystem(), str(kafka), node_id=7, cluster_id=CLUSTER_ID, now_ms=NOW)
     refused = run("import-kafka", kafka, "--data", tmp_path / "other")
     assert refused.exit_code == 1 and f"was moved to {tmp_path / 'new'}: use that." in refused.output
+    checked = run("verify-log", kafka)  # not the checkpoints, which name partitions that are gone
+    assert checked.exit_code == 1 and f"{kafka}: was moved to {tmp_path / 'new'}; " in checked.output
+    assert "1 finding." in checked.output
     again = run("import-kafka", kafka, "--data", tmp_path / "new", "--how", "move")
     assert again.exit_code == 0 and "had been moved" in again.output
 
@@ -365,6 +369,17 @@ def test_nothing_is_made_inside_the_directories_that_are_taken(kafka: Path, tmp_
             assert refused.exit_code == 1 and f"{place} lies in {kafka}" in refused.output, refused.output
     assert contents(kafka) == before
     assert run("import-kafka", kafka, "--data", tmp_path / "kafka-too").exit_code == 0
+
+
+def test_kafkas_default_of_min_insync_replicas_is_told_of_where_up_has_a_higher_one(tmp_path: Path) -> None:
+    for nodes, told in (((1, 2, 3), True), ((1, 2), False)):
+        place = tmp_path / str(len(nodes))
+        directories = [kafka_directory(place / f"k{node}", node, nodes) for node in nodes]
+        records = [*topic_records(nodes), ConfigRecord(4, "", "min.insync.replicas", "1")]
+        for own in directories:
+            write_metadata(own, map(codec.encode, records))
+        done = run("import-kafka", *directories, "--data", place / "new")
+        assert done.exit_code == 0 and ("--delete-config min.insync.replicas" in done.output) is told, done.output
 
 
 def test_open_transactions_are_told_of(kafka: Path, tmp_path: Path) -> None:

@@ -85,6 +85,15 @@ def log_directories(path: Path) -> Iterator[Path]:
         yield path
 
 
+def moved_to(path: Path) -> str | None:
+    """Where a log directory's partitions went that was given up (cli.files.moved); None for any other."""
+    mark = path / checkpoints.MOVED_TO
+    if (path / checkpoints.META_PROPERTIES).exists() or not mark.exists():
+        return None
+    _, *lines = mark.read_text(errors="replace").splitlines() or [""]
+    return lines[0] if lines else "another place"
+
+
 def _is_log_directory(path: Path) -> bool:
     """Whether it is one, or was before its files moved elsewhere."""
     return (path / checkpoints.META_PROPERTIES).exists() or (path / checkpoints.MOVED_TO).exists()

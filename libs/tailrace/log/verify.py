@@ -37,6 +37,9 @@ def verify(
         yield from verify_partition(_facts(directory, directory.parent, topics, clean=True), on_read).findings
         return
     for log_directory in files.log_directories(directory):
+        if where := files.moved_to(log_directory):
+            yield Finding(log_directory, f"was moved to {where}", "check what is there now")
+            continue
         yield from _LogDirectory(log_directory, on_read, compacted_topics(log_directory)).findings()
 
 

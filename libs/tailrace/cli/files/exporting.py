@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
+from tailrace.cli.data_dir import Refused
 from tailrace.cli.files import importing, kafka_dirs, moved, staging
 from tailrace.cli.files.importing import Broker, counted
 from tailrace.cli.files.takeover import How
 from tailrace.log import files, kafka_metadata, kafka_snapshot
+from tailrace.log.checkpoints import META_PROPERTIES
 from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot
@@ -51,6 +53,8 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
         moved.give_up(directories, target)
         yield f"All of it had been moved to {target} already; nothing is left to remove."
         return
+    if directories == [data] and not moved.read(data) and not (data / META_PROPERTIES).exists():
+        raise Refused(f"{data} is no data directory of Tailrace: no broker has its log directory there.")
     staging.refuse_existing(target)
     staging.refuse_inside(target, directories)
     found = [kafka_dirs.read(path, unclean=unclean) for path in directories]

@@ -35,6 +35,8 @@ from tailrace.runtime.clock import SystemClock
 _TIERED = "remote.storage.enable"
 _SNAPSHOT_FILE = "import.snapshot"
 _NAMED_MAX = 8
+_CLIENT_ID = "client-id"
+_MIN_ISR, _MIN_ISR_BROKERS = "min.insync.replicas", 2  # `up` sets it where there are more
 
 
 def import_kafka(
@@ -126,6 +128,7 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
         moved.give_up(paths, target)
     yield from _told(image, brokers, taken, linked, target)
     yield from _told_left_out(replayed.left_out, left_out)
+    yield from _told_kept(image, len(brokers))
     yield from _told_open(still_open)
 
 
@@ -299,6 +302,20 @@ def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str],
         yield f"Left out: {name} of {what} {resource or '(default)'}, which Tailrace does not know."
     if len(configs) > _NAMED_MAX:
         yield f"Left out: {counted(len(configs) - _NAMED_MAX, 'more config')}."
+
+
+def _told_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
+    """What came along and may surprise: quotas that wait for users, and Kafka's own default below that of `up`."""
+    waiting = sum(any(kind != _CLIENT_ID for kind, _ in entity) for entity in image.quotas)
+    if waiting:
+        yield f"Kept, but not applied yet: {counted(waiting, 'quota')} for users or IP addresses."
+    least = image.config(moving.BROKER_RESOURCE, "").get(_MIN_ISR)
+    if least == "1" and brokers > _MIN_ISR_BROKERS:
+        yield (
+            f"{_MIN_ISR}=1 came along as the default of all brokers (Kafka writes it into each new cluster) and holds "
+            "where a topic sets none, before the 2 of `tailrace up`: `kafka-configs.sh --alter --entity-type brokers "
+            f"--entity-default --delete-config {_MIN_ISR}` takes it away."
+        )
 
 
 def _told_open(found: list[tuple[TopicPartition, int]]) -> Iterator[str]:
