@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.net.answering import IN_FLIGHT_MAX, Answering
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, answer_frame, api_versions
+from tailrace.net.large import LARGE_BYTES
 from tailrace.net.patience import IDLE, Patience, Quiet
 from tailrace.net.receiving import SIZE
 from tailrace.wire import codec
@@ -286,9 +287,11 @@ class Connection(Answering):
         header = parse_request_header(frame)
         if not self._service.serves(header.api_key, header.api_version):
             self._unserved(header, frame)
+        elif len(frame) < LARGE_BYTES:
+            self._start(header, codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :]))
         else:
-            request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
-            self._start(header, request)
+            large = self._run_large(header, bytes(frame[header.body_offset :]))
+            self._task = asyncio.get_running_loop().create_task(large)
 
     def _rename(self, frame: memoryview) -> None:
         (size,) = _KEY.unpack_from(frame, _ID_AT) if len(frame) >= _ID_AT + _KEY.size else (0,)
@@ -315,14 +318,24 @@ class Connection(Answering):
         self._parse()
 
     def _start(self, header: RequestHeader, request: Any) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(header, request))
+
+    async def _run_large(self, header: RequestHeader, body: bytes) -> None:
+        """What takes long to decode is decoded elsewhere."""
+        try:
+            request = await self._service.large.decode(header.api_key, header.api_version, body)
+        except codec.Malformed as malformed:
+            self._task = None
+            self._refuse(str(malformed))
+            return
+        await self._run(header, request)
+
+    async def _run(self, header: RequestHeader, request: Any) -> None:
         if self._counts is not None:
             self._counts[header.api_key] += 1
         context = Context(
             header.api_key, header.api_version, header.correlation_id, header.client_id, self, self._service.internal
         )
-        self._task = asyncio.get_running_loop().create_task(self._run(request, context))
-
-    async def _run(self, request: Any, context: Context) -> None:
         frame = await answer_frame(self._service, request, context)
         self._slots.append(frame)
         self._task = None

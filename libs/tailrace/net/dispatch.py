@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.large import Large
 from tailrace.net.patience import Patience
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
@@ -55,6 +56,7 @@ class Service:
     on_close: Callable[[Any], None] | None = None
     # Takes whole frames of APIs that are not served here and answers whole frames (a broker's own client listener).
     relay: Callable[[Any, bytes], Awaitable[bytes]] | None = None
+    large: Large = field(default_factory=Large)
 
     def serves(self, key: int, version: int) -> bool:
         """Whether this listener takes the API in this version."""
@@ -81,7 +83,7 @@ async def answer_frame(service: Service, request: Any, context: Context) -> byte
     response = await answer(service, request, context)
     if isinstance(response, bytes):  # a body that its handler wrote by hand, of many rows
         return codec.response_frame(context.api_key, context.api_version, context.correlation_id, response)
-    return codec.encode_response(response, context.api_version, context.correlation_id)
+    return await service.large.encode(response, context.api_version, context.correlation_id)
 
 
 def api_versions(service: Service, version: int, correlation_id: int) -> bytes:

@@ -20,6 +20,7 @@ from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
+from tailrace.net.switching import Switching
 from tailrace_broker import acks, earlier_life, trims
 from tailrace_broker.adopted import Adopted
 from tailrace_broker.assignments import Assignments
@@ -40,7 +41,6 @@ from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
 from tailrace_broker.storage import BROKER, Storage
-from tailrace_broker.switching import Switching
 from tailrace_broker.topics import Changes, Topics
 
 if TYPE_CHECKING:

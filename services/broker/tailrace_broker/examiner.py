@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.limits import Examined, Limits
-from tailrace_broker.switching import Switching
+from tailrace.net.switching import Switching
 
 # Each may have MAX_DECOMPRESSED_BYTES in memory, and takes the interpreter from the event loop half of the time.
 _THREADS: Final = 2

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from tailrace.log.elsewhere import Walk
 from tailrace.log.reading import TimestampOffset
 from tailrace.log.search import Search
-from tailrace_broker.switching import Switching
+from tailrace.net.switching import Switching
 
 _THREADS: Final = 4
 _Done: TypeAlias = Callable[[OSError | None], None]

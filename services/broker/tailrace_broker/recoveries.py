@@ -22,9 +22,9 @@ from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.log.recovery import RecoveryStopped
 from tailrace.log.tails import Recovery
+from tailrace.net.switching import Switching
 from tailrace_broker.partition import Partition
 from tailrace_broker.storage import Storage
-from tailrace_broker.switching import Switching
 
 _MOST_THREADS: Final = 64  # of all log dirs together
 # Logs that were cut are told of together: a follower begins its fetch from their leader anew each time.

@@ -283,7 +283,7 @@ class Gateway:
             return codec.encode_response(api_versions.unsupported(), 0, frame.correlation_id)
         data = memoryview(frame.data)[4:]
         header = parse_request_header(data)
-        request = codec.decode_request(frame.key, frame.version, data[header.body_offset :])
+        request = await self._service.large.decode(frame.key, frame.version, data[header.body_offset :])
         context = Context(frame.key, frame.version, frame.correlation_id, header.client_id, connection)
         return await answer_frame(self._service, request, context)
 

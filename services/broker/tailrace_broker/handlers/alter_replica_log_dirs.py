@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 _Row = _Topic.AlterReplicaLogDirPartitionResult
+_MOST_AT_ONCE = 50  # partitions before others have their turn
 _LONGEST_NAME = 255
 _FUTURE_NAME = len("-.-future") + 32
 
@@ -32,7 +33,9 @@ async def handle(request: AlterReplicaLogDirsRequest, context: Context, broker: 
         for index in topic.partitions
     }
     topics: dict[str, list[Any]] = {}
-    for (name, index), path in paths.items():
+    for number, ((name, index), path) in enumerate(paths.items(), 1):
+        if number % _MOST_AT_ONCE == 0:
+            await broker.others_first()
         row = _Row(partition_index=index, error_code=int(_move(broker, path, name, index)))
         topics.setdefault(name, []).append(row)
     return AlterReplicaLogDirsResponse(

@@ -12,7 +12,9 @@ from tailrace_broker import trims
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
+    from tailrace_broker.partition import Partition
 
+_MOST_AT_ONCE = 50  # partitions before others have their turn; a log may have to be opened first
 _Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Row = _Topic.DeleteRecordsPartitionResult
 
@@ -21,17 +23,24 @@ async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker
     """Answers the new log start offset of each partition."""
     topics = []
     for asked in request.topics:
-        rows = await asyncio.gather(
-            *(
-                _delete(broker, asked.name, want.partition_index, want.offset, request.timeout_ms)
-                for want in {row.partition_index: row for row in asked.partitions}.values()  # the last one counts
-            )
-        )
-        topics.append(_Topic(name=asked.name, partitions=list(rows)))
+        last = {row.partition_index: row.offset for row in asked.partitions}  # the last one counts
+        rows: dict[int, Any] = {}
+        async with asyncio.TaskGroup() as group:
+            for number, (index, offset) in enumerate(last.items(), 1):
+                begun = _begin(broker, asked.name, index, offset)
+                if isinstance(begun, _Row):
+                    rows[index] = begun
+                else:
+                    partition, wanted = begun
+                    group.create_task(_wait(rows, partition, wanted, request.timeout_ms))
+                if number % _MOST_AT_ONCE == 0:
+                    await broker.others_first()
+        topics.append(_Topic(name=asked.name, partitions=[rows[index] for index in last]))
     return DeleteRecordsResponse(topics=topics)
 
 
-async def _delete(broker: Broker, topic: str, index: int, offset: int, timeout_ms: int) -> Any:
+def _begin(broker: Broker, topic: str, index: int, offset: int) -> Any:
+    """The answer, or the (partition, offset) that its other replicas have to give up first."""
     try:
         partition = broker.led(topic, index)
         if partition.internal:
@@ -46,12 +55,31 @@ async def _delete(broker: Broker, topic: str, index: int, offset: int, timeout_m
         log.advance_log_start_offset(offset)
         broker.node.changed.add(partition)
         broker.appended(partition)
-        await trims.trimmed(partition, offset, timeout_ms)
+        low_watermark = partition.low_watermark
+        return _answered(index, low_watermark) if low_watermark >= offset else (partition, offset)
     except ApiError as refused:
-        return _Row(partition_index=index, low_watermark=-1, error_code=int(refused.code))
+        return _refused(index, refused.code)
     except OSError:
-        return _Row(partition_index=index, low_watermark=-1, error_code=int(ErrorCode.KAFKA_STORAGE_ERROR))
-    return _Row(partition_index=index, low_watermark=partition.low_watermark, error_code=0)
+        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+async def _wait(rows: dict[int, Any], partition: Partition, offset: int, timeout_ms: int) -> None:
+    index = partition.index
+    try:
+        await trims.trimmed(partition, offset, timeout_ms)
+        rows[index] = _answered(index, partition.low_watermark)
+    except ApiError as refused:
+        rows[index] = _refused(index, refused.code)
+    except OSError:
+        rows[index] = _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _answered(index: int, low_watermark: int) -> Any:
+    return _Row(partition_index=index, low_watermark=low_watermark, error_code=0)
+
+
+def _refused(index: int, code: ErrorCode) -> Any:
+    return _Row(partition_index=index, low_watermark=-1, error_code=int(code))
 
 
 def _deletable(policy: Any) -> bool:

@@ -57,7 +57,7 @@ class EndsPath:
             return ORDINARY
         committed, asked = decoded[0] == _READ_COMMITTED, decoded[1]
         searches = [want for _, rows in asked for want in rows if want.timestamp not in (LATEST, EARLIEST)]
-        if len(searches) > _MOST_AT_ONCE or _once_each(asked)[1]:
+        if len(searches) > _MOST_AT_ONCE or _once_each(asked)[1] or self._opens_many(asked):
             return ORDINARY
         self._before()
         topics = []
@@ -68,6 +68,13 @@ class EndsPath:
                 return ORDINARY
             topics.append((name, known))
         return [encode_list_offsets_answer(version, correlation_id, topics)]
+
+    def _opens_many(self, asked: Asked) -> bool:
+        """Whether it is the first use of more logs than others should wait for."""
+        if sum(len(rows) for _, rows in asked) <= _MOST_AT_ONCE:
+            return False
+        led = (self._broker.leading(name, want.partition, by_id=False)[0] for name, rows in asked for want in rows)
+        return sum(partition is not None and partition.opened is None for partition in led) > _MOST_AT_ONCE
 
 
 async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> ListOffsetsResponse:

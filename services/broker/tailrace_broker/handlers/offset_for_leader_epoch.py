@@ -11,6 +11,7 @@ from tailrace.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderE
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
+_MOST_AT_ONCE = 50  # partitions that are looked at before others have their turn; a log may have to be opened first
 _Topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Row = _Topic.EpochEndOffset
 
@@ -21,7 +22,11 @@ async def handle(
     """One row per asked partition."""
     topics = []
     for asked in request.topics:
-        rows = [_row(broker, asked.topic, want) for want in asked.partitions]
+        rows = []
+        for want in asked.partitions:
+            rows.append(_row(broker, asked.topic, want))
+            if len(rows) % _MOST_AT_ONCE == 0:
+                await broker.others_first()
         topics.append(_Topic(topic=asked.topic, partitions=rows))
     return OffsetForLeaderEpochResponse(topics=topics)
 

@@ -1,0 +1,96 @@
+"""Requests about very many partitions: others have their turn in between, and every partition its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.broker import Running, batch, running
+from support.log_dirs import metadata
+from tailrace.errors import ErrorCode
+from tailrace.wire.messages import (
+    AlterReplicaLogDirsRequest,
+    DeleteRecordsRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+)
+
+PARTITIONS = 200
+ASKED = [*range(PARTITIONS), 10_000]  # and one that there is not
+
+
+def delete_records() -> Any:
+    topic = DeleteRecordsRequest.DeleteRecordsTopic
+    rows = [topic.DeleteRecordsPartition(partition_index=index, offset=0) for index in ASKED]
+    return DeleteRecordsRequest(topics=[topic(name="t", partitions=rows)], timeout_ms=1000)
+
+
+def offset_for_leader_epoch() -> Any:
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    rows = [topic.OffsetForLeaderPartition(partition=index, current_leader_epoch=-1, leader_epoch=0) for index in ASKED]
+    return OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic(topic="t", partitions=rows)])
+
+
+def alter_replica_log_dirs() -> Any:
+    log_dir = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+    topic = log_dir.AlterReplicaLogDirTopic(name="t", partitions=ASKED)
+    return AlterReplicaLogDirsRequest(dirs=[log_dir(path="/nowhere", topics=[topic])])
+
+
+def latest(asked: list[int]) -> Any:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    rows = [topic.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=-1) for index in asked]
+    return ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic(name="t", partitions=rows)])
+
+
+def list_offsets() -> Any:
+    return latest(ASKED)
+
+
+def turns_given(node: Running) -> list[int]:
+    """A list that grows whenever others have their turn."""
+    turns, really = list[int](), node.broker.others_first
+
+    def others_first() -> Any:
+        turns.append(1)
+        return really()
+
+    node.broker.others_first = others_first  # type: ignore[assignment]
+    return turns
+
+
+@pytest.mark.parametrize(
+    ("request_of", "version", "rows_of", "code"),
+    [
+        (delete_records, 2, lambda answer: answer.topics[0].partitions, ErrorCode.NONE),
+        (offset_for_leader_epoch, 4, lambda answer: answer.topics[0].partitions, ErrorCode.NONE),
+        (alter_replica_log_dirs, 2, lambda answer: answer.results[0].partitions, ErrorCode.LOG_DIR_NOT_FOUND),
+        (list_offsets, 6, lambda answer: answer.topics[0].partitions, ErrorCode.NONE),
+    ],
+    ids=["DeleteRecords", "OffsetForLeaderEpoch", "AlterReplicaLogDirs", "ListOffsets"],
+)
+async def test_others_have_their_turn_while_logs_are_used_for_the_first_time(
+    tmp_path: Path, request_of: Callable[[], Any], version: int, rows_of: Callable[[Any], Any], code: ErrorCode
+) -> None:
+    async with running(tmp_path, metadata(PARTITIONS)) as node:
+        turns = turns_given(node)
+        answer = await node.service.ask(request_of(), timeout_ms=30_000, version=version)
+        found = {getattr(row, "partition_index", None) or getattr(row, "partition", 0): row for row in rows_of(answer)}
+        assert list(found) == ASKED
+        absent = code if request_of is alter_replica_log_dirs else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert [row.error_code for row in found.values()] == [code] * PARTITIONS + [absent]
+        assert len(turns) >= PARTITIONS // 50
+
+
+async def test_the_ends_of_logs_that_are_open_are_told_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path, metadata(PARTITIONS)) as node:
+        asked = list(range(PARTITIONS))
+        await node.service.ask(latest(asked), timeout_ms=30_000, version=6)
+        assert (await node.produce(PARTITIONS - 1, batch(b"a"))).error_code == 0
+        turns = turns_given(node)
+        answer = await node.service.ask(latest(asked), timeout_ms=30_000, version=6)
+        assert [row.offset for row in answer.topics[0].partitions] == [0] * (PARTITIONS - 1) + [1]
+        assert not turns

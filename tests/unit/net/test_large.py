@@ -1,0 +1,169 @@
+"""Large requests and answers are decoded and encoded by a thread, while others are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from tailrace.net.address import Address
+from tailrace.net.client import Client, Disconnected
+from tailrace.net.context import Context
+from tailrace.net.dispatch import Handler, Service
+from tailrace.net.large import LARGE_BYTES, MANY_ROWS, has_many_rows
+from tailrace.net.server import serve
+from tailrace.wire import codec
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataResponse,
+)
+
+ROWS = 4000
+_Topic = ListOffsetsRequest.ListOffsetsTopic
+_Wanted = _Topic.ListOffsetsPartition
+_Found = ListOffsetsResponse.ListOffsetsTopicResponse
+_Row = _Found.ListOffsetsPartitionResponse
+
+
+async def heartbeat(request: HeartbeatRequest, context: Context, role: None) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=0)
+
+
+async def list_offsets(request: ListOffsetsRequest, context: Context, role: None) -> ListOffsetsResponse:
+    rows = [_Row(partition_index=row.partition_index, error_code=0) for row in request.topics[0].partitions]
+    return ListOffsetsResponse(topics=[_Found(name="t", partitions=rows)])
+
+
+HANDLERS: dict[int, Handler] = {ApiKey.HEARTBEAT: heartbeat, ApiKey.LIST_OFFSETS: list_offsets}
+
+
+@asynccontextmanager
+async def clients(path: Path) -> AsyncIterator[tuple[Client, Client]]:
+    service = Service(role=None, handlers=HANDLERS, apis=INTERNAL_APIS, log=structlog.get_logger())
+    server = await serve([Address(str(path / "s"), -1)], service)
+    large, other = (Client(server.addresses[0], name) for name in ("large", "other"))
+    try:
+        yield large, other
+    finally:
+        await large.close()
+        await other.close()
+        await server.close()
+
+
+def request(rows: int = ROWS) -> ListOffsetsRequest:
+    wanted = [_Wanted(partition_index=index, current_leader_epoch=-1, timestamp=-1) for index in range(rows)]
+    return ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[_Topic(name="t", partitions=wanted)])
+
+
+async def beats(client: Client) -> bool:
+    asked = HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group_instance_id=None)
+    answer = await client.ask(asked, timeout_ms=5000, version=4)
+    return bool(answer.error_code == 0)
+
+
+class Halted:
+    """A function of the codec that waits in the thread until the test lets it go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self.begun, self.go_on = asyncio.Event(), threading.Event()
+        self.intervals: list[float] = []
+        self._loop, self._really = asyncio.get_running_loop(), getattr(codec, name)
+        monkeypatch.setattr(codec, name, self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        if threading.current_thread().name.startswith("codec"):
+            self.intervals.append(sys.getswitchinterval())
+            self._loop.call_soon_threadsafe(self.begun.set)
+            assert self.go_on.wait(30)
+        return self._really(*arguments)
+
+
+@pytest.mark.parametrize("name", ["decode_request", "encode_response"])
+async def test_others_are_answered_while_a_thread_has_a_large_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    usual = sys.getswitchinterval()
+    async with clients(tmp_path) as (large, other):
+        halted = Halted(monkeypatch, name)
+        asked = asyncio.create_task(large.ask(request(), timeout_ms=30_000, version=6))
+        try:
+            await asyncio.wait_for(halted.begun.wait(), 30)
+            assert await beats(other) and await beats(other)
+            assert not asked.done()
+        finally:
+            halted.go_on.set()
+        found = await asked
+        assert [row.partition_index for row in found.topics[0].partitions] == list(range(ROWS))
+        assert max(halted.intervals) < usual and sys.getswitchinterval() == usual
+        assert await beats(large)
+
+
+async def test_small_ones_need_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with clients(tmp_path) as (large, _):
+        decoding, encoding = Halted(monkeypatch, "decode_request"), Halted(monkeypatch, "encode_response")
+        answer = await large.ask(request(100), timeout_ms=5000, version=6)
+        assert len(answer.topics[0].partitions) == 100
+        assert not decoding.intervals and not encoding.intervals
+
+
+async def test_what_follows_a_large_request_on_its_connection_is_answered_after_it(tmp_path: Path) -> None:
+    async with clients(tmp_path) as (large, _):
+        first = asyncio.create_task(large.ask(request(), timeout_ms=30_000, version=6))
+        second = asyncio.create_task(beats(large))
+        done, _ = await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
+        assert first in done and await second
+
+
+async def test_a_large_request_that_cannot_be_parsed_closes_its_connection_and_nothing_else(tmp_path: Path) -> None:
+    async with clients(tmp_path) as (large, other):
+        frame = codec.encode_request(request(), 6, 1, "large")
+        broken = (len(frame) - 4 - 8).to_bytes(4, "big") + frame[4:-8]
+        assert len(broken) > LARGE_BYTES
+        with pytest.raises(Disconnected):
+            await large.ask_raw(broken, timeout_ms=30_000)
+        assert await beats(other) and await beats(large)
+
+
+async def test_a_client_that_leaves_meanwhile_disturbs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with clients(tmp_path) as (large, other):
+        halted = Halted(monkeypatch, "decode_request")
+        asked = asyncio.create_task(large.ask(request(), timeout_ms=30_000, version=6))
+        try:
+            await asyncio.wait_for(halted.begun.wait(), 30)
+            large.abort()
+            with pytest.raises(Disconnected):
+                await asked
+            assert await beats(other)
+        finally:
+            halted.go_on.set()
+        assert len((await large.ask(request(), timeout_ms=30_000, version=6)).topics[0].partitions) == ROWS
+
+
+def rows(count: int) -> list[Any]:
+    return [_Row(partition_index=index, error_code=0) for index in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("response", "many"),
+    [
+        (lambda: ListOffsetsResponse(topics=[]), False),
+        (lambda: ListOffsetsResponse(topics=[_Found(name="t", partitions=rows(MANY_ROWS - 1))]), False),
+        (lambda: ListOffsetsResponse(topics=[_Found(name="t", partitions=rows(MANY_ROWS))]), True),
+        (lambda: ListOffsetsResponse(topics=[_Found(name="t", partitions=rows(9)) for _ in range(49)]), False),
+        (lambda: ListOffsetsResponse(topics=[_Found(name="t", partitions=rows(9)) for _ in range(51)]), True),
+        (lambda: MetadataResponse(brokers=[], cluster_id="c", controller_id=0, topics=[]), False),
+    ],
+)
+def test_rows_are_counted_through_lists_of_lists(response: Callable[[], Any], many: bool) -> None:
+    assert has_many_rows(response()) == many
