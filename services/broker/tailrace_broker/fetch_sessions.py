@@ -46,7 +46,9 @@ class Session:
         if row.error_code:
             self.known.pop(place, None)
             return True
-        if not row.records and self.known.get(place) == seen:
+        # Where else to read (KIP-392) or where to cut (KIP-595) is told each time: the row brings nothing but that.
+        to_do = row.preferred >= 0 or row.diverging is not None
+        if not row.records and not to_do and self.known.get(place) == seen:
             return False
         self.known[place] = seen
         return True

@@ -85,6 +85,17 @@ def test_only_news_is_told_again() -> None:
     assert session.news(b"t", row)
 
 
+def test_where_else_to_read_and_where_to_cut_is_told_until_it_is_done() -> None:
+    session, _ = FetchSessions(1).open(fetch(0, 0, want(0)), 0, 1)
+    assert session is not None
+    row = PartitionData(0, 0, 10, 10, 0, None)
+    assert session.news(b"t", row)
+    for elsewhere in (row._replace(preferred=2), row._replace(diverging=(3, 7))):
+        assert session.news(b"t", elsewhere)
+        assert session.news(b"t", elsewhere), "who came back from there has the same session"
+    assert not session.news(b"t", row)
+
+
 def test_partitions_that_got_data_go_to_the_end() -> None:
     session, _ = FetchSessions(1).open(fetch(0, 0, want(0), want(1), want(2)), 0, 1)
     assert session is not None
