@@ -55,12 +55,12 @@ class Target:
 class Kafka(KafkaPeer):
     """One combined node with the heap and the compiler that Kafka runs with in production."""
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """Formats the data folder, starts the node, returns when it serves."""
         properties = str(self.folder / "server.properties")
         command = ["java", "-cp", classpath(), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties]
         subprocess.run(command, check=True, capture_output=True)
-        command = ["java", *JVM, "-cp", classpath(), "kafka.Kafka", properties]
+        command = ["java", *JVM, *options, "-cp", classpath(), "kafka.Kafka", properties]
         self.child = Child(command, self.folder / "kafka.log", lambda line: "Kafka Server started" in line)
         self.child.wait_until_ready(60)
 

@@ -50,9 +50,9 @@ class JavaTools:
 
     def __init__(self) -> None:
         source = Path(__file__).with_name("ToolServer.java")
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        command = kafka_peer.quick_java(256, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
         self.process = subprocess.Popen(
-            [*command, "-cp", kafka_peer.classpath(), str(source)],
+            [*command, str(source)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -6,14 +6,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from support.kafka_peer import CLUSTER_ID, classpath
+from support.kafka_peer import CLUSTER_ID, classpath, quick_java
 from support.nodes import START_S, Nodes, run_quietly
 from support.ports import HOST, free_ports
 from support.process import Child
 
 CONTROLLER_ID = 100
-# The first compiler alone: the tests ask few things of young JVMs. SharedArchive: classes mapped, not parsed.
-JVM = ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+HEAP_MB = 384
 
 
 class KafkaNodes(Nodes):
@@ -28,10 +27,10 @@ class KafkaNodes(Nodes):
         *,
         settings: Mapping[str, str] | None = None,
         port: int = 0,
-        jvm: Sequence[str] = JVM,
+        jvm: Sequence[str] = (),
     ) -> None:
         super().__init__(folder, count, port or free_ports(count + 1), settings or {})
-        self.jvm = jvm
+        self.java = ["java", *jvm, "-cp", classpath()] if jvm else quick_java(HEAP_MB)
         self.more_log_dirs: dict[int, Sequence[Path]] = {}  # a node's, beside its first
 
     def start(self) -> None:
@@ -39,7 +38,7 @@ class KafkaNodes(Nodes):
         self._write(CONTROLLER_ID, "controller", f"CONTROLLER://{HOST}:{self.port + self.count}", {})
         if not (self.folder / f"data-{CONTROLLER_ID}").exists():
             tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._file(CONTROLLER_ID))]
-            run_quietly(["java", *self.jvm, "-cp", classpath(), *tool])
+            run_quietly([*self.java, *tool])
         started = [self._spawn("controller-100", CONTROLLER_ID), *(self.launch(node) for node in self.ids)]
         for child in started:
             child.wait_until_ready(START_S)
@@ -61,7 +60,7 @@ class KafkaNodes(Nodes):
         return sorted(self.children)
 
     def _spawn(self, name: str, node: int) -> Child:
-        command = ["java", *self.jvm, "-cp", classpath(), "kafka.Kafka", str(self._file(node))]
+        command = [*self.java, "kafka.Kafka", str(self._file(node))]
         child = Child(command, self.folder / f"{name}.log", lambda line: "Kafka Server started" in line)
         self.children[name] = child
         return child

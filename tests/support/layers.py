@@ -79,6 +79,15 @@ def kafka_jars() -> Path:
     return kafka_peer.libs()
 
 
+def kafka_classes() -> Path:
+    """Apache Kafka's jars (Maven), and their classes as Java maps them."""
+    from support import kafka_peer
+
+    found = kafka_jars()
+    kafka_peer.make_archive()
+    return found
+
+
 def connector_jars() -> Path:
     """The jars of Spark's Kafka connector (Maven)."""
     from support import spark_jars
@@ -129,7 +138,7 @@ LAYERS = {
     "compat": Layer(
         "real clients against Tailrace and Apache Kafka",
         tools=("kcat", "javac", "mvn"),
-        jars=kafka_jars,
+        jars=kafka_classes,
         beside=(
             "tests/compat/replication",
             *tests_of("compat", "dump_log_figures dump_log_segments moving moving_groups"),
