@@ -127,6 +127,7 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
     if how is How.MOVE:
         moved.give_up(paths, target)
     yield from _told(image, brokers, taken, linked, target)
+    yield from _told_missing(image, brokers)
     yield from _told_left_out(replayed.left_out, left_out)
     yield from _told_kept(image, len(brokers))
     yield from _told_open(still_open)
@@ -293,6 +294,27 @@ def _told(image: MetadataImage, brokers: list[Broker], taken: list[Step], linked
     yield f"Start it with: tailrace up --data {target}{number}"
 
 
+def _told_missing(image: MetadataImage, brokers: list[Broker]) -> Iterator[str]:
+    """Replicas out of sync that are nowhere: their disk had failed, or it was not named."""
+    for broker in brokers:
+        missing = [
+            f"{name}-{index}"
+            for name, topic in image.topics.items()
+            for index, partition in enumerate(topic.partitions)
+            if broker.new_id in partition.replicas and not _held(broker.directories, image, (name, index))
+        ]
+        if missing:
+            yield (
+                f"Broker {broker.old_id} comes without {counted(len(missing), 'replica')} ({_named(missing)}) and will "
+                "copy what the others have: if an entry of its log.dirs was left out, name it and import anew."
+            )
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return ", ".join(names[:_NAMED_MAX]) + more
+
+
 def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str], str]]) -> Iterator[str]:
     for name, count in records.items():
         if count > 0:
@@ -322,9 +344,8 @@ def _told_open(found: list[tuple[TopicPartition, int]]) -> Iterator[str]:
     """Nobody here ends them: the coordinator that would is not built yet."""
     if not found:
         return
-    named = ", ".join(f"{topic}-{index} at offset {offset}" for (topic, index), offset in found[:_NAMED_MAX])
-    more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
+    named = _named([f"{topic}-{index} at offset {offset}" for (topic, index), offset in found])
     yield (
-        f"Transactions were open in {named}{more}. Tailrace does not end them yet: readers at read_committed stop "
+        f"Transactions were open in {named}. Tailrace does not end them yet: readers at read_committed stop "
         "there. To have them ended, import anew after Kafka ended them (bin/kafka-transactions.sh abort)."
     )
