@@ -76,8 +76,8 @@ DIFFERENCES = (
         "batches are opaque to the broker, which is what makes it fast; every client checks the records it reads",
     ),
     Difference(
-        "a batch that cannot be decompressed, or whose offsets do not count up in it, where the topic asks for a look: "
-        "compacted, or (for the first) of another compression.type",
+        "a batch that cannot be decompressed (Java cannot if lz4's blocks depend on each other), or whose offsets "
+        "do not count up, where the topic asks for a look: compacted, or (for the first) of another compression.type",
         "UNKNOWN_SERVER_ERROR; gzip and lz4 may have anything behind their end",
         "INVALID_RECORD, and MESSAGE_TOO_LARGE for more than 64 MiB; nothing may be behind the end",
         "final for producers alike (Java's repeats CORRUPT_MESSAGE); but these say whose fault it is",

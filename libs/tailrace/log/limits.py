@@ -28,7 +28,7 @@ from tailrace.records.batch import (
     validate_produced,
 )
 from tailrace.records.blame import MOST_BLAMED, Blamed, Rules, blame
-from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, Codec, TooManyBytes, decompress
+from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, Codec, TooManyBytes, decompress, is_one_lz4_frame
 from tailrace.records.record import recompress
 
 _FOREVER: Final = 2**63 - 1
@@ -247,14 +247,18 @@ def _plain(batch: Bytes, header: BatchHeader, most_bytes: int) -> bytes:
     Never CORRUPT_MESSAGE: producers send that again until their time is over. MESSAGE_TOO_LARGE has Java's cut the
     batch into smaller ones.
     """
+    records = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     try:
-        return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size_bytes], most_bytes)
+        plain = decompress(header.codec, records, most_bytes)
     except TooManyBytes as large:
         if most_bytes < MAX_DECOMPRESSED_BYTES:
             raise
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, large.message) from None
     except ApiError as damaged:
         raise ApiError(ErrorCode.INVALID_RECORD, damaged.message) from None
+    if header.codec is Codec.LZ4 and not is_one_lz4_frame(records):
+        raise ApiError(ErrorCode.INVALID_RECORD, "lz4 must be one frame of independent blocks: Java reads no other")
+    return plain
 
 
 def _outside(rules: Rules, indices: tuple[int, ...]) -> BadRecords:

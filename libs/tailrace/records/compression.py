@@ -24,6 +24,11 @@ _XERIAL_BLOCK_SIZE: Final = 32 * 1024
 _INT: Final = Struct(">i")
 _FIRST_GUESS: Final = 64 * 1024
 _ZSTD_LEVEL: Final = 3
+_LZ4_HEADER: Final = Struct("<IBB")
+_LZ4_LENGTH: Final = Struct("<I")
+_LZ4_MAGIC: Final = 0x184D2204
+_LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_SIZE, _LZ4_CHECKSUM, _LZ4_DICTIONARY = 0x20, 0x10, 0x08, 0x04, 0x01
+_LZ4_PLAIN: Final = 0x80000000  # of a block's length: it is not compressed
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 
 
@@ -66,6 +71,24 @@ def decompress(codec: Codec, data: bytes | bytearray | memoryview, max_bytes: in
         )
     except cramjam.DecompressionError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"records cannot be decompressed: {error}") from error
+
+
+def is_one_lz4_frame(data: bytes | bytearray | memoryview) -> bool:
+    """Whether whole lz4 data is the one frame of independent blocks that Java reads, and nothing behind it."""
+    if len(data) < _LZ4_HEADER.size:
+        return False
+    magic, flags, _ = _LZ4_HEADER.unpack_from(data)
+    if magic != _LZ4_MAGIC or not flags & _LZ4_INDEPENDENT:
+        return False
+    position = _LZ4_HEADER.size + 1  # a checksum of the header
+    position += (8 if flags & _LZ4_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY else 0)
+    while position + _LZ4_LENGTH.size <= len(data):
+        (length,) = _LZ4_LENGTH.unpack_from(data, position)
+        position += _LZ4_LENGTH.size
+        if not length:
+            return position + (4 if flags & _LZ4_CHECKSUM else 0) == len(data)
+        position += (length & ~_LZ4_PLAIN) + (4 if flags & _LZ4_BLOCK_CHECKSUM else 0)
+    return False
 
 
 class TooManyBytes(ApiError):

@@ -1,13 +1,17 @@
 """compression.type of a topic: what a producer compressed otherwise is stored as the topic says, and is the same."""
 
+import random
+
+import cramjam
 import pytest
 
 from support.logs import NOW, append, open_log, records_of, some_batch, with_settings
 from tailrace.errors import ErrorCode
+from tailrace.log.config import LogConfig
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.batch import HEADER_SIZE, pack, read_header, split
-from tailrace.records.compression import Codec
+from tailrace.records.compression import Codec, compress
 from tailrace.records.record import Record, build
 
 NAMES = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
@@ -68,6 +72,34 @@ def test_records_that_cannot_be_read_are_refused_and_their_neighbours_taken(
     answers = log.append([nonsense, good], 0, NOW)
     assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_RECORD, 0]
     assert [record.value for record in records_of(log)] == [b"good"]
+
+
+def lz4(data: bytes, **how: bool) -> bytes:
+    compressor = cramjam.lz4.Compressor(**how)
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
+@pytest.mark.parametrize("size", [1, 1000, 300_000])
+def test_a_compacted_topic_takes_no_lz4_that_java_cannot_read(size: int) -> None:
+    """Kafka 4.3.1 refuses blocks that depend on each other, and records in a second frame."""
+    log = open_log(MemoryFilesystem(), LogConfig(cleanup_policy="compact", message_timestamp_after_max_ms=2**62))
+    row = Record(timestamp=NOW, key=b"k", value=random.Random(1).randbytes(size))
+    header = read_header(build([row], compression=Codec.LZ4))
+    plain = bytes(build([row])[HEADER_SIZE:])
+    taken = (
+        lz4(plain, block_linked=False),
+        lz4(plain, block_linked=False, content_checksum=True),
+        compress(Codec.LZ4, plain),
+    )
+    refused = (
+        lz4(plain, block_linked=True),
+        lz4(plain[:3], block_linked=False) + lz4(plain[3:], block_linked=False),
+        lz4(plain, block_linked=False) + lz4(b"", block_linked=False),
+    )
+    for how, code in ((taken, 0), (refused, ErrorCode.INVALID_RECORD)):
+        answers = log.append([pack(header, data) for data in how], 0, NOW)
+        assert [answer.error_code for answer in answers] == [code] * len(how)
 
 
 def test_a_coordinators_batches_stay_as_they_are() -> None:
