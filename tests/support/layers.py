@@ -157,7 +157,7 @@ LAYERS = {
         tools=("java", "mvn"),
         extra="spark",
         jars=connector_jars,
-        beside=("tests/spark/logs",),
+        beside=("tests/spark/logs", *tests_of("spark", "demo suggestions")),
     ),
     "spark-newest": Layer(
         "the stock connector on PySpark 4.2.0; a gigabyte, so only where it is named",

@@ -14,6 +14,7 @@ import pyspark
 from support.log_lines import lines
 from support.ports import free_ports
 from support.spark_cluster import SparkCluster
+from support.spark_settings import JVM
 from tailrace_spark import dead_letter
 from tailrace_spark.logs.files import LocalFiles
 from tailrace_spark.logs.table import Table
@@ -28,6 +29,7 @@ def daemon(folder: Path, name: str, ready: str, *arguments: str) -> Iterator[Non
     environment = {
         **os.environ,
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": JVM,
         "SPARK_WORKER_DIR": str(folder),
         "SPARK_NO_DAEMONIZE": "1",
     }
@@ -76,6 +78,8 @@ def test_log_aggregation_on_a_master_with_two_workers(cluster: SparkCluster, jar
         command += ["--log", str(tmp_path / "spark.log"), "--conf", "spark.sql.shuffle.partitions=2"]
         for setting in ("executor.memory=512m", "driver.memory=512m", "driver.host=127.0.0.1", "ui.enabled=false"):
             command += ["--conf", f"spark.{setting}"]
+        for which in ("executor", "driver"):
+            command += ["--conf", f"spark.{which}.extraJavaOptions={JVM}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     broken = sum(line.broken for line in every)
