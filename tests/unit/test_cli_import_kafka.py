@@ -228,6 +228,20 @@ def test_a_replica_that_is_not_in_sync_or_of_which_nothing_was_written_need_not_
     assert done.exit_code == 0, done.output
 
 
+def test_a_folder_of_a_broker_that_is_no_replica_of_it_stays_where_it_is(tmp_path: Path) -> None:
+    """As a reassignment leaves it with a broker that is away."""
+    directories = [kafka_directory(tmp_path / f"k{node}", node, (1, 2)) for node in (1, 2, 3)]
+    second = kafka_directory(tmp_path / "k2-b", 2, (1, 2), partition=1)
+    records = [*topic_records((1, 2)), PartitionRecord(1, TOPIC_ID, (1,), (1,), 1)]
+    kafka_directory(tmp_path / "k1-b", 1, (1, 2), partition=1)
+    for own in (*directories, second, tmp_path / "k1-b"):
+        write_metadata(own, map(codec.encode, records))
+    done = run("import-kafka", *directories, second, tmp_path / "k1-b", "--data", tmp_path / "new")
+    assert done.exit_code == 0 and "--brokers 2" in done.output, done.output
+    taken = sorted(str(path.parent.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob(f"{0:020d}.log"))
+    assert taken == ["broker-0/orders-0", "broker-0/orders-1", "broker-1/orders-0"]
+
+
 def test_a_directory_that_is_named_twice_is_refused_with_a_sentence(kafka: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(kafka)
     copy = tmp_path / "copy"

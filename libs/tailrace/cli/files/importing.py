@@ -138,7 +138,7 @@ def brokers_of(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker
     wanted = {replica for topic in image.topics.values() for one in topic.partitions for replica in one.replicas}
     by_node: dict[int, list[KafkaDirectory]] = {}
     for directory in found:
-        if directory.node_id in wanted or directory.partitions:
+        if directory.node_id in wanted:
             by_node.setdefault(directory.node_id, []).append(directory)
     if missing := sorted(wanted - by_node.keys()):
         raise Refused(f"Broker {missing[0]} holds replicas too: name its log directories.")
@@ -196,7 +196,7 @@ def plan(broker: Broker, image: MetadataImage, own: Path, how: How) -> Iterator[
     for directory in broker.directories:
         for place in directory.partitions:
             source = _of(directory, image, place)
-            if source is None:
+            if source is None or broker.new_id not in image.topics[place[0]].partitions[place[1]].replicas:
                 continue
             stable = -1
             if directory.broker_epoch is not None:  # else recovery may cut anywhere after the recovery point
