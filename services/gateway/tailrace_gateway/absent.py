@@ -64,13 +64,16 @@ async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) 
     until_ms = now_ms + limit_ms
     partitions = list(asked(request, frame.key, gateway.image))
     backoff = Backoff(gateway.clock, gateway.random, 20, 200)
-    while not moved(gateway.image, partitions, node_id) and not _session_lost(request, frame):
+    while True:
+        # Before anything else: a follower serves consumers (KIP-392), so a node that is back may answer what moved.
         node = await gateway.open_node(connection)
         if node is not None:
             _hand_over(connection, frame, request)
             connection.adopt_node(node)
             node.write(frame.data)
             return None
+        if moved(gateway.image, partitions, node_id) or _session_lost(request, frame):
+            break
         left_ms = until_ms - gateway.clock.monotonic_ms()
         if left_ms <= 0:
             break

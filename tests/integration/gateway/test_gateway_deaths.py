@@ -37,6 +37,11 @@ async def answer_produce(header: Any, data: bytes, writer: asyncio.StreamWriter)
     writer.write(codec.encode_response(response, header.api_version, header.correlation_id))
 
 
+async def answer_fetch(header: Any, data: bytes, writer: asyncio.StreamWriter) -> None:
+    response = m.FetchResponse(responses=[])
+    writer.write(codec.encode_response(response, header.api_version, header.correlation_id))
+
+
 async def answer_create_topics(header: Any, data: bytes, writer: asyncio.StreamWriter) -> None:
     response = m.CreateTopicsResponse(throttle_time_ms=7, topics=[])
     writer.write(codec.encode_response(response, header.api_version, header.correlation_id))
@@ -170,6 +175,28 @@ async def test_a_fetch_from_a_dead_node_names_every_partition_it_asked_for(quick
     answer = await client.ask(m.FetchRequest(topics=[topic(topic="t", partitions=partitions)]), version)
     rows = [(p.partition_index, p.error_code) for t in answer.responses for p in t.partitions]
     assert rows == [(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (4, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+async def test_a_consumer_of_a_follower_is_served_on_the_connection_it_had_while_that_was_away(
+    open_world: Callable[..., World],
+) -> None:
+    world = open_world(limits=Limits(node_wait_ms=60_000))
+    peer = await world.peer("broker-0")
+    peer.script = answer_fetch
+    world.put_broker(0, peer)
+    world.put_broker(1, await world.peer("broker-1"))
+    world.put_topic("t", [1])
+    await peer.stop()
+    client = await world.client(0)
+    topic = m.FetchRequest.FetchTopic
+    rows = [topic.FetchPartition(partition=0, partition_max_bytes=9)]
+    request = m.FetchRequest(session_epoch=-1, topics=[topic(topic="t", partitions=rows)])
+    (answered,) = (await client.ask(request, 12)).responses
+    assert answered.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await peer.start()
+    world.put_broker(0, peer, epoch=2)
+    assert (await client.ask(request, 12)).responses == []  # the follower's own answer: KIP-392
+    assert len(peer.frames) == 1
 
 
 async def test_a_fetch_session_of_a_dead_node_is_gone_at_once(open_world: Callable[..., World]) -> None:
