@@ -7,7 +7,9 @@ gets, and beside two such readers of cold data; by turns, the medians count. The
 Tailrace, as a measure of what the machine allows.
 
 The reader stands for a consumer on another machine, so it takes as little of this one as it can: it decodes nothing but
-offsets, and gives way to all others (nice 19).
+offsets, and gives way to all others (nice 19). What it has read leaves the page cache behind it, as on a machine that
+has been reading for longer than its memory lasts: new pages come where the last ones were. Gigabytes of memory that
+nobody used lately are had from the host of a virtual machine, which holds it up for that.
 """
 
 from __future__ import annotations
@@ -47,6 +49,8 @@ ROW = "| {0} | {1:,.0f} | {2:,.0f} | {3:,.0f} | {4:.2f} | {5:,.0f} | {6:,.0f} | 
 ANSWER_HEAD = 70  # bytes before the records in an answer for one partition of COLD, version 11
 PIECE_BYTES = 65_536
 NICEST = 19
+SETTLE_SECONDS = 4  # the host takes back what was dropped
+DROPPED_RECORDS = 65_536  # of a kibibyte each: so many at once leave the page cache
 WARM_UP_SECONDS = 10  # the other one compiles what it runs often
 
 
@@ -138,10 +142,41 @@ def beat(address: str, seconds: float) -> Beats:
     return beats
 
 
-def read(address: str, first: int, last: int, seconds: float, rate: float) -> None:
-    """Reads the cold topic between two offsets, over and over for so long; prints MB/s. Rate 0 is as fast as it can."""
+class Behind:
+    """What a reader of the cold topic leaves behind: it leaves the page cache."""
+
+    def __init__(self, folder: Path, last: int) -> None:
+        files = sorted(folder.glob(f"**/{COLD}-0/*.log"))
+        bases = [int(file.stem) for file in files]
+        self._segments = list(zip(files, bases, [*bases[1:], last], strict=True))
+        self._from = 0
+        self._last = last
+
+    def drop(self, offset: int) -> None:
+        """The records before this offset; at the topic's end all of them, once more."""
+        if offset >= self._last:
+            self._from = 0
+        elif offset - self._from < DROPPED_RECORDS:
+            return
+        for file, base, end in self._segments:
+            first, past = max(base, self._from), min(end, offset)
+            if first < past:
+                each = file.stat().st_size / (end - base)
+                drop(file, int((first - base) * each), int((past - first) * each))
+        self._from = offset if offset < self._last else 0
+
+
+def drop(file: Path, position: int, length: int) -> None:
+    """These bytes, to the end if length is 0, leave the page cache as far as they are on the disk."""
+    descriptor = os.open(file, os.O_RDONLY)
+    os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+
+
+def read(address: str, last: int, seconds: float, rate: float, behind: Behind | None) -> None:
+    """Reads the cold topic up to an offset, over and over for so long; prints MB/s. Rate 0 is as fast as it can."""
     os.nice(NICEST)
-    offset, count, began, never = first, 0, time.perf_counter(), threading.Event()
+    offset, count, began, never = 0, 0, time.perf_counter(), threading.Event()
     answer = memoryview(bytearray(2 * MIB))
     with connect(address) as client:
         while (passed := time.perf_counter() - began) < seconds:
@@ -154,8 +189,10 @@ def read(address: str, first: int, last: int, seconds: float, rate: float) -> No
                 got += client.socket.recv_into(answer[got : min(size, got + PIECE_BYTES)])
             count += size
             offset = next_offset(answer[ANSWER_HEAD:size])
+            if behind is not None:
+                behind.drop(offset)
             if offset >= last:
-                offset = first
+                offset = 0
     print(count / 1e6 / (time.perf_counter() - began))
 
 
@@ -175,15 +212,16 @@ def drop_caches(folder: Path) -> None:
     for file in folder.glob(f"**/{COLD}-0/*.log"):
         descriptor = os.open(file, os.O_RDONLY)
         os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
+        drop(file, 0, 0)
 
 
-def beside(address: str, reader: Reader, seconds: float) -> Figures:
+def beside(peer: Peer, reader: Reader, seconds: float) -> Figures:
     """The beats beside a reader."""
-    own = [sys.executable, "-m", "bench.cold", "--read", address, *map(str, (0, reader.end, seconds, reader.rate))]
+    what = (peer.address, reader.end, seconds, reader.rate, peer.folder if reader.cold else "")
+    own = [sys.executable, "-m", "bench.cold", "--read", *map(str, what)]
     with subprocess.Popen(own, stdout=subprocess.PIPE, text=True) as process:
-        beats = beat(address, seconds)
+        beats = beat(peer.address, seconds)
         said, _ = process.communicate(timeout=120)
     return figures(float(said), beats)
 
@@ -249,9 +287,10 @@ def measure_round(peer: Peer, options: argparse.Namespace, rows: dict[str, list[
     for name, reader in readers.items():
         if reader.cold:
             drop_caches(peer.folder)
+            beat(peer.address, SETTLE_SECONDS)
         else:
-            beside(peer.address, reader, 1)
-        rows.setdefault(name, []).append(beside(peer.address, reader, options.seconds))
+            beside(peer, reader, 1)
+        rows.setdefault(name, []).append(beside(peer, reader, options.seconds))
 
 
 def figures(read_mb: float, beats: Beats) -> Figures:
@@ -292,7 +331,9 @@ def _end(address: str) -> int:
 def main(arguments: list[str]) -> None:
     """Measures and writes the report's section."""
     if arguments[:1] == ["--read"]:
-        read(arguments[1], int(arguments[2]), int(arguments[3]), float(arguments[4]), float(arguments[5]))
+        address, last, seconds, rate, folder = arguments[1:]
+        behind = Behind(Path(folder), int(last)) if folder else None
+        read(address, int(last), float(seconds), float(rate), behind)
         return
     parser = argparse.ArgumentParser(prog="python -m bench.cold", description="Never fails.")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="size of the cold topic")
