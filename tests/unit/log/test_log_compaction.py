@@ -411,7 +411,9 @@ def test_a_batch_of_many_records_costs_the_cleaner_no_object_for_each(first: byt
     count, log = 5_000, open_log(MemoryFilesystem(), replace(COMPACTED, segment_bytes=100_000))
     plain = record(0, value, first) + record(0, value, b"k") * (count - 1)
     batch = Batch(attributes=Codec.ZSTD, payload=compress(Codec.ZSTD, plain), base_timestamp=NOW)
-    log.append([bytearray(replace(batch, record_count=count, last_offset_delta=count - 1).encode())], 0, NOW)
+    encoded = bytearray(replace(batch, record_count=count, last_offset_delta=count - 1).encode())
+    (answer,) = log.append([encoded], 0, NOW, from_client=False)  # no client may, as its offsets do not count up
+    assert answer.error_code == 0
     put(log, (b"superseded", b"v"))
     log.roll()
     put(log, (b"active", b"v"))
