@@ -41,6 +41,7 @@ class Move:
         self.left: LogDir | None = None  # where it lay, once it has moved and until the old files are gone
         self.then: LogDir | None = None  # where it shall go next
         self.task: asyncio.Task[None] | None = None
+        self.opening: asyncio.Task[Log] | None = None  # of the copy, by a thread
 
     @property
     def lag(self) -> int:
@@ -70,6 +71,7 @@ class DirMoves:
         )
         self._group: asyncio.TaskGroup | None = None
         self.moves: dict[Partition, Move] = {}
+        self._given_up: list[Move] = []  # a thread may yet make their copy
 
     async def run(self) -> None:
         """Until cancelled; begins with what an earlier life left."""
@@ -88,6 +90,8 @@ class DirMoves:
                 row = rows.get(topic.encode())
                 partition = None if row is None else row.partitions.get(index)
                 if partition is None or partition.offline or partition.recovering or partition in self.moves:
+                    continue
+                if any(move.partition is partition and move.target is log_dir for move in self._given_up):
                     continue
                 self.move(partition, log_dir)
 
@@ -115,6 +119,9 @@ class DirMoves:
         if move is not None:
             if move.task is not None:
                 move.task.cancel()
+            if move.opening is not None and not move.opening.done():
+                self._given_up.append(move)
+                move.opening.add_done_callback(lambda _: self._opened_late(move))
             if move.left is None:
                 self._drop(move)
             elif move.target.failure is None:  # else what is left may be all there is, at the next start
@@ -174,7 +181,7 @@ class DirMoves:
     async def _open(self, move: Move) -> Log:
         """The copy, opened in a thread, which goes on though the move is given up: then what it has made goes, too."""
         broker, partition = self._broker, move.partition
-        opening = asyncio.create_task(
+        move.opening = asyncio.create_task(
             asyncio.to_thread(
                 move.target.open_future,
                 partition.topic,
@@ -184,14 +191,11 @@ class DirMoves:
                 broker.now_ms(),
             )
         )
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            opening.add_done_callback(lambda _: self._opened_late(move))
-            raise
+        return await asyncio.shield(move.opening)
 
     def _opened_late(self, move: Move) -> None:
         """A broker that stops leaves the copy for its next life, and another move there goes on with it."""
+        self._given_up.remove(move)
         if not any(other.target is move.target and _place(other) == _place(move) for other in self.moves.values()):
             self._drop(move)
 

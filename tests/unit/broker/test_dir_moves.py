@@ -299,8 +299,9 @@ async def test_a_kill_before_the_last_sync_leaves_the_log_that_was_written_to(tm
         assert not [name for name in two.disks[0].list("/d0") if name == "t-0"]
 
 
+@pytest.mark.parametrize("image_comes", ["before the loop hears of the copy", "after that"])
 async def test_a_move_that_is_given_up_while_its_copy_is_opened_does_not_begin_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image_comes: str
 ) -> None:
     two, entered, free, left = Disks(), threading.Event(), threading.Event(), threading.Event()
     open_future = two.dirs[1].open_future
@@ -320,9 +321,13 @@ async def test_a_move_that_is_given_up_while_its_copy_is_opened_does_not_begin_a
         await asyncio.to_thread(entered.wait)
         assert await ask(node, "/d0", 0) == [0]
         free.set()
-        await asyncio.to_thread(left.wait)
+        if image_comes == "before the loop hears of the copy":
+            left.wait()  # noqa: ASYNC251  the loop stands still
+            assert two.dirs[1].futures()
+            node.broker.dir_moves.resume()
+            assert not node.broker.dir_moves.moves
         async with asyncio.timeout(10):
-            while two.dirs[1].futures():  # noqa: ASYNC110  turns of the loop lead there
+            while not left.is_set() or two.dirs[1].futures():  # noqa: ASYNC110  turns of the loop lead there
                 await asyncio.sleep(0)
         node.broker.dir_moves.resume()
         assert not node.broker.dir_moves.moves
