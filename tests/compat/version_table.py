@@ -301,7 +301,8 @@ def describe_configs(stage: Stage, version: int) -> list[Ask]:
             more["include_documentation"] = True
         return Ask(build(32, resources=[row], **more), node)
 
-    asks = [ask(TOPIC, stage.topic.name, "retention.ms"), ask(TOPIC, MISSING), ask(BROKER, "0", "num.io.threads")]
+    plain = create_topic(stage.target).name
+    asks = [ask(TOPIC, plain, "retention.ms"), ask(TOPIC, MISSING), ask(BROKER, "0", "num.io.threads")]
     return [*asks, ask(BROKER, "77"), ask(99, "what")]
 
 

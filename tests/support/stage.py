@@ -118,8 +118,8 @@ def _led_topic(target: Target, connection: Raw, name: str) -> Topic | None:
 
 
 def filled_topic(target: Target, *, partitions: int = 1, records: int = 3) -> Topic:
-    """A topic whose partition 0 holds one batch of so many records."""
-    topic = create_topic(target, partitions=partitions)
+    """A topic whose partition 0 holds one batch of so many records, which are years old and stay there."""
+    topic = create_topic(target, partitions=partitions, configs={"retention.ms": "-1"})
     answer = topic.produce(batch(*(b"value-%d" % n for n in range(records))))
     assert answer.error_code == 0, answer.to_dict()
     return topic

@@ -322,7 +322,7 @@ async def test_a_move_that_is_given_up_while_its_copy_is_opened_does_not_begin_a
         assert await ask(node, "/d0", 0) == [0]
         free.set()
         if image_comes == "before the loop hears of the copy":
-            left.wait()  # noqa: ASYNC251  the loop stands still
+            left.wait()  # the loop stands still meanwhile
             assert two.dirs[1].futures()
             node.broker.dir_moves.resume()
             assert not node.broker.dir_moves.moves
