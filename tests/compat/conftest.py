@@ -8,6 +8,7 @@ import pytest
 from compat.version_table import Stage
 from support import java_tools
 from support.clients import CLIENTS, Client, client_class, connect
+from support.garbage import collect_quietly
 from support.java_tools import JavaTools
 from support.plugin import leave_out
 from support.stage import unique
@@ -35,6 +36,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+def pytest_sessionfinish() -> None:
+    collect_quietly()
 
 
 @pytest.fixture(scope="session")

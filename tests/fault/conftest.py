@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.garbage import collect_quietly
 from support.kafka_nodes import KafkaNodes
 from support.nodes import Nodes
 from support.replicated import ROUND, Replicated, create
@@ -19,6 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+def pytest_sessionfinish() -> None:
+    collect_quietly()
 
 
 def on_kafka(config: pytest.Config) -> bool:

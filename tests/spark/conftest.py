@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.garbage import collect_quietly
 from support.plugin import leave_out
 from support.spark_cluster import SparkCluster
 from support.spark_settings import QUICK
@@ -43,6 +44,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for warning in UNCLOSED:
                 item.add_marker(pytest.mark.filterwarnings(warning))
             item.add_marker(pytest.mark.timeout(TIMEOUT_S), append=False)
+
+
+def pytest_sessionfinish() -> None:
+    collect_quietly()
 
 
 @pytest.fixture(scope="session")
