@@ -37,9 +37,8 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         yield mounted
 
 
-def kill_all(cluster: Cluster, below: Path) -> None:
-    """Kills every process of the cluster; when it returns none has a file open there."""
-    cluster.kill_all()
+def wait_for_ends(below: Path) -> None:
+    """Returns when no process has a file open there."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile, or is none of ours
             if any(file.readlink().is_relative_to(below) for file in (process / "fd").iterdir()):
@@ -83,8 +82,11 @@ def test_what_a_broker_acknowledged_after_a_flush_survives_a_power_loss_under_lo
         admin.close()
         with Load(cluster.bootstrap, "flushed", delivery_timeout_ms=120_000) as load:
             load.wait_for(300)
+            # Killed first, so that nothing is acknowledged any more: an fdatasync under way when ext4 is shut down may
+            # return 0 though its bytes are lost (seen in 73 of 628 rounds of four threads that did nothing else).
+            cluster.kill_all()
             disk.cut_off()
-            kill_all(cluster, disk.path)
+            wait_for_ends(disk.path)
             disk.return_power()
             cluster.start()
             load.wait_for(100)
