@@ -2,7 +2,7 @@
 
 preadv2 with RWF_NOWAIT does not wait for a page that is not there, but has the kernel begin to read it. A single page
 that lies there in the way of what is read ahead later has the kernel bring all of that page by page, instead of by the
-hundred: twenty times the CPU, and milliseconds of it in one go (`page_cache_ra_order` in the kernel's mm/readahead.c).
+hundred, and milliseconds of work in one go (`page_cache_ra_order` in the kernel's mm/readahead.c).
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
-from tailrace.net.switching import Switching
 from tailrace_broker import acks, earlier_life, trims
 from tailrace_broker.adopted import Adopted
 from tailrace_broker.assignments import Assignments
@@ -80,8 +79,7 @@ class Broker:
             lambda: self.dynamic_rate("follower.replication.throttled.rate"), clock.monotonic_ms
         )
         self.node = Node(self.node_id, clock.monotonic_ms, config.replica_lag_time_max_ms)
-        switching = Switching()
-        self.recoveries = Recoveries(storage, lambda: self.config.num_recovery_threads_per_data_dir, switching, log)
+        self.recoveries = Recoveries(storage, lambda: self.config.num_recovery_threads_per_data_dir, log)
         self.recoveries.on_recovered = self.on_recovered
         loop = asyncio.get_running_loop()
         self.openings = Openings(clock.monotonic_ms, loop.call_soon)
@@ -95,8 +93,8 @@ class Broker:
         self.adopted: Adopted | None = None
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, loop.call_soon)
-        self.lookups = Lookups(switching)
-        self.examiner = Examiner(switching)
+        self.lookups = Lookups()
+        self.examiner = Examiner()
         self.cold_reads = ColdReads() if cold_reads is None else cold_reads
         self.cold_reads.walk = self.lookups.walk
         self.cleaner: Cleaner | None = None  # put in by app.py

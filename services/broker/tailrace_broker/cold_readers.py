@@ -40,7 +40,10 @@ class ColdReader:
         return id(piece.file) in self._runs
 
     def must_wait(self, piece: Slice) -> bool:
-        """Whether it goes on in such a file, beyond what was brought."""
+        """Whether it goes on in such a file, beyond what was brought, or its next answer of that size would.
+
+        The last batch's end is found by a look behind it, which is to be there by then, too.
+        """
         run = self._runs.get(id(piece.file))
         return run is not None and piece.position + 2 * piece.length > run[0] >= piece.position - _MOST_AHEAD_BYTES
 

@@ -77,8 +77,7 @@ class Examination:
 class Examiner:
     """The threads of one broker."""
 
-    def __init__(self, switching: Switching) -> None:
-        self._switching = switching
+    def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "examiner")
         self._running: dict[asyncio.Future[None], Examination] = {}
 
@@ -92,14 +91,14 @@ class Examiner:
 
     def begin(self, examination: Examination, done: Callable[[BaseException | None], None]) -> None:
         """Calls done once it has run, with what that ended with; not if it was cancelled."""
-        self._switching.hold()
+        Switching.hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, examination.run)
         self._running[ended] = examination
         ended.add_done_callback(partial(self._ended, done))
 
     def _ended(self, done: Callable[[BaseException | None], None], ended: asyncio.Future[None]) -> None:
         del self._running[ended]
-        self._switching.release()
+        Switching.release()
         if not ended.cancelled():
             done(ended.exception())
 

@@ -29,9 +29,8 @@ class LogChanged(Exception):
 class Lookups:
     """The threads of one broker. They are not nice: who holds the interpreter must not wait for a processor."""
 
-    def __init__(self, switching: Switching) -> None:
+    def __init__(self) -> None:
         self.count = 0
-        self._switching = switching
         self._threads = ThreadPoolExecutor(_THREADS, "lookup")
         self._running: dict[asyncio.Future[Any], Callable[[], None]] = {}  # and how to stop it
         self._walks: dict[Walk, asyncio.Future[None]] = {}
@@ -65,7 +64,7 @@ class Lookups:
 
     def _begin(self, run: Callable[[], Any], stop: Callable[[], None]) -> asyncio.Future[Any]:
         self.count += 1
-        self._switching.hold()
+        Switching.hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, run)
         self._running[ended] = stop
         ended.add_done_callback(self._ended)
@@ -73,7 +72,7 @@ class Lookups:
 
     def _ended(self, ended: asyncio.Future[Any]) -> None:
         del self._running[ended]
-        self._switching.release()
+        Switching.release()
 
     def close(self) -> None:
         """Stops what runs, and waits for that."""

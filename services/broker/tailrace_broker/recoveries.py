@@ -36,7 +36,7 @@ _REST_SECONDS: Final = 1.0
 class Recoveries:
     """All recoveries of a broker; on_recovered(topic, partition) hears of each that is over, however it ended."""
 
-    def __init__(self, storage: Storage, threads_per_dir: Callable[[], int], switching: Switching, log: Any) -> None:
+    def __init__(self, storage: Storage, threads_per_dir: Callable[[], int], log: Any) -> None:
         self.on_recovered: Callable[[str, int], None] = lambda topic, index: None
         self._storage = storage
         self._threads_per_dir = threads_per_dir
@@ -44,7 +44,6 @@ class Recoveries:
         self._wanted: dict[LogDir, OrderedDict[TopicPartition, UUID]] = {}
         self._running: Counter[LogDir] = Counter()
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "recovery")
-        self._switching = switching
         self._cut: list[TopicPartition] = []  # not told of yet
         self._closed = True
 
@@ -90,13 +89,13 @@ class Recoveries:
             self.on_recovered(*key)
             return
         self._running[log_dir] += 1
-        self._switching.hold()
+        Switching.hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, recovery.run)
         ended.add_done_callback(partial(self._ended, log_dir, recovery))
 
     def _ended(self, log_dir: LogDir, recovery: Recovery, ended: asyncio.Future[None]) -> None:
         self._running[log_dir] -= 1
-        self._switching.release()
+        Switching.release()
         error = None if ended.cancelled() else ended.exception()
         if self._closed or ended.cancelled():
             return
@@ -123,13 +122,13 @@ class Recoveries:
         loan = log_dir.lend(key, change)
         partition.close()
         partition.recovering, partition.syncing = True, False
-        self._switching.hold()
+        Switching.hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, loan.run)
         ended.add_done_callback(partial(self._changed, log_dir, loan))
         return True
 
     def _changed(self, log_dir: LogDir, loan: Loan, ended: asyncio.Future[None]) -> None:
-        self._switching.release()
+        Switching.release()
         error = None if ended.cancelled() else ended.exception()
         if self._closed:
             return  # the log dir takes it back when it closes

@@ -182,7 +182,7 @@ async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_l
     nothing: Any = None
     told: list[tuple[str, int, int]] = []
     turns, loop = 0, asyncio.get_running_loop()
-    one = recoveries.Recoveries(nothing, lambda: 1, Mock(), Mock())
+    one = recoveries.Recoveries(nothing, lambda: 1, Mock())
     one.on_recovered = lambda topic, index: told.append((topic, index, turns))
     one._closed = False
     later: list[tuple[float, Callable[[], None]]] = []

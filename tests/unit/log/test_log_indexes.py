@@ -16,11 +16,17 @@ EVERYTHING = 2**31
 COUNTS = (1, 2, 3, 1023, 1024, 1025, 1026, 2049, 5000)  # around the pieces in which they are compared
 
 
-def loaded(entry: Struct, entries: list[tuple[int, int]]) -> tuple[bool, list[tuple[int, int]]]:
-    """Whether the index was intact, and the entries that it believes, as it would write them."""
+def written(entry: Struct, entries: list[tuple[int, int]]) -> MemoryFilesystem:
+    """A disk with an index of these entries, /logs/index."""
     filesystem = MemoryFilesystem()
     filesystem.make_directory("/logs")
     write_file_atomically(filesystem, "/logs", "index", b"".join(entry.pack(*numbers) for numbers in entries))
+    return filesystem
+
+
+def loaded(entry: Struct, entries: list[tuple[int, int]]) -> tuple[bool, list[tuple[int, int]]]:
+    """Whether the index was intact, and the entries that it believes, as it would write them."""
+    filesystem = written(entry, entries)
     index: OffsetIndex | TimeIndex
     if entry is OFFSET_ENTRY:
         index = OffsetIndex(BASE)
@@ -86,20 +92,14 @@ def test_an_index_is_believed_up_to_its_first_entry_that_does_not_rise(entry: St
 
 
 def test_what_lies_behind_the_segments_end_is_not_believed() -> None:
-    filesystem = MemoryFilesystem()
-    filesystem.make_directory("/logs")
-    content = b"".join(OFFSET_ENTRY.pack(*numbers) for numbers in sound(OFFSET_ENTRY, 5000))
-    write_file_atomically(filesystem, "/logs", "index", content)
+    filesystem = written(OFFSET_ENTRY, sound(OFFSET_ENTRY, 5000))
     index = OffsetIndex(BASE)
     assert not index.load(filesystem, "/logs/index", 4110 * 3000)
     assert len(index) == 3000 and index.last() == (BASE + 7 * 2999, 4110 * 2999)
 
 
 def test_a_time_index_finds_and_forgets_by_absolute_offsets() -> None:
-    filesystem = MemoryFilesystem()
-    filesystem.make_directory("/logs")
-    content = b"".join(TIME_ENTRY.pack(*numbers) for numbers in sound(TIME_ENTRY, 2000))
-    write_file_atomically(filesystem, "/logs", "index", content)
+    filesystem = written(TIME_ENTRY, sound(TIME_ENTRY, 2000))
     index = TimeIndex(BASE)
     assert index.load(filesystem, "/logs/index")
     assert index.entry(FIRST_MS + 3 * 10 + 2) == (FIRST_MS + 3 * 10, BASE + 70)
