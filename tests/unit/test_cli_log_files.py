@@ -227,3 +227,38 @@ def test_what_is_no_log_is_refused_in_a_sentence(command: str, tmp_path: Path) -
     done = run(command, stranger)
     assert done.exit_code == 2
     assert len(done.output.splitlines()) == 1 and "notes.txt" in done.output
+
+
+def test_a_directory_without_anything_of_a_log_directory_is_refused_and_not_verified(tmp_path: Path) -> None:
+    (tmp_path / "dbus-1").mkdir()  # as /etc has one: named like a partition
+    done = run("verify-log", tmp_path)
+    assert done.exit_code == 2
+    said = f"{tmp_path} is no log directory: no meta.properties, no checkpoint and no partition is there."
+    assert done.output.splitlines() == [said]
+
+
+def test_a_log_directory_that_lost_its_properties_is_verified_all_the_same(directory: Path) -> None:
+    (directory / "meta.properties").unlink()
+    done = run("verify-log", directory)
+    assert done.exit_code == 1 and "meta.properties: cannot be read" in done.stdout
+    for checkpoint in directory.glob("*checkpoint*"):
+        checkpoint.unlink()
+    (directory / ".kafka_cleanshutdown").unlink()
+    done = run("verify-log", directory)
+    assert done.exit_code == 1 and len(done.stdout.splitlines()) == 1
+
+
+def test_a_partition_that_cannot_be_read_is_a_finding_and_the_others_are_read(directory: Path) -> None:
+    (segment,) = (directory / "__consumer_offsets-0").glob("*.log")
+    segment.unlink()
+    segment.mkdir()
+    damaged = sorted((directory / "topic-0").glob("*.log"))[0]
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    done = run("verify-log", directory)
+    assert done.exit_code == 1, done.output
+    found = done.stdout.splitlines()
+    assert f"{segment}: cannot be read: Is a directory; see what the system's log says of the disk" in found
+    assert any(line.startswith(f"{damaged}: ") for line in found)
+    assert not any("has no directory here" in line for line in found)
+    alone = run("verify-log", segment.parent)
+    assert alone.exit_code == 1 and len(alone.stdout.splitlines()) == 1

@@ -5,7 +5,7 @@ These are methods of LogDir, for LogDir.open.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from tailrace.log.checkpoints import (
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tailrace.log.logs import LogDir
 
 
+_BLANK: Final = b"\0\r\n\t "  # what a power cut may leave of a file
+
+
 class LogDirRefused(Exception):
     """The directory cannot be used; the message is a sentence for the operator."""
 
@@ -38,6 +41,8 @@ def read_meta_properties(log_dir: LogDir, node_id: int, cluster_id: str) -> None
         raise LogDirRefused(f"the log directory {log_dir.path} was moved: {target} has it now")
     try:
         properties = parse_properties(content or b"")
+        if not properties.keys() & {"cluster.id", "node.id", "directory.id"} and (content or b"").strip(_BLANK):
+            raise ValueError("it does not say whose the directory is")
         directory_id = parse_uuid(properties["directory.id"]) if "directory.id" in properties else UUID(int=0)
     except ValueError as damaged:
         raise LogDirRefused(f"{join(log_dir.path, META_PROPERTIES)} is damaged: {damaged}") from damaged

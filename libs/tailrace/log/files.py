@@ -99,6 +99,17 @@ def _is_log_directory(path: Path) -> bool:
     return (path / checkpoints.META_PROPERTIES).exists() or (path / checkpoints.MOVED_TO).exists()
 
 
+def holds_logs(path: Path) -> bool:
+    """Whether a path is a partition's, a log or a data directory, or what is left of a log directory."""
+    if partition_of(path) and any(path.glob(f"*{LOG_SUFFIX}")):
+        return True
+    if any(_is_log_directory(folder) for folder in (path, *path.glob("broker-*"))):
+        return True
+    if any((path / name).exists() for name in (*OFFSET_CHECKPOINTS, checkpoints.CLEAN_SHUTDOWN)):
+        return True
+    return any((folder / checkpoints.PARTITION_METADATA).exists() for folder in partitions(path))
+
+
 def partitions(log_directory: Path) -> list[Path]:
     """The partitions' directories in a log directory, by name."""
     return sorted(folder for folder in log_directory.iterdir() if folder.is_dir() and partition_of(folder))

@@ -41,6 +41,7 @@ from tailrace.records.batch import Bytes, WritableBytes
 __all__ = ["Appended", "Log"]
 
 _MAX_PLACES: Final = 64
+_COPIED_BYTES: Final = 65_536  # what is sent as a copy, mostly, and so may as well be read to find its end
 _ANY_EPOCH: Final = 2**31 - 1
 _NEVER_MS: Final = 2**63 - 1  # flush.ms, by default
 _CLEANER_LIMITS: Final = CleanerLimits()
@@ -242,14 +243,19 @@ class Log:
             place = self._locate(offset)
         segment, start = place
         end, next_offset = self._end_in(segment, limit)
+        data: Bytes = b""
         if end - start > max_bytes:
-            end, next_offset = segment.end_within(start, start + max_bytes)
+            if max_bytes <= _COPIED_BYTES:
+                data = segment.read_to(start, start + max_bytes)
+            end, next_offset = segment.end_within(start, start + max_bytes, data)
             if end == start and min_one:
                 end, next_offset = self._one(segment, start, end, next_offset)
         if segment.holes:
             return self._read_beside_holes(offset, limit, max_bytes, min_one)
         self._remember(next_offset, segment, end)
         piece = Slice(segment.file, start, max(0, end - start), next_offset)
+        if 0 < piece.length <= len(data):
+            piece.data = data
         if start < segment.sound_from or end > segment.sound_to:
             piece.unsettled = partial(settle, segment, start, piece.length, offset if known else -1)
         return piece
@@ -389,12 +395,14 @@ class Log:
     def roll(self, base_offset: int = -1) -> None:
         """Closes the active segment and begins one at the log end, or at base_offset if that lies behind it.
 
-        Nothing happens if it is empty and begins there already.
+        Nothing happens if it is empty and begins there already. One that a cut within a gap of compaction has left
+        empty goes: after a crash an empty segment is one that has lost its records (recovery.check_tail).
         """
         base_offset = max(base_offset, self.log_end_offset)
         old = self.active
         if not old.size_bytes and old.base_offset == base_offset:
             return
+        emptied = not old.size_bytes and old.base_offset < self.log_end_offset
         old.seal()
         indexes = self.save_indexes(old)
         if self.log_end_offset <= max(self.recovery_point, self.flushed_end):
@@ -405,11 +413,20 @@ class Log:
         segment = self.new_segment(base_offset)
         try:
             segment.create()
+            if emptied:
+                self._drop_active()
         except OSError:
             # Its name may be there: nothing is appended behind its base offset before the roll has succeeded.
             old.full = True
             raise
         self.take_up(segment)
+
+    def _drop_active(self) -> None:
+        self.doomed.take(self.active)
+        del self.segments[-1], self.bases[-1]
+        self.places.clear()
+        if self.segments:
+            self.active = self.segments[-1]
 
     def new_segment(self, base_offset: int) -> Segment:
         return self.own(Segment(self.filesystem, self.directory, base_offset, self._config.index_interval_bytes))

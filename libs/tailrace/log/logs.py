@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from tailrace.errors import ApiError
-from tailrace.log import dir_futures, dir_start
+from tailrace.log import dir_futures, dir_start, dir_unopened
 from tailrace.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
@@ -38,15 +39,23 @@ from tailrace.log.log import Log
 from tailrace.log.recovery import Progress
 from tailrace.log.segment import Segment
 from tailrace.log.tails import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
-from tailrace.log.unopened import DELETE_SUFFIX, FUTURE_SUFFIX, OF_ANY_POLICY, Listing, has_work, look
+from tailrace.log.unopened import DELETE_SUFFIX, FUTURE_SUFFIX, OF_ANY_POLICY, Listing
 
-__all__ = ["LogDir", "LogDirRefused"]
+__all__ = ["LogDir", "LogDirRefused", "Stray"]
 
 _STRAY_SUFFIX = "-stray"  # as Kafka calls it: nobody knows whose it is, so it is kept and never read
 _CLOSING_THREADS = 16
 _CLOSED_AT_ONCE = 256
 _RETAINED_A_STEP = 50
 _DAY_MS = 24 * 60 * 60 * 1000
+
+
+class Stray(NamedTuple):
+    """A partition's directory that was put aside; path is its new one."""
+
+    key: TopicPartition
+    path: str
+    why: str
 
 
 class LogDir:
@@ -64,8 +73,8 @@ class LogDir:
         self.producer_id_expiration_ms = _DAY_MS
         # Hears of each log that was opened after an unclean shutdown, and so was checked.
         self.on_recovered: Callable[[TopicPartition, Log], None] = lambda key, log: None
-        # Hears of each directory that is put aside because its topic id is another's: (partition, new path).
-        self.on_stray: Callable[[TopicPartition, str], None] = lambda key, path: None
+        self.strays: list[Stray] = []  # directories that were put aside before anybody listened
+        self.on_stray: Callable[[Stray], None] = self.strays.append  # hears of each
         # Hears of each segment in which a batch or an index turned out to be wrong, and how many there were.
         self.on_damage: Callable[[TopicPartition, Segment], None] = lambda key, segment: None
         self.damaged_segments = 0
@@ -84,6 +93,7 @@ class LogDir:
         self._unclean: set[TopicPartition] = set()  # of those, who were given up since a clean start
         self._listings: dict[TopicPartition, Listing] = {}  # of those, as far as somebody asked
         self._configs: dict[str, LogSettings] = {}
+        self._opened_without = set[str]()  # topics of which a log was opened before anybody said their settings
         self._futures: dict[TopicPartition, str] = {}
         self._doomed = Delayed()
 
@@ -211,6 +221,8 @@ class LogDir:
     def _prepare_open(self, key: TopicPartition) -> Callable[[Progress], Log]:
         """What is to be called, in a thread if you like, to open and recover the log; it changes nothing here."""
         recovery_point = self.offsets.recovery_points.get(key, 0)
+        if key[0] not in self._configs:
+            self._opened_without.add(key[0])
         load = partial(
             Log.open,
             self._filesystem,
@@ -283,8 +295,7 @@ class LogDir:
     def begin_recovery(self, topic: str, partition: int, config: LogSettings) -> Recovery:
         """Of one of tails.waiting: have it run, in a thread, and then finish_recovery."""
         key = (topic, partition)
-        if self._configs.get(topic) != config:
-            self.set_config(topic, config)
+        self._configure(topic, config)
         recovery = Recovery(key, self.tails.waiting.pop(key), self._prepare_open(key))
         self.tails.begun[key] = recovery
         return recovery
@@ -339,8 +350,7 @@ class LogDir:
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogSettings) -> Log:
         """The partition's log, made if there is none; what is there of another topic id must be deleted first."""
-        if self._configs.get(topic) != config:
-            self.set_config(topic, config)
+        self._configure(topic, config)
         log = self.log(topic, partition)
         if log is None:
             key = (topic, partition)
@@ -350,12 +360,20 @@ class LogDir:
             log.unsynced.metadata = True  # with the log's first flush
         return log
 
-    def set_config(self, topic: str, config: LogSettings) -> None:
-        """Gives a topic's open and later logs their settings."""
-        self._configs[topic] = config
+    def set_configs(self, configs: Mapping[str, LogSettings]) -> None:
+        """Gives topics' open and later logs their settings; looks at every open log once."""
+        self._configs.update(configs)
+        self._opened_without.difference_update(configs)
         for (name, _), log in self._logs.items():
-            if name == topic:
-                log.config = config
+            if name in configs:
+                log.config = configs[name]
+
+    def _configure(self, topic: str, config: LogSettings) -> None:
+        """As set_configs before a log is opened: of a new topic there is no other to look for."""
+        if topic not in self._configs and topic not in self._opened_without:
+            self._configs[topic] = config
+        elif self._configs.get(topic) != config:
+            self.set_configs({topic: config})
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
         """How long open and later logs remember a producer from now on."""
@@ -372,7 +390,11 @@ class LogDir:
         if found is None or one_bit_apart(self._read(f"{topic}-{partition}/{PARTITION_METADATA}") or b"", content):
             write_file_atomically(self._filesystem, directory, PARTITION_METADATA, content)
         else:
-            self.on_stray((topic, partition), self._take_away((topic, partition), _STRAY_SUFFIX))
+            self.put_aside(topic, partition, "it has the id of another topic of that name")
+
+    def put_aside(self, topic: str, partition: int, why: str) -> None:
+        """The partition's directory is kept under another name, and never read."""
+        self.on_stray(Stray((topic, partition), self._take_away((topic, partition), _STRAY_SUFFIX), why))
 
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
         """Takes the partition's directory away; its files go after file.delete.delay.ms."""
@@ -436,49 +458,9 @@ class LogDir:
 
     # -- logs that nobody uses -----------------------------------------------------------------------------------
 
-    def size_bytes(self, topic: str, partition: int) -> int:
-        """Of the partition's .log files, without opening the log; 0 if there is none. Raises OSError."""
-        loan = self._lent.get((topic, partition))
-        log = self._logs.get((topic, partition)) if loan is None else loan.log
-        if log is not None:
-            return log.size_bytes
-        listing = self._listing((topic, partition))
-        return 0 if listing is None else listing.size_bytes
-
-    def _listing(self, key: TopicPartition) -> Listing | None:
-        if key not in self._unopened:
-            return None
-        listing = self._listings.get(key)
-        if listing is None:
-            listing = self._listings[key] = look(self._filesystem, self._directory(key))
-        return listing
-
-    def begin_look(self, keys: Iterable[TopicPartition]) -> Callable[[], None]:
-        """Call it, in another thread if you like: what is known of these logs without opening them is then at hand."""
-        fresh = [key for key in keys if key in self._unopened and key not in self._listings]
-
-        def look_at_them() -> None:
-            for key in fresh:
-                with suppress(FileNotFoundError):  # deleted meanwhile
-                    self._listings[key] = look(self._filesystem, self._directory(key))
-
-        return look_at_them
-
-    def has_work(self, topic: str, partition: int, settings: LogSettings, now_ms: int) -> bool:
-        """Whether retention or compaction may have something to do in a log that is not open.
-
-        After an unclean shutdown always: its files may not be what they seem. Raises OSError.
-        """
-        key = (topic, partition)
-        listing = self._listing(key)
-        if listing is None:
-            return False
-        if key in self.tails:
-            return False  # not before it is recovered
-        if not self._was_closed(key):
-            return True
-        start_offset = self.offsets.log_start_offsets.get(key, 0)
-        return has_work(listing, settings, now_ms, start_offset, self.offsets.cleaned_offsets.get(key, 0))
+    size_bytes = dir_unopened.size_bytes
+    begin_look = dir_unopened.begin_look
+    has_work = dir_unopened.has_work
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ class Reader:
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
-    __slots__ = ("file", "length", "next_offset", "position", "turn_bytes", "unsettled")
+    __slots__ = ("data", "file", "length", "next_offset", "position", "turn_bytes", "unsettled")
 
     def __init__(self, file: File, position: int, length: int, next_offset: int = -1) -> None:
         self.file = file
@@ -45,6 +45,7 @@ class Slice:
         # Looks at the headers, where nobody did yet, waiting for the disk or not: how many bytes are sound. None once
         # that is known.
         self.unsettled: Callable[[bool], int] | None = None
+        self.data: Bytes | None = None  # itself and perhaps more, where who found its end has read it
 
     def __len__(self) -> int:
         return self.length
@@ -55,12 +56,16 @@ class Slice:
         Give file.fileno(), position and length to sendfile instead where that is cheaper, once it is settled.
         """
         self.settle()
+        if self.data is not None:
+            return bytes(memoryview(self.data)[: self.length])
         return self.file.pread(self.length, self.position) if self.length else b""
 
     def read_cached(self) -> Bytes | None:
         """As read, or None or NotCached where the disk would have to be waited for."""
         if self.unsettled is not None and not self.cached():
             return None
+        if self.data is not None:
+            return memoryview(self.data)[: self.length]
         return self.file.pread_cached(self.length, self.position) if self.length else b""
 
     def cached(self) -> bool:

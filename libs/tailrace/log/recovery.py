@@ -266,22 +266,28 @@ def check_segment(
             header = validate(data)
         except ApiError:
             break
-        # The base offset lies outside the CRC: one that its segment could not hold was damaged.
-        highest = segment.base_offset + MAX_RELATIVE_OFFSET
-        if not checked.next_offset <= header.base_offset <= header.last_offset <= highest:
-            break
-        expected = checked.next_offset
         gaps = gaps or checked.gaps
-        if header.base_offset > expected and not may_follow(segment, position, header, expected, gaps):
-            break
-        # Nor does the CRC cover the leader epoch, which never goes back; but what is on the disk may be the wrong one.
-        lowest = checked.epoch if checked.next_offset > recovery_point else min(checked.epoch, checked.epoch_before)
-        if header.partition_leader_epoch < lowest:
+        if not _continues(checked, position, header, gaps):
             break
         progress.passed(header)
         checked.take(position, header)
     segment.sound_from = 0
     return checked.next_offset, checked.sound, gaps or checked.gaps
+
+
+def _continues(checked: _Checked, position: int, header: BatchHeader, gaps: bool) -> bool:
+    """Whether a batch whose CRC is right is the log's next by what its CRC does not cover, too."""
+    segment, expected = checked.segment, checked.next_offset
+    # The base offset: one that its segment could not hold was damaged.
+    highest = segment.base_offset + MAX_RELATIVE_OFFSET
+    if not expected <= header.base_offset <= header.last_offset <= highest:
+        return False
+    behind_hole = bool(segment.holes) and segment.holes[-1].end == position
+    if header.base_offset > expected and (behind_hole or not may_follow(segment, position, header, expected, gaps)):
+        return False
+    # The leader epoch, which never goes back; but what is on the disk may be the wrong one.
+    flushed = expected <= checked.recovery_point
+    return header.partition_leader_epoch >= (min(checked.epoch, checked.epoch_before) if flushed else checked.epoch)
 
 
 class _Checked:
@@ -293,14 +299,14 @@ class _Checked:
         self.epoch_before = self.epoch = -1
         self.gaps = False  # a batch follows that begins later than it could
         self._last: tuple[int, int] | None = None  # (position, offset) of the last batch
-        self._segment, self._epochs, self._recovery_point = segment, epochs, recovery_point
+        self.segment, self.recovery_point, self._epochs = segment, recovery_point, epochs
 
     def take(self, position: int, header: BatchHeader) -> None:
         """The batch is the log's."""
-        if header.next_offset > self._recovery_point:  # of what lies below, the flush has written them
+        if header.next_offset > self.recovery_point:  # of what lies below, the flush has written them
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-        self._segment.note(header, position)
-        _note_control(self._segment, header)
+        self.segment.note(header, position)
+        _note_control(self.segment, header)
         self._last = position, header.base_offset
         self.gaps = self.gaps or header.base_offset > self.next_offset
         self.next_offset, self.sound = header.next_offset, position + header.size_bytes
@@ -308,10 +314,10 @@ class _Checked:
 
     def hides_what_follows(self) -> bool:
         """Whether the last batch is not sound, and something sound follows, but not where it ends by its length."""
-        segment = self._segment
+        segment = self.segment
         if self._last is None or intact(segment, self.sound) is not None or intact(segment, self._last[0]) is not None:
             return False
-        found = next(walk(segment, *self._last, segment.end_offset, self._recovery_point))
+        found = next(walk(segment, *self._last, segment.end_offset, self.recovery_point))
         return isinstance(found, Hole) and found.end < segment.size_bytes
 
 
@@ -322,9 +328,10 @@ def _around_holes(segment: Segment, recovery_point: int, epochs: LeaderEpochs) -
         if isinstance(found, Hole):
             if found.first_offset >= recovery_point or _is_torn_tail(segment, found, recovery_point):
                 break
-            checked.next_offset, checked.sound = found.next_offset, found.end
+            # What it hides behind the recovery point no flush had covered: a lost tail, and no part of the hole.
+            checked.next_offset, checked.sound = min(found.next_offset, recovery_point), found.end
             if found.end == segment.size_bytes and segment.end_offset is None:
-                checked.next_offset = _believable(segment, recovery_point, found.next_offset)
+                checked.next_offset = _believable(segment, recovery_point, checked.next_offset)
             holes.append(found._replace(next_offset=checked.next_offset))
         elif found[1].next_offset > recovery_point:
             break

@@ -363,6 +363,10 @@ class Segment:
             raise NotCached(Slice(self.file, first, position + length - first))
         return data
 
+    def read_to(self, position: int, limit: int) -> Bytes:
+        """The bytes from position to limit, and the head of the batch that may begin there."""
+        return self._pread(min(limit + HEADER_SIZE, self.size_bytes) - position, position, position)
+
     def read_batch(self, position: int, header: BatchHeader) -> Bytes:
         """The whole batch that header describes."""
         return self._pread(header.size_bytes, position, position)

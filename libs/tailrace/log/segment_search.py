@@ -8,14 +8,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from tailrace.log.damage import fits
-from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, Bytes, corrupt, read_header
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, Bytes, corrupt
 
 if TYPE_CHECKING:
     from tailrace.log.segment import Segment
 
 _PLACE: Final = Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
 _NOTHING: Bytes = b""
+_FEW: Final = 4
 
 
 def position_of(segment: Segment, offset: int) -> int:
@@ -62,35 +62,45 @@ def examined_position_of(segment: Segment, offset: int, position: int) -> int:
     return segment.position_of(offset)
 
 
-def begins(segment: Segment, chunk: Bytes, position: int, last_offset: int) -> bool:
+def begins(segment: Segment, chunk: Bytes, position: int, last_offset: int, at: int = 0) -> bool:
     """Whether an index entry is true: a batch that ends with last_offset begins there. If not, all is examined.
 
-    Kafka's followers index several batches that they appended at once by the first's place and the last's end.
+    chunk[at:] is what lies at position. Kafka's followers index several batches that they appended at once by the
+    first's place and the last's end.
     """
-    header = read_header(chunk) if len(chunk) >= HEADER_SIZE else None
-    if header is not None and header[0] + header[6] == last_offset and fits(header, position, segment.size_bytes):
-        return True
-    several = header is not None and segment.base_offset <= header.last_offset < last_offset
+    last = -1
+    if len(chunk) - at >= HEADER_SIZE:
+        base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at)
+        last, size = base_offset + delta, length + LOG_OVERHEAD
+        fits = magic == MAGIC and HEADER_SIZE <= size <= segment.size_bytes - position
+        if fits and last == last_offset and base_offset >= 0 and delta >= 0:
+            return True
+    several = segment.base_offset <= last < last_offset
     segment.examine(suspected=not several, doubted=position if several else None)
     return False
 
 
-def end_within(segment: Segment, position: int, limit: int) -> tuple[int, int]:
+def end_within(segment: Segment, position: int, limit: int, known: Bytes = _NOTHING) -> tuple[int, int]:
     """(end, next offset) of the longest run of whole batches from position that ends at or below limit.
 
-    The end is position itself, with offset -1, if the first batch is too long.
+    The end is position itself, with offset -1, if the first batch is too long. known: what has been read from position
+    on, if anything.
     """
+    few = _few_within(segment, position, limit, known)
+    if few is not None:
+        return few
     first = position
     last_offset, at = segment.offset_index.entry_at(limit)
     hole = segment.hole_behind(position) if segment.holes else None
     if hole is not None:
         limit, at = min(limit, hole.position), position
-    size, chunk, start, next_offset = segment.size_bytes, _NOTHING, at, -1
+    size, chunk, start, next_offset = segment.size_bytes, known, position, -1
     if at <= position:
-        start = at = position
+        at = position
     elif not segment.examined:
-        chunk = segment._heads(at, first, limit)
-        if not segment._begins(chunk, at, last_offset):
+        if at - start + HEADER_SIZE > len(chunk):
+            chunk, start = segment._heads(at, first, limit), at
+        if not segment._begins(chunk, at, last_offset, at - start):
             return segment.end_within(position, limit)
     while at + HEADER_SIZE <= size:
         if at - start + HEADER_SIZE > len(chunk):
@@ -107,3 +117,21 @@ def end_within(segment: Segment, position: int, limit: int) -> tuple[int, int]:
             return at, base_offset if at > position else -1
         at, next_offset = end, base_offset + delta + 1
     return at, next_offset
+
+
+def _few_within(segment: Segment, position: int, limit: int, known: Bytes) -> tuple[int, int] | None:
+    """As end_within, where a few steps through what is known get there: sooner than the index says where to begin."""
+    at, next_offset, size = position, -1, segment.size_bytes
+    for _ in range(_FEW):
+        if at - position + HEADER_SIZE > len(known) or segment.holes:
+            break
+        base_offset, length, magic, delta = _PLACE.unpack_from(known, at - position)
+        end = at + length + LOG_OVERHEAD
+        if base_offset < next_offset or magic != MAGIC or delta < 0 or not at + HEADER_SIZE <= end <= size:
+            break
+        if end > limit:
+            return at, base_offset if at > position else -1
+        if limit - at > _FEW * (end - at):
+            break  # there are more than a few, as it seems
+        at, next_offset = end, base_offset + delta + 1
+    return None

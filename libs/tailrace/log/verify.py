@@ -34,13 +34,23 @@ def verify(
     """
     if files.partition_of(directory) and any(directory.glob("*.log")):
         topics = compacted_topics(directory.absolute().parent)
-        yield from verify_partition(_facts(directory, directory.parent, topics, clean=True), on_read).findings
+        try:
+            yield from verify_partition(_facts(directory, directory.parent, topics, clean=True), on_read).findings
+        except OSError as error:
+            yield _unreadable(directory, error)
         return
     for log_directory in files.log_directories(directory):
         if where := files.moved_to(log_directory):
             yield Finding(log_directory, f"was moved to {where}", "check what is there now")
             continue
         yield from _LogDirectory(log_directory, on_read, compacted_topics(log_directory)).findings()
+
+
+def _unreadable(directory: Path, error: OSError) -> Finding:
+    """Nothing can be said of a partition then; the others are read all the same."""
+    mine = isinstance(error, PermissionError)
+    advice = "run this as the user that the broker runs as" if mine else "see what the system's log says of the disk"
+    return Finding(Path(error.filename or directory), f"cannot be read: {_why(error)}", advice)
 
 
 def _facts(directory: Path, log_directory: Path, topics: Collection[str], *, clean: bool) -> Partition:
@@ -69,6 +79,7 @@ class _LogDirectory:
         self.clean = (path / checkpoints.CLEAN_SHUTDOWN).exists()
         self.offsets: dict[str, dict[TopicPartition, int]] = {}
         self.ends: dict[TopicPartition, tuple[int, int]] = {}  # first offset that is there, end offset
+        self.unread: set[TopicPartition] = set()
         self.topic_ids: dict[str, dict[UUID, list[Path]]] = {}
 
     def findings(self) -> Iterator[Finding]:
@@ -131,7 +142,13 @@ class _LogDirectory:
     def _partition(self, directory: Path) -> Iterator[Finding]:
         place = files.partition_of(directory)
         assert place is not None
-        found = verify_partition(_facts(directory, self.path, self.compacted_topics, clean=self.clean), self.on_read)
+        facts = _facts(directory, self.path, self.compacted_topics, clean=self.clean)
+        try:
+            found = verify_partition(facts, self.on_read)
+        except OSError as error:
+            self.unread.add(place)
+            yield _unreadable(directory, error)
+            return
         yield from found.findings
         if place[0] == files.METADATA_TOPIC:
             return  # the controllers' log is in no checkpoint and needs no partition.metadata
@@ -156,6 +173,8 @@ class _LogDirectory:
         """Checkpoints must lie in the logs they are about."""
         path = self.path / name
         for (topic, partition), offset in offsets.items():
+            if (topic, partition) in self.unread:
+                continue
             if (topic, partition) not in self.ends:
                 yield Finding(path, f"names {topic}-{partition}, which has no directory here", _MIGHT_MOVE)
                 continue

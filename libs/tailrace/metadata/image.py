@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from tailrace.metadata.records import NO_LEADER, Endpoint, MetadataRecord
 
 QuotaKey: TypeAlias = tuple[tuple[str, str | None], ...]  # ((entity type, name or None for default), ...), sorted
 ResourceKey: TypeAlias = tuple[int, str]  # (config resource type, name)
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +143,13 @@ class MetadataImage:
     def config(self, resource_type: int, name: str) -> Mapping[str, str]:
         """Returns the overrides of a config resource, empty when there are none."""
         return self.configs.get((resource_type, name), {})
+
+
+def changed(old: Mapping[_Key, object], new: Mapping[_Key, object]) -> list[_Key]:
+    """Returns the keys of two images' mappings whose values may differ, those that only one has among them.
+
+    Images share what no record touched: thousands of topics are passed over without a look into them.
+    """
+    if old is new:
+        return []
+    return [key for key, value in new.items() if old.get(key) is not value] + [key for key in old if key not in new]

@@ -90,6 +90,7 @@ class Model:
 
     def settle(self, found: list[bytes], end: int, *, power: bool) -> None:
         """Takes up what a recovery found; only what was not promised may be missing, and only what was begun be new."""
+        promised = self.promised
         if not self.exact:
             # Behind its last batch a log may end later, where a cut left it; only the batch is on the disk.
             last = self.batches[-1].header.next_offset if self.batches else 0
@@ -133,7 +134,7 @@ class Model:
                 self.batches.append(Batch.of(data))
         self.batches.sort(key=lambda batch: batch.header.base_offset)
         self.end = end
-        self.promised = min(self.promised, end)
+        self.promised = min(promised, end)  # in the gap too, where a roll has given it a name
         self.ends.clear()
 
     def _promised_batches(self) -> int:

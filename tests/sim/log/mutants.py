@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant("a flush that a cut has overtaken covers nothing", ((Log, "finish_flush", _whatever_was_cut),), 86),
     Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 3449),
     Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 137),
-    Mutant("a cut lowers the recovery point on the disk", ((DirOffsets, "lower", _nothing),), 213),
+    Mutant("a cut lowers the recovery point on the disk", ((DirOffsets, "lower", _nothing),), 410),
     Mutant("lost indexes are made anew", ((Segment, "load_indexes", _believed),), 79),
     Mutant("a failed write is refused", ((appending.Run, "write", _written_after_all),), 9),
     Mutant("a producer's sequence numbers are checked", ((producer_state, "check", _any_is_next),), 1),

@@ -244,8 +244,11 @@ class Checker:
                     f" and lacks what is committed from {mirror.agreed_offset} to {ledger.end_offset}"
                 )
 
-    def acked(self, partition: int, last_offset: int, value: bytes, replicas: int) -> None:
-        """acks=all was answered: the record is committed, and on min.insync.replicas logs at least."""
+    def acked(self, known: MetadataImage, partition: int, last_offset: int, value: bytes, replicas: int) -> None:
+        """acks=all was answered: the record is committed, and on min.insync.replicas logs at least.
+
+        known: the image that the leader has, which may not have heard of a power loss that the controller knows.
+        """
         self.acknowledged += 1
         ledger = self.ledgers[partition]
         if ledger.lost:
@@ -254,11 +257,17 @@ class Checker:
             end = ledger.end_offset
             self.fail(f"{value!r} was acknowledged at {last_offset} in {TOPIC}-{partition}, committed is up to {end}")
         holders = sum(  # who lost power since told the leader before that it had it
-            mirror.agreed_offset > last_offset or mirror.lost_power for replica, mirror in self.mirrors.items()
+            mirror.agreed_offset > last_offset or mirror.lost_power or self._lives_anew(known, replica.broker_id)
+            for replica, mirror in self.mirrors.items()
             if replica.partition == partition
-        )  # fmt: skip
+        )
         if holders < min(self.min_isr, replicas):
             self.fail(f"{value!r} was acknowledged at {last_offset} and only {holders} replicas have it")
+
+    def _lives_anew(self, image: MetadataImage, broker_id: int) -> bool:
+        """Whether the broker's life is one that this image does not know."""
+        broker = image.brokers.get(broker_id)
+        return broker is None or broker.incarnation_id != self.incarnations.get(broker_id)
 
     def same(self, partition: int, stamps: Iterable[Stamp], who: str) -> None:
         """A reader was given these batches: they are the committed ones."""

@@ -211,7 +211,8 @@ class Leading:
         for ack in reached:
             ack.done = True
             if replica.enough_replicas:
-                self.broker.checker.acked(index, ack.answer.last_offset, ack.value, len(replica.replicas))
+                image, last_offset = self.broker.image, ack.answer.last_offset
+                self.broker.checker.acked(image, index, last_offset, ack.value, len(replica.replicas))
                 ack.reply(ack.answer)
             else:
                 ack.reply(Produced(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))

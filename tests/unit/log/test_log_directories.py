@@ -263,7 +263,10 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay() -> 
     assert doomed not in filesystem.list(ROOT) and logs.topic_id("t", 0) == UUID(int=6)
 
 
-@pytest.mark.parametrize("damaged", [b"cluster.id=\xe3\n", b"cluster.id=c\ndirectory.id=short\nnode.id=0\n"])
+@pytest.mark.parametrize(
+    "damaged",
+    [b"cluster.id=\xe3\n", b"cluster.id=c\ndirectory.id=short\nnode.id=0\n", b"hello\n\0\1", b"version=1\n", b"#\n"],
+)
 def test_a_damaged_meta_properties_is_refused_in_a_sentence(damaged: bytes) -> None:
     filesystem = MemoryFilesystem()
     open_dir(filesystem).close()
@@ -285,7 +288,8 @@ def test_a_directory_that_was_moved_away_is_refused_whatever_is_left_of_the_mark
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"cluster.id=c\nnode.id=0\nversion=1\n", b"directory.id=AAAAAAAAAAAAAAAAAAAAAA\ncluster.id=c\n"]
+    "content",
+    [b"", bytes(90), b"cluster.id=c\nnode.id=0\nversion=1\n", b"directory.id=AAAAAAAAAAAAAAAAAAAAAA\ncluster.id=c\n"],
 )
 def test_a_directory_without_an_id_gets_one_that_stays(content: bytes) -> None:
     filesystem = MemoryFilesystem()
@@ -304,7 +308,7 @@ def test_a_log_of_another_topic_of_that_name_is_put_aside_and_kept() -> None:
     filesystem = MemoryFilesystem()
     logs = open_dir(filesystem)
     strays = list[tuple[tuple[str, int], str]]()
-    logs.on_stray = lambda key, path: strays.append((key, path))
+    logs.on_stray = lambda stray: strays.append((stray.key, stray.path))
     append(logs.create("t", 0, TOPIC_ID, with_settings()), b"a")
     logs.claim("t", 0, TOPIC_ID)
     assert strays == []

@@ -62,7 +62,7 @@ def test_what_was_begun_on_a_log_before_it_was_lent_does_not_count() -> None:
 
 def test_settings_that_changed_meanwhile_are_taken_up() -> None:
     _, logs, loan = lent()
-    logs.set_config("t", with_settings(retention_bytes=7))
+    logs.set_configs({"t": with_settings(retention_bytes=7)})
     loan.run()
     logs.take_back(loan)
     assert loan.log.config.retention_bytes == 7

@@ -15,6 +15,7 @@ from tailrace.log.filesystem import join
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem, Stopped
 from tailrace.log.segment import file_name
+from tailrace.records.batch import read_header
 from tailrace.records.record import Record, build
 
 FIRST = join(DIRECTORY, file_name(0, ".log"))
@@ -398,3 +399,49 @@ def test_an_empty_segment_that_no_cleaner_has_seen_is_a_lost_tail_in_a_compacted
     settings = with_settings(segment_bytes=200, cleanup_policy="compact")
     log = open_log(filesystem, settings, recovery_point=recovery_point, cleaned_offset=cleaned_offset)
     assert log.log_end_offset == end
+
+
+@pytest.mark.parametrize("before", [(), (0, 1)])
+def test_a_segment_that_a_cut_in_a_gap_has_emptied_does_not_pass_for_one_that_lost_its_records(
+    before: tuple[int, ...],
+) -> None:
+    """A roll leaves none such: without the recovery point all behind it would be cut."""
+    filesystem, settings = copied(*before), with_settings(cleanup_policy="compact")
+    log = open_log(filesystem, settings)
+    if before:
+        log.roll()
+    for base_offset in (6, 9):
+        log.append_replicated(Batch(records=[record(0, b"v", b"k")], base_offset=base_offset).encode(), NOW)
+    log.truncate_to(5)
+    assert (log.active.size_bytes, log.log_end_offset) == (0, 5)
+    log.roll()
+    log.append_replicated(Batch(records=[record(0, b"v", b"k")], base_offset=6).encode(), NOW)
+    found = [*before, 6]
+    assert [one.offset for one in records_of(log)] == found and log.read(0, 400).length
+    log.flush()
+    filesystem.crash(random.Random(1))
+    again = open_log(filesystem, settings)
+    assert [one.offset for one in records_of(again)] == found and again.log_end_offset == 7
+    assert again.segment_base_offsets == ([0, 5] if before else [5])
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_what_a_power_loss_took_behind_a_damaged_flushed_batch_is_no_part_of_the_hole(policy: str) -> None:
+    """Of the batches 1 and 2, behind the recovery point, only the latter was on the disk: it does not follow."""
+    filesystem, settings = MemoryFilesystem(), with_settings(cleanup_policy=policy)
+    log, ends = open_log(filesystem, settings), [0]
+    for number in range(3):
+        log.append([build([Record(timestamp=NOW, key=b"k%d" % number, value=b"v" * 20)])], 0, NOW)
+        ends.append(log.size_bytes)
+    filesystem.kill()
+    content = filesystem.content(FIRST)
+    content[ends[0] + 59] ^= 16
+    content[ends[1] : ends[2]] = bytes(ends[2] - ends[1])
+    log = open_log(filesystem, settings, recovery_point=1)
+    assert log.log_end_offset == 1
+    with pytest.raises(ApiError, match="offsets 0 to 0 are damaged"):
+        log.read(0, 400)
+    log.append([build([Record(timestamp=NOW, key=b"k", value=b"next")])], 0, NOW)
+    filesystem.kill()
+    log = open_log(filesystem, settings, recovery_point=1)
+    assert log.log_end_offset == 2 and read_header(log.read(1, 400).read()).base_offset == 1

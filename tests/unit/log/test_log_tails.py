@@ -65,7 +65,7 @@ def test_a_recovery_opens_what_the_first_use_would_have() -> None:
     with pytest.raises(BlockingIOError):
         logs.create(*LONG, TOPIC_ID, SETTINGS)  # nobody else has the log before it was handed over
     later = with_settings(segment_bytes=3000)
-    logs.set_config("long", later)
+    logs.set_configs({"long": later})
     logs.finish_recovery(recovery)
     log = logs.log(*LONG)
     assert log is not None and values_of(log) == [b"%d" % number for number in range(60)]

@@ -54,7 +54,7 @@ def test_where_a_listing_says_that_there_is_no_work_an_opened_log_finds_none(
     logs = left(filesystem, config, count, start=start)
     size, works = logs.size_bytes("t", 0), logs.has_work("t", 0, config, NOW + later_ms)
     assert logs.open_logs() == {}
-    logs.set_config("t", config)
+    logs.set_configs({"t": config})
     log = logs.log("t", 0)
     assert log is not None
     assert log.size_bytes == size

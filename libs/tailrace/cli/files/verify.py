@@ -24,6 +24,7 @@ from rich.table import Column
 from tailrace.cli.command import INTERRUPTED
 from tailrace.cli.daily.connection import Json
 from tailrace.cli.files.policies import compacted_topics
+from tailrace.log import files
 from tailrace.log.verify import Finding, size_bytes, verify
 
 FOUND, REFUSED = 1, 2
@@ -54,8 +55,8 @@ def verify_log(
     Nothing is changed. Stop the broker first: what it is writing just now may look wrong.
     """
     for directory in directories:
-        if not directory.is_dir():
-            typer.echo(f"{directory} is no directory.", err=True)
+        if why := _unfit(directory):
+            typer.echo(why, err=True)
             raise typer.Exit(REFUSED)
     total = size_bytes(directories)
     try:
@@ -69,6 +70,18 @@ def verify_log(
         typer.echo(f"{total} bytes of segments read: {found}.", err=True)
     if count:
         raise typer.Exit(FOUND)
+
+
+def _unfit(directory: Path) -> str | None:
+    """Why there is nothing to verify, in a sentence."""
+    try:
+        if not directory.is_dir():
+            return f"{directory} is no directory."
+        if not files.holds_logs(directory):
+            return f"{directory} is no log directory: no meta.properties, no checkpoint and no partition is there."
+    except OSError as error:
+        return f"{error.filename or directory} cannot be read: {error.strerror}."
+    return None
 
 
 def _tell_findings(directories: list[Path], bar: Progress, task: TaskID, as_data: bool) -> int:
