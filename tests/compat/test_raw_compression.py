@@ -1,5 +1,8 @@
 """compression.type on the wire: how a topic's batches lie in its log, whatever the producer compressed them with."""
 
+import time
+from dataclasses import replace
+
 import pytest
 
 from support.batches import HEADER, Batch, record
@@ -17,7 +20,7 @@ CASES = (
     ("zstd", Codec.ZSTD),
 )
 VALUES = [b"value-%d" % number for number in range(50)]
-MESSAGE_TOO_LARGE = 10
+MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD = 10, 32, 87
 
 
 def squeezed(codec: Codec, values: list[bytes]) -> bytes:
@@ -66,3 +69,28 @@ def test_a_batch_that_becomes_too_large_is_refused(target: Target) -> None:
     topic = create_topic(target, configs=configs)
     assert topic.produce(squeezed(Codec.GZIP, [bytes(5000)])).error_code == MESSAGE_TOO_LARGE
     assert topic.produce(squeezed(Codec.GZIP, [bytes(500)])).base_offset == 0
+
+
+@pytest.mark.capability("compression.type: batches are stored as the topic says (KIP-390)")
+@pytest.mark.parametrize(("asked", "sent"), [("gzip", Codec.NONE), ("uncompressed", Codec.ZSTD)])
+@pytest.mark.parametrize("strange", ["nonsense", "too few", "too many", "bytes behind"])
+def test_records_that_do_not_fit_their_batch_are_not_compressed_anew(
+    target: Target, asked: str, sent: Codec, strange: str
+) -> None:
+    two = record(0, b"v") + record(1, b"w")
+    payload = {"nonsense": b"\7" * 30, "too few": record(0, b"v"), "too many": two + record(2, b"x")}
+    data = compress(sent, payload.get(strange, two + b"xyz"))
+    batch = Batch(payload=data, attributes=sent, record_count=2, last_offset_delta=1).encode()
+    topic = create_topic(target, configs={"compression.type": asked})
+    assert topic.produce(batch).error_code == INVALID_RECORD
+    assert topic.produce(squeezed(sent, VALUES)).base_offset == 0
+
+
+@pytest.mark.capability("message.timestamp.type, message.timestamp.after.max.ms")
+def test_the_records_say_the_largest_timestamp_of_a_batch_that_is_compressed_anew(target: Target) -> None:
+    topic = create_topic(target, configs={"compression.type": "gzip"})
+    batch = Batch(max_timestamp=int(time.time() * 1000) + 10 * 3600 * 1000)
+    assert topic.produce(batch.encode()).error_code == 0
+    assert HEADER.unpack_from(stored(topic))[8] == batch.base_timestamp
+    future = replace(batch, base_timestamp=batch.max_timestamp or 0, max_timestamp=batch.base_timestamp)
+    assert topic.produce(future.encode()).error_code == INVALID_TIMESTAMP

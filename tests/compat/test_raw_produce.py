@@ -129,6 +129,17 @@ def test_offsets_in_a_compressed_batch_of_a_compacted_topic_count_up(target: Tar
     assert topic.produce(Batch(records=records).encode()).error_code == 0
 
 
+@pytest.mark.capability("bad batches are refused: CRC, magic, lengths, counts, control batches")
+def test_several_streams_of_snappy_are_one_where_records_are_looked_at(target: Target) -> None:
+    topic = create_topic(target, configs={"cleanup.policy": "compact"})
+    records = [record(0, b"v", b"k"), record(1, b"w", b"l")]
+    payload = b"".join(compress(Codec.SNAPPY, one) for one in (records[0], b"", records[1]))
+    answer = topic.produce(Batch(records=records, attributes=Codec.SNAPPY, payload=payload).encode())
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    again = topic.produce(Batch(records=records, attributes=Codec.SNAPPY, payload=payload + payload[:9]).encode())
+    assert again.error_code == (UNKNOWN_SERVER_ERROR if target.is_kafka else INVALID_RECORD)
+
+
 @pytest.mark.capability("offsets by timestamp, exact inside compressed batches and out of order")
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_compacted_topic_believes_the_records_about_the_largest_timestamp(target: Target, codec: Codec) -> None:

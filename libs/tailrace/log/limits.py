@@ -150,17 +150,16 @@ class Limits:
         on_step: Callable[[], None] = _go_on,
     ) -> Examined:
         self._refuse_by_header(header)
-        rules = self._rules(header, now_ms)
+        rules = self._rules(header, now_ms, anew=self._recompresses(header))
         batch.sent_bytes = header.size_bytes
-        if rules is None and not self._recompresses(header):
+        if rules is None:
             return batch
         plain = _plain(batch, header, most_bytes)
-        if rules is not None:
-            blamed = blame(header, plain, rules, on_step)
-            if blamed.max_timestamp != header.max_timestamp and not any(blamed[:2]):
-                header = header._replace(max_timestamp=blamed.max_timestamp)  # as in Kafka, which reads all records
-                stamp_max_timestamp(batch, 0, blamed.max_timestamp)
-            self._refuse_blamed(header, blamed, rules)
+        blamed = blame(header, plain, rules, on_step)
+        if blamed.max_timestamp != header.max_timestamp and not any(blamed[:2]):
+            header = header._replace(max_timestamp=blamed.max_timestamp)  # as in Kafka, which reads all records
+            stamp_max_timestamp(batch, 0, blamed.max_timestamp)
+        self._refuse_blamed(header, blamed, rules)
         if self._recompresses(header):
             assert self.codec is not None
             batch = Examined(recompress(header, plain, self.codec, self.compression_level))
@@ -184,10 +183,7 @@ class Limits:
         MESSAGE_TOO_LARGE and so on for what it has become, as in Kafka.
         """
         if from_client and self._recompresses(header) and type(buffer) is not Examined:
-            assert self.codec is not None
-            plain = _plain(buffer, header, MAX_DECOMPRESSED_BYTES)
-            buffer = recompress(header, plain, self.codec, self.compression_level)
-            self.refuse_size(len(buffer))
+            buffer = self.examine(buffer, now_ms)
         if self.log_append_time:
             stamp_log_append_time(buffer, 0, now_ms)
         return buffer, read_header(buffer), len(buffer)
@@ -220,16 +216,20 @@ class Limits:
         if not self.log_append_time and header[5] & LOG_APPEND_TIME:
             raise ApiError(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
 
-    def _rules(self, header: BatchHeader, now_ms: int) -> Rules | None:
-        """What the records have to keep to, None where the header vouches for them."""
+    def _rules(self, header: BatchHeader, now_ms: int, *, anew: bool = False) -> Rules | None:
+        """What the records have to keep to, None where the header vouches for them.
+
+        anew: the batch gets a CRC of ours, which must not vouch for nonsense.
+        """
         earliest_ms, latest_ms = -_FOREVER, _FOREVER
         if not self.log_append_time:
             latest_ms = now_ms + self.timestamp_after_max_ms
             if self.timestamp_before_max_ms < _FOREVER:
                 earliest_ms = now_ms - self.timestamp_before_max_ms
-        if header[8] <= latest_ms and not self.every_record:
+        if header[8] <= latest_ms and not self.every_record and not anew:
             return None
-        return Rules(earliest_ms, latest_ms, self.compact)
+        counted = anew or bool(header[5] & COMPRESSION_MASK)  # Kafka asks for offsets that count up in these only
+        return Rules(earliest_ms, latest_ms, self.compact, counted)
 
     def _refuse_blamed(self, header: BatchHeader, blamed: Blamed, rules: Rules) -> None:
         outside, keyless, _ = blamed

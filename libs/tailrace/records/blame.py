@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.batch import COMPRESSION_MASK, BatchHeader
+from tailrace.records.batch import BatchHeader
 from tailrace.records.record import read_varint, skip_headers
 
 MOST_BLAMED: Final = 1000
@@ -19,11 +19,15 @@ _2_TO_63: Final = 2**63
 
 
 class Rules(NamedTuple):
-    """Timestamps (ms) must be within [earliest_ms, latest_ms], or negative: none; keyed: a record must have a key."""
+    """Timestamps (ms) must be within [earliest_ms, latest_ms], or negative: none; keyed: a record must have a key.
+
+    counted: offsets must count up.
+    """
 
     earliest_ms: int
     latest_ms: int
     keyed: bool
+    counted: bool
 
 
 class Blamed(NamedTuple):
@@ -67,8 +71,7 @@ def _step(
     on_step: Callable[[], None],
 ) -> tuple[int, int]:
     """Looks at these records, the first of which begins at position; where the next one begins, the latest delta."""
-    # Kafka asks for offsets that count up in compressed batches only.
-    size, read, counted = len(data), read_varint, header.attributes & COMPRESSION_MASK
+    size, read, counted = len(data), read_varint, rules.counted
     earliest, latest = rules.earliest_ms - header.base_timestamp, rules.latest_ms - header.base_timestamp
     zero, newest = -header.base_timestamp, -_2_TO_63
     outside, keyless, keyed = blamed.outside, blamed.keyless, rules.keyed

@@ -21,6 +21,7 @@ MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_SIZE: Final = 32 * 1024
+_XERIAL_COMPATIBLE: Final = 1  # the version at the end of the header; Java refuses a lower one
 _INT: Final = Struct(">i")
 _FIRST_GUESS: Final = 64 * 1024
 _ZSTD_LEVEL: Final = 3
@@ -124,8 +125,11 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _decompress_block(data, 0, max_bytes)
     output = bytearray()
-    position = len(_XERIAL_HEADER)
+    position = 0
     while position < len(data):
+        if data[position] == _XERIAL_MAGIC[0]:  # no length begins so: several streams may follow each other, as in Java
+            position = _behind_xerial_header(data, position)
+            continue
         if len(data) - position < _INT.size:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a snappy block has no length")
         (length,) = _INT.unpack_from(data, position)
@@ -135,6 +139,16 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         output += _decompress_block(data[position : position + length], len(output), max_bytes)
         position += length
     return bytes(output)
+
+
+def _behind_xerial_header(data: memoryview, position: int) -> int:
+    end = position + len(_XERIAL_HEADER)
+    header = bytes(data[position:end])
+    if len(header) < len(_XERIAL_HEADER) or not header.startswith(_XERIAL_MAGIC):
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a snappy block does not fit its bytes")
+    if _INT.unpack_from(header, len(header) - _INT.size)[0] < _XERIAL_COMPATIBLE:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a snappy stream of a version that Java does not read")
+    return end
 
 
 def _decompress_block(block: memoryview, done: int, max_bytes: int) -> bytes:

@@ -5,8 +5,9 @@ import random
 import cramjam
 import pytest
 
+from support.batches import Batch, record
 from support.logs import NOW, append, open_log, records_of, some_batch, with_settings
-from tailrace.errors import ErrorCode
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.log import Log
 from tailrace.log.memory import MemoryFilesystem
@@ -72,6 +73,56 @@ def test_records_that_cannot_be_read_are_refused_and_their_neighbours_taken(
     answers = log.append([nonsense, good], 0, NOW)
     assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_RECORD, 0]
     assert [record.value for record in records_of(log)] == [b"good"]
+
+
+TWO = [record(0, b"v", b"k"), record(1, b"w", b"l")]
+STRANGE = {
+    "nonsense": [b"\7" * 30, b""],
+    "a record too few": [*TWO, record(2, b"x")],
+    "a record too many": TWO[:1],
+    "bytes behind": [TWO[0], TWO[1] + b"xyz"],
+    "offsets with a gap": [TWO[0], record(2, b"w")],
+    "offsets backwards": TWO[::-1],
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+@pytest.mark.parametrize("examined", [True, False])
+@pytest.mark.parametrize("sent", [Codec.NONE, Codec.GZIP, Codec.LZ4])
+def test_nonsense_gets_no_crc_of_ours_where_a_batch_is_compressed_anew(
+    strange: str, examined: bool, sent: Codec
+) -> None:
+    """As Kafka, but for offsets that do not count up, which it counts anew."""
+    log = open_log(MemoryFilesystem(), with_settings(compression_type="zstd"))
+    payload = compress(sent, b"".join(STRANGE[strange]))
+    data = Batch(records=TWO, attributes=sent, payload=payload, base_timestamp=NOW).encode()
+    if examined:
+        with pytest.raises(ApiError) as refused:
+            log.limits.examine(data, NOW)
+        assert refused.value.code == ErrorCode.INVALID_RECORD
+    else:
+        (answer,) = log.append([bytearray(data)], 0, NOW)
+        assert (answer.error_code, log.log_end_offset) == (ErrorCode.INVALID_RECORD, 0)
+
+
+@pytest.mark.parametrize("false", [-1, NOW - 1000, NOW + 10**9], ids=["none", "past", "future"])
+@pytest.mark.parametrize("log_append_time", [False, True])
+def test_the_records_say_the_largest_timestamp_where_a_batch_is_compressed_anew(
+    false: int, log_append_time: bool
+) -> None:
+    settings = {"message_timestamp_type": "LogAppendTime"} if log_append_time else {}
+    log = open_log(MemoryFilesystem(), with_settings(compression_type="zstd", **settings))
+    (answer,) = log.append([bytearray(Batch(records=TWO, max_timestamp=false, base_timestamp=NOW).encode())], 0, NOW)
+    assert answer.error_code == 0
+    (batch,) = split(stored(log))
+    assert read_header(batch).max_timestamp == NOW
+
+
+def test_records_of_the_future_are_blamed_where_a_batch_is_compressed_anew() -> None:
+    log = open_log(MemoryFilesystem(), with_settings(compression_type="zstd", message_timestamp_after_max_ms=5000))
+    records = [TWO[0], record(1, b"w", timestamp_delta=6000)]
+    (answer,) = log.append([bytearray(Batch(records=records, base_timestamp=NOW).encode())], 0, NOW)
+    assert (answer.error_code, answer.record_errors) == (ErrorCode.INVALID_TIMESTAMP, (1,))
 
 
 def lz4(data: bytes, **how: bool) -> bytes:

@@ -10,7 +10,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from support.batches import Batch, batch
 from tailrace.errors import ApiError
-from tailrace.records.compression import Codec, compress, decompress
+from tailrace.records.compression import Codec, TooManyBytes, compress, decompress
 from tailrace.records.record import Record, build, iterate, iterate_all, read_varint, write_varint
 
 SOME = [
@@ -51,6 +51,23 @@ def test_raw_snappy_is_read_as_well_as_javas_blocks() -> None:
 
 def test_lz4_frames_have_independent_blocks_which_java_requires() -> None:
     assert compress(Codec.LZ4, b"x" * 200_000)[4] & 0x20
+
+
+def test_streams_of_java_snappy_that_follow_each_other_are_one_as_in_java() -> None:
+    first, second, empty = (compress(Codec.SNAPPY, data) for data in (bytes(40_000), b"second", b""))
+    assert len(empty) == 16
+    together = (first + second, empty + first + second, first + empty + empty + second, first + second + empty)
+    assert all(decompress(Codec.SNAPPY, data) == bytes(40_000) + b"second" for data in together)
+    with pytest.raises(TooManyBytes):
+        decompress(Codec.SNAPPY, first + second, 40_001)
+
+
+@pytest.mark.parametrize("start", [b"", compress(Codec.SNAPPY, b"sound")])
+def test_what_java_does_not_take_for_a_stream_of_snappy_is_refused(start: bytes) -> None:
+    stream = compress(Codec.SNAPPY, b"more")
+    for bad in (stream[:7], stream[:15], stream[:12] + bytes(4) + stream[16:], b"\x82SNAPPX" + stream[7:]):
+        with pytest.raises(ApiError):
+            decompress(Codec.SNAPPY, start + bad)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY])
