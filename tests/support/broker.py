@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
@@ -133,6 +134,15 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> 
     return bytes(build([Record(timestamp=timestamp, value=value) for value in values], **fields))
 
 
+async def all_opened(broker: Broker) -> None:
+    """A slow machine opens few of many logs with the image that gives them, the others in the turns after it."""
+    for _ in range(10_000):
+        if not broker.openings:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"{len(broker.openings)} logs still wait to be opened")
+
+
 @asynccontextmanager
 async def running(
     path: Path,
@@ -153,7 +163,7 @@ async def running(
     opened = app.open_log_dirs(config, environment, "c") if log_dirs is None else nullcontext(log_dirs)
     with opened as dirs:
         metrics = BrokerMetrics(environment.registry)
-        storage = Storage(dirs, config, clock.wall_ms)
+        storage = Storage(dirs, config, clock.wall_ms, follower.image)
         broker = Broker(
             config,
             clock,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from uuid import UUID
 
@@ -17,17 +17,21 @@ from tailrace.metadata.records import (
     PartitionRecord,
     ProducerIdsRecord,
     QuotaEntity,
+    RegisterBrokerRecord,
     TopicRecord,
 )
 from tailrace.net.metadata_batches import encode_batch
 
 TOPIC_ID = UUID(int=77)
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+EPOCH = 5
 BEGIN, END, ABORT = b"\x01\x17\x00\x00", b"\x01\x18\x00\x00", b"\x01\x19\x00\x00"
 
 
-def topic_records(replicas: tuple[int, ...], partitions: int = 1) -> list[MetadataRecord]:
-    """A topic `orders` that lies on these nodes, with configs and a quota."""
+def topic_records(
+    replicas: tuple[int, ...], partitions: int = 1, epochs: Mapping[int, int] | None = None
+) -> list[MetadataRecord]:
+    """A topic `orders` that lies on these nodes, with configs and a quota; epochs of brokers' lives that are not 5."""
     return [
         TopicRecord("orders", TOPIC_ID),
         ConfigRecord(2, "orders", "retention.ms", "-1"),
@@ -35,6 +39,7 @@ def topic_records(replicas: tuple[int, ...], partitions: int = 1) -> list[Metada
         ClientQuotaRecord((QuotaEntity("user", "alice"),), "producer_byte_rate", 1024.0),
         ProducerIdsRecord(replicas[0], 5, 3000),
         *(PartitionRecord(n, TOPIC_ID, replicas, replicas, replicas[0], leader_epoch=4) for n in range(partitions)),
+        *(RegisterBrokerRecord(node, UUID(int=node), (epochs or {}).get(node, EPOCH)) for node in replicas),
     ]
 
 
@@ -51,16 +56,20 @@ def kafka_directory(
     replicas: tuple[int, ...],
     *,
     records: int = 30,
-    epoch: int = 5,
+    epoch: int = EPOCH,
     partition: int = 0,
     partitions: int = 1,
+    epochs: Mapping[int, int] | None = None,
 ) -> Path:
-    """A cleanly stopped directory with one partition of `orders` in several segments."""
+    """A cleanly stopped directory with one partition of `orders` in several segments.
+
+    epoch is that of the life which it was closed in; epochs are those of the brokers' last lives in the metadata.
+    """
     logs = LogDir.open(RealFilesystem(), str(path), node_id=node_id, cluster_id=CLUSTER_ID, now_ms=NOW)
     log = logs.create("orders", partition, TOPIC_ID, with_settings(segment_bytes=600))
     for number in range(records):
         append(log, b"value-%d" % number, leader_epoch=number // 10)
     logs.high_watermarks["orders", partition] = log.log_end_offset
     logs.close(broker_epoch=epoch)
-    write_metadata(path, [codec.encode(record) for record in topic_records(replicas, partitions)])
+    write_metadata(path, [codec.encode(record) for record in topic_records(replicas, partitions, epochs)])
     return path

@@ -94,10 +94,16 @@ def cluster_default(default: Mapping[str, str]) -> list[Entry]:
 
 def topic(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     """Every config of one topic; `config` is the broker's with its dynamic configs (Config.with_dynamic)."""
-    return [
-        _resource_entry(definition, overrides.get(name), Source.DYNAMIC_TOPIC_CONFIG, config)
-        for name, definition in sorted(TOPIC_DEFINITIONS.items())
-    ]
+    return [_topic_entry(name, overrides.get(name), config) for name in sorted(TOPIC_DEFINITIONS)]
+
+
+def overridden(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+    """Of a topic's configs those that it sets itself: the others are the same for all topics."""
+    return [_topic_entry(name, overrides[name], config) for name in overrides if name in TOPIC_DEFINITIONS]
+
+
+def _topic_entry(name: str, override: str | None, config: Config) -> Entry:
+    return _resource_entry(TOPIC_DEFINITIONS[name], override, Source.DYNAMIC_TOPIC_CONFIG, config)
 
 
 def group(overrides: Mapping[str, str], config: Config) -> list[Entry]:

@@ -97,19 +97,20 @@ class Answering(Receiving):
         self._answered_bytes = 0
         while slots:
             slot = slots[0]
-            if type(slot) is Promised:
-                slot = slot.answer
-                if slot is None:
-                    break
-            elif isinstance(slot, asyncio.Future):
-                if not slot.done():
-                    break
-                if slot.cancelled():
-                    self.close()
-                    return
-                slot = slot.result()
+            if type(slot) is not list:
+                if type(slot) is Promised:
+                    slot = slot.answer
+                    if slot is None:
+                        break
+                elif isinstance(slot, asyncio.Future):
+                    if not slot.done():
+                        break
+                    if slot.cancelled():
+                        self.close()
+                        return
+                    slot = slot.result()
             slots.popleft()
-            if isinstance(slot, list):
+            if type(slot) is list:
                 out.extend(slot)
                 files = files or (len(slot) > 1 and Slice in map(type, slot))
             else:

@@ -69,16 +69,14 @@ class Outbox:
             sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, min(piece.length, most))
             if not sent:
                 raise OSError("the segment ends before the records that were announced")
-            rest: Any = Slice(piece.file, piece.position + sent, piece.length - sent)
-            rest.turn_bytes = piece.turn_bytes
+            turn = _TURN_BYTES if piece.turn_bytes else sent
         else:
-            sent = self._sock.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
-            rest = memoryview(piece)[sent:]
-        if len(rest):
-            pieces[0] = rest
-        else:
+            turn = sent = self._sock.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
+        if sent == len(piece):
             pieces.popleft()
-        return sent if type(piece) is not Slice or not piece.turn_bytes else _TURN_BYTES
+        else:
+            pieces[0] = _rest(piece, sent)
+        return turn
 
     def _writable(self) -> None:
         if self._push():
@@ -98,3 +96,12 @@ class Outbox:
         self._pieces.clear()
         self._watch(False)
         self._sock.close()
+
+
+def _rest(piece: Any, sent: int) -> Any:
+    """What is left of a piece."""
+    if type(piece) is not Slice:
+        return memoryview(piece)[sent:]
+    rest = Slice(piece.file, piece.position + sent, piece.length - sent)
+    rest.turn_bytes = piece.turn_bytes
+    return rest

@@ -20,6 +20,10 @@ _NO_SESSION: Final = memoryview(b"\x00\x00\x00\x00\xff\xff\xff\xff")
 _ONE: Final = 2  # an array's length is written plus one
 _OFFSET: Final = Struct(">q")
 _OTHER_OFFSET: Final = 0x0123_4567_89AB_CDEF
+_TOPICS_AT: Final = 25  # behind the session
+_TOPICS_AT_V15: Final = 21
+_ID_BYTES: Final = 16
+_SHORTEST: Final = 64
 _LONGEST: Final = 256
 _MAX_HEADS: Final = 4096
 _TAIL: Final = b"\x00\x00\x00"  # no tags of partition, topic, answer
@@ -27,7 +31,7 @@ _LONGEST_TOPIC: Final = 126
 
 
 class FetchHead:
-    """All that a request says but the offset."""
+    """All that a request says but the offset. `place` is the reader's own: what it has found under key and index."""
 
     __slots__ = (
         "_pack",
@@ -42,6 +46,7 @@ class FetchHead:
         "leader_epoch",
         "max_bytes",
         "min_bytes",
+        "place",
         "rack_id",
     )
 
@@ -56,6 +61,7 @@ class FetchHead:
         self.min_bytes = max(1, request.min_bytes)
         self.committed = request.isolation_level == 1
         self.rack_id = request.rack_id
+        self.place: Any = None
         self._version = version
         if version < _FLEXIBLE_FROM:
             return
@@ -88,9 +94,9 @@ class FetchHeads:
 
     def read(self, version: int, body: memoryview) -> tuple[FetchHead, int] | None:
         """The head and the offset of a usual request that was learned; None for any other, also for a malformed one."""
-        at = _offset_at(version, body)
-        if not at:
+        if version < _FLEXIBLE_FROM or not _SHORTEST <= len(body) <= _LONGEST:
             return None
+        at = _behind_topic(version, body) + 9  # nothing else is looked at: what was learned has it there
         head = self._known.get((version, body[:at].tobytes() + body[at + 8 :].tobytes()))
         return None if head is None else (head, _OFFSET.unpack_from(body, at)[0])
 
@@ -112,10 +118,17 @@ def _offset_at(version: int, body: memoryview) -> int:
     """Where the offset is in a request for one partition without a session; 0 if it is none."""
     if version < _FLEXIBLE_FROM or len(body) > _LONGEST:
         return 0
-    at = 25 if version < _REPLICA_STATE_FROM else 21  # behind the session
+    at = _TOPICS_AT if version < _REPLICA_STATE_FROM else _TOPICS_AT_V15
     if body[at - 8 : at] != _NO_SESSION or len(body) < at + 40 or body[at] != _ONE:
         return 0
     if version < _TOPIC_IDS_FROM and not 2 <= body[at + 1] <= _LONGEST_TOPIC:
         return 0
-    end = at + 17 if version >= _TOPIC_IDS_FROM else at + 1 + body[at + 1]
+    end = _behind_topic(version, body)
     return end + 9 if end + 17 < len(body) and body[end] == _ONE else 0
+
+
+def _behind_topic(version: int, body: memoryview) -> int:
+    """Where the partitions begin, if there is no session."""
+    if version >= _TOPIC_IDS_FROM:
+        return (_TOPICS_AT_V15 if version >= _REPLICA_STATE_FROM else _TOPICS_AT) + 1 + _ID_BYTES
+    return _TOPICS_AT + 1 + body[_TOPICS_AT + 1]

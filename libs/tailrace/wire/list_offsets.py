@@ -114,23 +114,31 @@ def _no_tags(flexible: bool, body: memoryview, pos: int) -> int:
 
 def encode_list_offsets_answer(version: int, correlation_id: int, topics: list[tuple[bytes, list[Found]]]) -> bytes:
     """The response frame with its size; never throttled."""
-    flexible, row, with_epoch = version >= 6, _FOUND[version >= 4], version >= 4
-    out = bytearray(8)
-    if flexible:
-        out += b"\x00"
+    rows = [(name, [encode_found(version, one) for one in found]) for name, found in topics]
+    body = encode_list_offsets_body(version, rows)
+    head = b"\x00" if version >= 6 else b""
+    return b"".join((_SIZE_CORRELATION.pack(4 + len(head) + len(body), correlation_id), head, body))
+
+
+def encode_list_offsets_body(version: int, topics: list[tuple[bytes, list[bytes]]]) -> bytes:
+    """The body of a response with these rows, which encode_found made."""
+    flexible = version >= 6
+    out = bytearray()
     if version >= 2:
         out += b"\x00\x00\x00\x00"
     out += _uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics))
     for name, rows in topics:
         out += _uvarint(len(name) + 1) + name if flexible else _I16.pack(len(name)) + name
         out += _uvarint(len(rows) + 1) if flexible else _I32.pack(len(rows))
-        for found in rows:
-            out += row.pack(*found) if with_epoch else row.pack(*found[:4])
-            if flexible:
-                out += b"\x00"
+        out += b"".join(rows)
         if flexible:
             out += b"\x00"
     if flexible:
         out += b"\x00"
-    _SIZE_CORRELATION.pack_into(out, 0, len(out) - 4, correlation_id)
     return bytes(out)
+
+
+def encode_found(version: int, found: Found) -> bytes:
+    """One partition's row."""
+    row = _FOUND[True].pack(*found) if version >= 4 else _FOUND[False].pack(*found[:4])
+    return row + b"\x00" if version >= 6 else row

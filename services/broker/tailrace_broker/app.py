@@ -18,6 +18,7 @@ from tailrace.log.filesystem import Filesystem, RealFilesystem
 from tailrace.log.guard import Guard
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.open_files import OpenFiles
+from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside
@@ -170,8 +171,9 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         await follower.wait_for(lambda image: bool(image.cluster_id), timeout_ms=None)
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs, open_pace() as pace:
             metrics = BrokerMetrics(environment.registry)
-            storage = await asyncio.to_thread(open_storage, dirs, config, clock)
+            storage = await asyncio.to_thread(open_storage, dirs, config, clock, follower.image)
             recovery_log.tell_recovery(dirs, log)
+            recovery_log.tell_missing(dirs, follower.image, config.node_id, log)
             pressure = DiskPressure(storage, config, space_of, log)
             broker = Broker(
                 config,
@@ -210,9 +212,9 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
             broker.close(lifecycle.broker_epoch)
 
 
-def open_storage(dirs: list[LogDir], config: Config, clock: Clock) -> Storage:
+def open_storage(dirs: list[LogDir], config: Config, clock: Clock, known: MetadataImage) -> Storage:
     """May have to look at every log, and to check some: not for the event loop."""
-    storage = Storage(dirs, config, clock.wall_ms)
+    storage = Storage(dirs, config, clock.wall_ms, known)
     storage.measure_tails()
     return storage
 

@@ -87,6 +87,7 @@ class Broker:
         self.topics = Topics(self.node, storage.open, storage.checkpointed, self._place, self.recoveries, self.openings)
         # Told by app.py: who lets the controller know where replicas lie.
         self._assignments: Assignments | None = None
+        self._strays_are_aside = False
         # Replication's part, put in by app.py: who fetches from whom, and who asks the controller.
         self.on_changes: Callable[[Changes], None] = lambda changes: None
         # Clients that a gateway handed over, put in by app.py.
@@ -120,7 +121,7 @@ class Broker:
     def on_epoch(self, epoch: int) -> None:
         """This life of the broker was registered."""
         self.node.broker_epoch = self.producer_ids.broker_epoch = epoch
-        if not self.node.leads_shared:
+        if not (self.node.leads_shared and self._strays_are_aside):
             self.on_image(self.image, self.image)  # it may have come before the registration's answer
 
     def on_unreachable(self) -> None:
@@ -152,6 +153,9 @@ class Broker:
             partition.leading = None
             partition.close()
             self.storage.delete(partition.topic, partition.topic_id, partition.index)
+        if not self._strays_are_aside and self._registered(new):
+            self._strays_are_aside = True
+            self.storage.put_strays_aside(new, self.node_id)
         self._follow(changes)
 
     def change_log(self, partition: Partition, change: Callable[[Log], None]) -> bool:
@@ -269,6 +273,7 @@ class Broker:
 
     def on_dir_failed(self, log_dir: LogDir) -> None:
         """Nothing of what lies there is acknowledged, served or followed any more."""
+        self.dir_moves.dir_failed(log_dir)
         gone = [p for p in self.topics.partitions() if self.storage.place_of(p.topic, p.index) is log_dir]
         for partition in gone:
             self.dir_moves.cancel(partition)
@@ -350,7 +355,10 @@ class Broker:
             acks.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int:
-        """KIP-392: the replica in the consumer's rack that has offset and is furthest; -1 for the leader itself."""
+        """KIP-392: the furthest replica in sync in the consumer's rack that has offset; -1 for the leader itself.
+
+        One out of sync may lag for ever, and who is sent there with it: the leader would name it again and again.
+        """
         leading = partition.leading
         if leading is None or not rack or self.config.replica_selector_class != RACK_AWARE:
             return -1
@@ -359,14 +367,15 @@ class Broker:
         if own is not None and own.rack == rack:
             return -1
         there = [
-            (replica.log_end_offset, -broker_id)
+            (replica.log_end_offset, replica.caught_up_ms, broker_id)
             for broker_id, replica in leading.replicas.items()
-            if (broker := brokers.get(broker_id)) is not None
+            if broker_id in partition.isr
+            and (broker := brokers.get(broker_id)) is not None
             and not broker.fenced
             and broker.rack == rack
             and replica.log_start_offset <= offset <= replica.log_end_offset
         ]
-        return -max(there)[1] if there else -1
+        return max(there)[2] if there else -1
 
     # -- hints (KIP-951) ------------------------------------------------------------------------------------------
 

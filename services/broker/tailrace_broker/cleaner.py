@@ -106,7 +106,7 @@ class Cleaner:
             try:
                 dirt = log.dirt(now_ms, partition.high_watermark)
             except (ApiError, OSError) as unreadable:
-                self._set_aside(partition, str(unreadable))
+                self._on_unreadable(partition, unreadable)
                 continue
             if dirt is not None:
                 dirtiest = max(dirtiest, dirt.ratio)
@@ -127,11 +127,16 @@ class Cleaner:
                 del kept[place]
 
     def dirty_ratio(self, partition: Partition) -> float | None:
-        """Of a compacted log that is open here; None of any other."""
+        """Of a compacted log that is open here; None of any other, and of one whose disk or process refuses."""
         log = partition.opened
         if log is None or not log.limits.compact:
             return None
-        dirt = log.dirt(self._broker.now_ms(), partition.high_watermark)
+        try:
+            dirt = log.dirt(self._broker.now_ms(), partition.high_watermark)
+        except ApiError:  # damaged: it is said to be uncleanable
+            return 0.0
+        except OSError:
+            return None
         return dirt.ratio if dirt is not None else 0.0
 
     def uncleanable_bytes(self) -> int:
@@ -155,7 +160,11 @@ class Cleaner:
             config.log_cleaner_io_max_bytes_per_second,
             self._spare_bytes(partition),
         )
-        compaction = log.begin_compaction(self._broker.now_ms(), partition.high_watermark, limits)
+        try:
+            compaction = log.begin_compaction(self._broker.now_ms(), partition.high_watermark, limits)
+        except (ApiError, OSError) as unreadable:
+            self._on_unreadable(partition, unreadable)
+            return False
         if compaction is None:
             return False
         started_ms = self._clock.monotonic_ms()
@@ -227,7 +236,7 @@ class Cleaner:
 
     async def _on_death(self, partition: Partition, died: WorkerDied) -> None:
         place = _place(partition)
-        deaths = self._deaths[place] = self._deaths.get(place, 0) + 1
+        deaths = self._deaths[place] = self._deaths.get(place, 0) + died.had_begun
         self._log.error("the cleaner died", topic=partition.topic, partition=partition.index, why=str(died))
         if deaths >= DEATHS_PER_LOG:
             self._set_aside(partition, f"the cleaner process died {deaths} times under it: {died}")
@@ -253,6 +262,14 @@ class Cleaner:
             self._set_aside(partition, str(failed))
         else:
             self._log.warning("compaction failed", topic=partition.topic, partition=partition.index, why=str(failed))
+
+    def _on_unreadable(self, partition: Partition, why: ApiError | OSError) -> None:
+        """A damaged log is set aside; of its disk the guard has heard, and what this process lacks it may get."""
+        if isinstance(why, ApiError):
+            self._set_aside(partition, str(why))
+        else:
+            self.stats.failures += 1
+            self._log.warning("compaction failed", topic=partition.topic, partition=partition.index, why=str(why))
 
     def _set_aside(self, partition: Partition, why: str) -> None:
         self.stats.uncleanable[_place(partition)] = why

@@ -19,7 +19,14 @@ _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
 class WorkerDied(Exception):
-    """The process ended in the middle of a job: it was killed, or the machine has no memory for it."""
+    """The process ended in the middle of a job: it was killed, or the machine has no memory for it.
+
+    had_begun: not where none could be started, which is no fault of the job.
+    """
+
+    def __init__(self, message: str, *, had_begun: bool = True) -> None:
+        super().__init__(message)
+        self.had_begun = had_begun
 
 
 class Worker(Protocol):
@@ -90,7 +97,7 @@ class ProcessWorker:
                 pass_fds=(self._pace,),
             )
         except OSError as refused:
-            raise WorkerDied(f"no cleaner process could be started: {refused}") from refused
+            raise WorkerDied(f"no cleaner process could be started: {refused}", had_begun=False) from refused
         self.starts += 1
         return self._process
 

@@ -121,11 +121,19 @@ class DirMoves:
                 move.task.cancel()
             if move.opening is not None and not move.opening.done():
                 self._given_up.append(move)
-                move.opening.add_done_callback(lambda _: self._opened_late(move))
+                move.opening.add_done_callback(lambda opened: self._opened_late(move, opened))
             if move.left is None:
                 self._drop(move)
             elif move.target.failure is None:  # else what is left may be all there is, at the next start
                 self._broker.storage.take_away(_place(move), move.left)
+
+    def dir_failed(self, log_dir: LogDir) -> None:
+        """Gives up what is on its way there, also what waits for its turn or for the throttle."""
+        for move in [move for move in self.moves.values() if move.target is log_dir and move.left is None]:
+            partition = move.partition
+            where = {"topic": partition.topic, "partition": partition.index, "log_dir": log_dir.path}
+            self._log.error("a replica was not moved", **where, why=str(log_dir.failure))
+            self.cancel(partition)
 
     def _start(self, move: Move) -> None:
         if self._group is not None and move.task is None:
@@ -193,8 +201,10 @@ class DirMoves:
         )
         return await asyncio.shield(move.opening)
 
-    def _opened_late(self, move: Move) -> None:
+    def _opened_late(self, move: Move, opened: asyncio.Task[Log]) -> None:
         """A broker that stops leaves the copy for its next life, and another move there goes on with it."""
+        if not opened.cancelled():
+            opened.exception()  # of a disk that failed: its guard has heard, and nobody else waits for it
         self._given_up.remove(move)
         if not any(other.target is move.target and _place(other) == _place(move) for other in self.moves.values()):
             self._drop(move)

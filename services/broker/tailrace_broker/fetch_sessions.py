@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData
+
+if TYPE_CHECKING:
+    from tailrace_broker.replication.quiet import Quiet
 
 FINAL_EPOCH = -1
 EVICTION_MS = 120_000
@@ -20,7 +24,7 @@ _MAX_EPOCH = 2**31 - 1
 class Session:
     """The partitions of one client, in the order it named them, and what it last heard of each."""
 
-    __slots__ = ("epoch", "known", "session_id", "used_ms", "wants")
+    __slots__ = ("epoch", "known", "quiet", "session_id", "used_ms", "wants")
 
     def __init__(self, session_id: int, now_ms: float) -> None:
         self.session_id = session_id
@@ -28,16 +32,20 @@ class Session:
         self.used_ms = now_ms
         self.wants: OrderedDict[tuple[bytes, int], FetchPartition] = OrderedDict()
         self.known: dict[tuple[bytes, int], tuple[int, int, int]] = {}
+        # A follower's: what its leader need not look at closely; None until it was heard once more, not named.
+        self.quiet: dict[tuple[bytes, int], Quiet | None] = {}
 
     def update(self, request: Fetch) -> None:
         """Adds, replaces and forgets partitions as an incremental request says."""
         for key, rows in request.topics:
             for row in rows:
                 self.wants[key, row.partition] = row
+                self.quiet.pop((key, row.partition), None)
         for key, gone in request.forgotten:
             for partition in gone:
                 self.wants.pop((key, partition), None)
                 self.known.pop((key, partition), None)
+                self.quiet.pop((key, partition), None)
 
     def news(self, key: bytes, row: PartitionData) -> bool:
         """Whether the client must hear of this row; remembers that it did."""

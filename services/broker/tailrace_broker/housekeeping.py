@@ -95,7 +95,10 @@ class Housekeeping:
         broker, failed = self._broker, list[Exception]()
         now_ms = broker.now_ms()
         for log_dir in broker.storage.dirs:
-            await asyncio.to_thread(log_dir.begin_look(log_dir.unopened()))
+            try:
+                await asyncio.to_thread(log_dir.begin_look(log_dir.unopened()))
+            except OSError as error:
+                failed.append(error)
         for number, partition in enumerate(list(broker.topics.partitions())):
             opened = False
             try:

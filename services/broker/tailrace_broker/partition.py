@@ -60,7 +60,6 @@ class Partition:
 
     __slots__ = (
         "_checkpointed",
-        "_log",
         "_open_log",
         "acks",
         "high_watermark",
@@ -72,6 +71,7 @@ class Partition:
         "leading",
         "node",
         "offline",
+        "opened",
         "partition_epoch",
         "recovering",
         "replicas",
@@ -121,16 +121,16 @@ class Partition:
         self.trims: list[tuple[int, Any]] = []  # DeleteRecords that waits for the followers: (offset, future)
         self._open_log = open_log
         self._checkpointed = checkpointed
-        self._log: Log | None = None
+        self.opened: Log | None = None  # the log if something used it already
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
     @property
     def log(self) -> Log:
         """The log, opened on first use. Raises OSError if the disk refuses."""
-        log = self._log
+        log = self.opened
         if log is None:
-            log = self._log = self._open_log()
+            log = self.opened = self._open_log()
             self.node.changed.add(self)
             # A killed broker's tail is in the page cache: flush.messages promises the disk, whoever hears of it now.
             self.syncing = self._owes_flush(log)
@@ -140,20 +140,15 @@ class Partition:
                 self.high_watermark = log.log_end_offset
         return log
 
-    @property
-    def opened(self) -> Log | None:
-        """The log if something used it already."""
-        return self._log
-
     def take_over(self, log: Log) -> None:
         """The same records in another log dir; the last of them may not be on the disk yet."""
-        self._log = log
+        self.opened = log
         self.syncing = self.syncing or self._owes_flush(log)
         self.node.changed.add(self)
 
     def close(self) -> None:
         """Forgets the log after it was closed or deleted; a later use opens it anew."""
-        self._log = None
+        self.opened = None
 
     # -- the role ----------------------------------------------------------------------------------------------------
 
@@ -169,7 +164,7 @@ class Partition:
             self.leading = None
         elif len(image.replicas) == 1:
             self.leading = None
-            if self._log is not None:
+            if self.opened is not None:
                 self.advance()
         elif moved or self.leading is None:
             self.leading = self._lead(image)
@@ -259,7 +254,7 @@ class Partition:
     @property
     def lag(self) -> int:
         """Records that are committed and not here, as far as known; 0 for a log nobody used yet."""
-        return 0 if self._log is None else max(0, self.high_watermark - self._log.log_end_offset)
+        return 0 if self.opened is None else max(0, self.high_watermark - self.opened.log_end_offset)
 
     # -- flush.messages ----------------------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class Recoveries:
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "recovery")
         self._cut: list[TopicPartition] = []  # not told of yet
         self._closed = True
+        self._held = 0  # of Switching
 
     async def run(self) -> None:
         """Until cancelled: then stops what runs, waits for the threads, and lets their dirs know."""
@@ -89,13 +90,13 @@ class Recoveries:
             self.on_recovered(*key)
             return
         self._running[log_dir] += 1
-        Switching.hold()
+        self._hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, recovery.run)
         ended.add_done_callback(partial(self._ended, log_dir, recovery))
 
     def _ended(self, log_dir: LogDir, recovery: Recovery, ended: asyncio.Future[None]) -> None:
         self._running[log_dir] -= 1
-        Switching.release()
+        self._release()
         error = None if ended.cancelled() else ended.exception()
         if self._closed or ended.cancelled():
             return
@@ -122,13 +123,13 @@ class Recoveries:
         loan = log_dir.lend(key, change)
         partition.close()
         partition.recovering, partition.syncing = True, False
-        Switching.hold()
+        self._hold()
         ended = asyncio.get_running_loop().run_in_executor(self._threads, loan.run)
         ended.add_done_callback(partial(self._changed, log_dir, loan))
         return True
 
     def _changed(self, log_dir: LogDir, loan: Loan, ended: asyncio.Future[None]) -> None:
-        Switching.release()
+        self._release()
         error = None if ended.cancelled() else ended.exception()
         if self._closed:
             return  # the log dir takes it back when it closes
@@ -165,3 +166,14 @@ class Recoveries:
             if wanted or log_dir.tails.begun:
                 log_dir.tails.give_up()
         self._threads.shutdown(cancel_futures=True)
+        while self._held:  # the loop may end before it hears of them
+            self._release()
+
+    def _hold(self) -> None:
+        self._held += 1
+        Switching.hold()
+
+    def _release(self) -> None:
+        if self._held:
+            self._held -= 1
+            Switching.release()

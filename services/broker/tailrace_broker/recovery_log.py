@@ -1,12 +1,17 @@
-"""What an unclean stop left to check, said in the log: how much there is, and each log worth a line; and strays."""
+"""What a start finds, said in the log: what an unclean stop left to check, strays, and directories that are missing."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
+from uuid import UUID
 
+from tailrace.log.checkpoints import format_uuid
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
+from tailrace.log.logs import LogDir, Stray
 from tailrace.log.segment import LOG_SUFFIX, Segment
+from tailrace.metadata.directories import RESERVED, directory_of
+from tailrace.metadata.image import MetadataImage
 
 _WORTH_A_LINE = 16 << 20
 _HOLES_TOLD = 10
@@ -34,9 +39,9 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
                 remaining_segments_to_recover=log_dir.tails.remaining_segments,
             )
 
-        def on_stray(key: tuple[str, int], path: str) -> None:
-            why = "it has the id of another topic of that name: kept, and not read"
-            log.warning("a log was put aside", topic=key[0], partition=key[1], path=path, why=why)
+        def on_stray(stray: Stray) -> None:
+            (topic, partition), why = stray.key, f"{stray.why}: kept, and not read"
+            log.warning("a log was put aside", topic=topic, partition=partition, path=stray.path, why=why)
 
         def on_damage(key: tuple[str, int], segment: Segment) -> None:
             path = segment.path(LOG_SUFFIX)
@@ -60,6 +65,8 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
         log_dir.on_mended = on_mended
         for name in log_dir.mended:
             on_mended(name)
+        for stray in log_dir.strays:
+            on_stray(stray)
         if log_dir.failed_before:
             log.warning(
                 "the disk failed before this start: what no flush had covered is read from it again",
@@ -80,3 +87,23 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
 
     for log_dir in dirs:
         tell(log_dir)
+
+
+def tell_missing(dirs: list[LogDir], image: MetadataImage, node_id: int, log: Any) -> None:
+    """Each log directory that held replicas and is not among these: what is copied anew may fill the wrong disk."""
+    ids = {log_dir.directory_id for log_dir in dirs}
+    if not all(one.int for one in ids):
+        return  # the one that cannot be read may be it
+    here = {place for log_dir in dirs if log_dir.failure is None for place in log_dir.partitions()}
+    missing = Counter[UUID]()
+    for name, topic in image.topics.items():
+        for index, partition in enumerate(topic.partitions):
+            lay_in = directory_of(partition, node_id)
+            if lay_in is not None and lay_in not in ids | RESERVED and (name, index) not in here:
+                missing[lay_in] += 1
+    for directory_id, replicas in missing.items():
+        log.warning(
+            "a log directory with replicas is missing, what others have of it is copied anew: is its disk mounted?",
+            directory_id=format_uuid(directory_id),
+            replicas=replicas,
+        )

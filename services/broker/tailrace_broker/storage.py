@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Final
 from uuid import UUID
 
 from tailrace.config import Config, TopicConfig
@@ -13,10 +14,13 @@ from tailrace.log.guard import DirectoryOffline
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.tails import Recovery
-from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.directories import directory_of
+from tailrace.metadata.image import MetadataImage, changed
+from tailrace.metadata.names import CLUSTER_METADATA
 from tailrace_broker.directories import Dir, choose
 
 TOPIC, BROKER = 2, 4
+_NOTHING_KNOWN: Final = MetadataImage()
 
 
 class Storage:
@@ -25,7 +29,14 @@ class Storage:
     A dir whose disk fails is offline until the next start (KIP-858): what lies there is neither read nor written.
     """
 
-    def __init__(self, dirs: Sequence[LogDir], config: Config, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        dirs: Sequence[LogDir],
+        config: Config,
+        wall_ms: Callable[[], int],
+        known: MetadataImage = _NOTHING_KNOWN,
+    ) -> None:
+        """known: the image that the start begins with, which may be of an earlier life."""
         self.configured = tuple(dirs)
         # Hears of each dir that fails, in whichever thread that was.
         self.on_failure: Callable[[LogDir], None] = lambda log_dir: None
@@ -37,7 +48,7 @@ class Storage:
         self._twice: dict[tuple[str, int], dict[LogDir, UUID]] = {}  # and the topic id there
         for log_dir in self.dirs:
             for place in log_dir.partitions():
-                self._found(place, log_dir)
+                self._found(place, log_dir, known)
         for log_dir in self.dirs:
             for place in log_dir.futures():
                 self._ended_late(place, log_dir)
@@ -50,11 +61,12 @@ class Storage:
     def _failed(self, log_dir: LogDir, failure: OSError) -> None:
         self.on_failure(log_dir)  # which is set after this was built
 
-    def _found(self, place: tuple[str, int], log_dir: LogDir) -> None:
+    def _found(self, place: tuple[str, int], log_dir: LogDir, known: MetadataImage) -> None:
         """A dir may hold what lies in another one too; which is right is told here, or by the image's topic id.
 
         A move between dirs that a crash or a failed disk ended late leaves two: the one that was written to longer is
-        right. While the dir was away the partition may have been deleted and made anew elsewhere.
+        right. While the dir was away the partition may have been deleted and made anew elsewhere, or copied again from
+        its leader: then the one is right that the controller was told of.
         """
         other = self._places.setdefault(place, log_dir)
         if other is log_dir:
@@ -73,9 +85,25 @@ class Storage:
             right = max(ends, key=lambda one: (ends[one], one in moved))
             self._places[place] = right
             self.sweep(place, other if right is log_dir else log_dir, right)
+        elif first is not None and (named := self._named_by(known, place, first, (other, log_dir))) is not None:
+            self._places[place] = named
+            with suppress(OSError):  # of a disk that is offline from now on
+                (other if named is log_dir else log_dir).put_aside(
+                    *place, "the controller knows it in another directory"
+                )
         else:
             name = f"{place[0]}-{place[1]}"
             raise LogDirRefused(f"{name} is in both {other.path} and {log_dir.path}: take the one out of date away")
+
+    def _named_by(
+        self, known: MetadataImage, place: tuple[str, int], topic_id: UUID, dirs: tuple[LogDir, LogDir]
+    ) -> LogDir | None:
+        """In which of two dirs the image has this broker's replica."""
+        partition, topic = known.partition(*place), known.topics.get(place[0])
+        if partition is None or topic is None or topic.topic_id != topic_id:
+            return None
+        assigned = directory_of(partition, self._config.node_id)
+        return next((one for one in dirs if one.directory_id == assigned), None)
 
     def sweep(self, place: tuple[str, int], stale: LogDir, right: LogDir) -> None:
         """At the start: what a move left behind goes; if a disk fails over it, the next start does it."""
@@ -158,17 +186,18 @@ class Storage:
         self._config = config
         if old.configs is new.configs and not everything:
             return
-        self._topic_configs.clear()
-        names = {name for kind, name in old.configs.keys() | new.configs.keys() if kind == TOPIC}
-        changed = [n for n in names if everything or old.configs.get((TOPIC, n)) != new.configs.get((TOPIC, n))]
+        keys = [key for key in changed(old.configs, new.configs) if old.configs.get(key) != new.configs.get(key)]
+        names = {name for kind, name in keys if kind == TOPIC}
         if everything:
-            changed = list({topic for topic, _ in self._places} | set(changed))
+            self._topic_configs.clear()
+            names.update(topic for topic, _ in self._places)
             for log_dir in self.dirs:
                 log_dir.set_producer_id_expiration(config.producer_id_expiration_ms)
-        for name in changed:
-            topic_config = self.topic_config(name)
-            for log_dir in self.dirs:
-                log_dir.set_config(name, topic_config)
+        for name in names:
+            self._topic_configs.pop(name, None)
+        configs = {name: self.topic_config(name) for name in names}
+        for log_dir in self.dirs:
+            log_dir.set_configs(configs)
 
     def place(
         self, topic: str, topic_id: UUID, index: int, assigned: UUID | None = None, *, refilled: bool = True
@@ -254,6 +283,24 @@ class Storage:
                 return  # not the disk's fault: the next topic of this name puts it aside
         self._forget(topic, index)
 
+    def put_strays_aside(self, image: MetadataImage, node_id: int) -> None:
+        """What lies in the dirs that are online and is no replica of this broker: its topic was deleted, or others were
+        given it, while its dir was away. Call it with an image that knows this life of the broker.
+
+        Should the partition come back to this broker, its old log must not: the others may have dropped the tombstones
+        of its keys by now.
+        """
+        for place in [place for place in self._places if not _is_replica(image, place, node_id)]:
+            for log_dir in self._twice.pop(place, (self._places[place],)):
+                with suppress(OSError):  # of a disk that is offline from now on
+                    if log_dir.failure is None and log_dir.holds(*place):
+                        log_dir.put_aside(*place, "the controller knows no such replica of this broker")
+            self._forget(*place)
+        for log_dir in self.dirs:
+            for place in [place for place in log_dir.futures() if not _is_replica(image, place, node_id)]:
+                with suppress(OSError):
+                    log_dir.drop_future(*place, self._wall_ms())
+
     def named(self, path: str) -> LogDir | None:
         """The configured dir of that path, which is compared as text, as Kafka does."""
         return next((one for one in self.configured if one.path == path), None)
@@ -320,3 +367,8 @@ class Storage:
             except OSError as failed:
                 log_dir.fail(failed)
                 log_dir.release()
+
+
+def _is_replica(image: MetadataImage, place: tuple[str, int], node_id: int) -> bool:
+    partition = image.partition(*place)
+    return place[0] == CLUSTER_METADATA or (partition is not None and node_id in partition.replicas)

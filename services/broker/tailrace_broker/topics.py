@@ -10,7 +10,7 @@ from uuid import UUID
 from tailrace.errors import ErrorCode
 from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.log import Log
-from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage, changed
 from tailrace_broker.openings import Openings
 from tailrace_broker.partition import Partition
 from tailrace_broker.recoveries import Recoveries
@@ -95,17 +95,17 @@ class Topics:
     def update(self, old: MetadataImage, new: MetadataImage) -> Changes:
         """Follows the image: which partitions have another leader, which another ISR, and which are gone."""
         changes = Changes([], [], [])
-        for name, topic in old.topics.items():
-            now = new.topics.get(name)
-            if now is None or now.topic_id != topic.topic_id:
+        names = changed(old.topics, new.topics)
+        for name in names:
+            topic, now = old.topics.get(name), new.topics.get(name)
+            if topic is not None and (now is None or now.topic_id != topic.topic_id):
                 row = self.by_name.pop(name.encode(), None)
                 self.by_id.pop(topic.topic_id.bytes, None)
                 if row is not None:
                     changes.deleted.extend(row.partitions.values())
-        for name, topic in new.topics.items():
-            before = old.topics.get(name)
-            if before is not topic:
-                self._update_topic(name, topic, changes)
+        for name in names:
+            if (now := new.topics.get(name)) is not None:
+                self._update_topic(name, now, changes)
         return changes
 
     def hold_back(self) -> None:

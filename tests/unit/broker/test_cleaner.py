@@ -20,6 +20,7 @@ import structlog
 import uvloop
 
 from support.broker import TOPIC_ID, image, running, topic
+from support.log_dirs import Disks
 from tailrace.errors import ErrorCode
 from tailrace.log.cleaner_job import GONE, STORAGE, CleaningFailed, decode_outcome, encode_failure
 from tailrace.log.compaction import Job, Limits, Outcome
@@ -200,6 +201,58 @@ async def test_a_cleaner_that_dies_is_started_again_and_gives_a_log_up_after_som
             await node.cleaner.round()
         assert list(node.cleaner.stats.uncleanable) == [(TOPIC_ID, 0)]
         assert node.partitions[1].log.cleaned_offset == 30
+
+
+async def test_a_cleaner_that_cannot_be_started_is_no_fault_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace: int
+) -> None:
+    monkeypatch.setattr("tailrace_broker.cleaner_worker.COMMAND", ("/no/such/program",))
+    async with cleaning(tmp_path, ProcessWorker(pace), 1) as node:
+        fill(node.partitions[0], 30)
+        for tries in range(DEATHS_PER_LOG + 1):
+            assert not await node.cleaner.round()
+            assert not node.cleaner.stats.uncleanable
+            assert node.backoff.waits == tries + 1
+
+
+WAITS_AT_MOST = {"max.compaction.lag.ms": "1000"}  # so that a look at a log reads from it
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
+@pytest.mark.parametrize("when", ["before the round", "in the middle of it"])
+async def test_a_log_that_cannot_be_looked_at_is_passed_over_and_not_set_aside(
+    tmp_path: Path, when: str, number: int
+) -> None:
+    worker, two = HereWorker(), Disks()
+    refused = OSError(number, "the disk, or this process")
+    async with cleaning(tmp_path, worker, 2, WAITS_AT_MOST, log_dirs=two.dirs) as node:
+        fill(node.partitions[0], 60)
+        fill(node.partitions[1], 30)
+
+        def gone(job: Job) -> None:
+            two.disks[1].fail_next("read", refused)
+            raise CleaningFailed(GONE, "retention was faster")
+
+        worker.before = gone
+        if when == "before the round":
+            two.disks[1].fail_next("read", refused)
+        assert not await node.cleaner.round()
+        assert worker.directories == ["0"]
+        assert not node.cleaner.stats.uncleanable
+        failed = two.dirs[1].failure
+        assert failed is refused if number == errno.EIO else failed is None
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
+async def test_how_dirty_the_replicas_are_is_told_though_one_cannot_be_looked_at(tmp_path: Path, number: int) -> None:
+    two = Disks()
+    async with cleaning(tmp_path, HereWorker(), 2, WAITS_AT_MOST, log_dirs=two.dirs) as node:
+        for partition in node.partitions:
+            fill(partition, 30)
+        node.broker.cleaner = node.cleaner
+        two.disks[1].fail_next("read", OSError(number, "the disk, or this process"))
+        answer = await node.service.ask(DescribeCleanerRequest(topic_id=TOPIC_ID), timeout_ms=5000)
+        assert [row.partition_index for row in answer.partitions] == [0]
 
 
 async def test_files_that_are_gone_are_no_fault_of_the_log(tmp_path: Path) -> None:

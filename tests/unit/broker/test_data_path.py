@@ -82,6 +82,25 @@ async def test_a_producer_that_repeats_itself_is_told_of_a_new_leader_and_of_a_t
         assert (await broker.produce(0, batch(b"c"), version=9)).base_offset == 0
 
 
+async def test_a_consumer_that_repeats_itself_is_told_of_a_new_leader_and_of_a_topic_made_anew(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.produce(0, batch(b"a"))
+        for _ in range(2):
+            assert values((await broker.fetch(0, 0)).records) == [b"a"]
+        here = broker.follower.image
+        broker.follower.move(topics={**here.topics, "t": topic("t", TOPIC_ID, 1, 0, 1)})
+        assert (await broker.fetch(0, 0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.follower.move(topics={})
+        assert (await broker.fetch(0, 0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        broker.follower.move(topics={"t": topic("t", UUID(int=6), 0)})
+        await broker.produce(0, batch(b"b"))
+        for _ in range(2):
+            assert values((await broker.fetch(0, 0)).records) == [b"b"]
+        broker.follower.move(topics={"t": topic("t", UUID(int=8), 0)})  # at once, led here before and after
+        assert (await broker.produce(0, batch(b"c"))).base_offset == 0
+        assert values((await broker.fetch(0, 0)).records) == [b"c"]
+
+
 async def test_leader_hints_name_the_new_leader_as_the_client_knows_it(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         data = ProduceRequest.TopicProduceData

@@ -187,6 +187,25 @@ async def test_a_disk_that_fails_under_a_copy_costs_the_copy_alone(tmp_path: Pat
         assert node.broker.storage.place_of("t", 0) is two.dirs[0]
 
 
+async def test_moves_to_a_disk_that_fails_are_given_up_though_they_wait(tmp_path: Path) -> None:
+    """One for the throttle, the others for their turn: nobody is to find out only then, with the cleaner waiting."""
+    two, slow = Disks(), replace(metadata(6), configs={(4, ""): {RATE: "1"}})
+    async with moving(tmp_path, two, slow) as node:
+        for partition in (0, 2, 4):
+            await node.produce(partition, batch(b"x" * 700_000))
+            await node.produce(partition, batch(b"y" * 700_000))
+        assert await ask(node, "/d1", 0, 2, 4) == [0, 0, 0]
+        moves = node.broker.dir_moves.moves
+        while not any(move.size_bytes for move in moves.values()):  # noqa: ASYNC110  a thread leads there
+            await asyncio.sleep(0)
+        assert len(moves) == 3
+        two.dirs[1].fail(OSError(errno.EIO, "broken"))
+        await node.service.ask(DescribeLogDirsRequest(topics=[]), timeout_ms=5000)
+        assert moves == {}
+        for partition in (0, 2, 4):
+            assert (await node.produce(partition, batch(b"z"))).base_offset == 2
+
+
 async def test_a_copy_that_took_over_is_right_though_the_old_disk_could_not_forget(tmp_path: Path) -> None:
     two = Disks()
     async with moving(tmp_path, two) as node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import structlog
 
 from support.broker import batch, image, running
+from support.log_dirs import Disks, metadata
 from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFilesystem
 from tailrace.runtime.clock import SystemClock
@@ -156,6 +158,20 @@ async def test_a_log_whose_files_somebody_took_away_does_not_keep_the_others_fro
             await keeper.retain()
         assert logs[1].log_start_offset == 2
         assert log_dir.failure is None
+
+
+async def test_a_disk_that_fails_as_retention_looks_at_it_does_not_keep_the_other_from_it(tmp_path: Path) -> None:
+    two, everything = Disks(), metadata(2, configs={"retention.bytes": "0"})
+    async with running(tmp_path, everything, log_dirs=two.dirs) as node:
+        for index in (0, 1):
+            await node.produce(index, batch(b"v"))
+    two.dirs = two.open()
+    async with running(tmp_path, everything, log_dirs=two.dirs) as node:
+        two.disks[0].fail_next("list", OSError(errno.EIO, "broken"))
+        with pytest.raises(OSError, match="broken"):
+            await housekeeping(node).retain()
+        assert two.dirs[0].failure is not None
+        assert node.broker.topics.by_name[b"t"].partitions[1].log.log_start_offset == 1
 
 
 async def test_logs_that_nobody_uses_are_kept_and_measured_without_being_opened(tmp_path: Path) -> None:

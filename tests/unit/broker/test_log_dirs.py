@@ -23,7 +23,7 @@ from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.metadata.directories import LOST, UNASSIGNED
-from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.metadata.image import BrokerImage, MetadataImage, TopicImage
 from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest
 from tailrace_broker.app import refuse_repeated, refuse_unusable
 from tailrace_broker.dir_watch import DirWatch
@@ -278,6 +278,32 @@ async def test_the_older_topic_on_a_disk_that_comes_back_does_not_hide_the_newer
         assert not node.broker.storage.configured[1].holds("t", 1)
 
 
+async def test_what_others_were_given_while_a_disk_was_away_is_put_aside_once_the_controller_knows_the_broker(
+    tmp_path: Path,
+) -> None:
+    two, told = Disks(), metadata(4)
+    async with running(tmp_path, told, log_dirs=two.dirs) as node:
+        assert [(await node.produce(n, batch(b"a"))).error_code for n in range(4)] == [0] * 4
+        watch(node)
+        two.dirs[1].fail(EIO)
+        rows = told.topics["t"].partitions
+        others = tuple(replace(p, replicas=(1,), isr=(1,), leader=1) for p in rows[:2])
+        topics = {"t": replace(told.topics["t"], partitions=(*others, *rows[2:]))}
+        node.follower.move(topics=topics)
+    async with running(tmp_path, replace(told, topics=topics), log_dirs=two.open()) as node:
+        online = node.broker.storage.configured
+        assert [log_dir.partitions() for log_dir in online] == [[("t", 2)], [("t", 1), ("t", 3)]]
+        node.broker.on_epoch(9)
+        node.follower.move(brokers={0: BrokerImage(0, 8, UUID(int=8), fenced=False)})  # an earlier life
+        assert online[1].holds("t", 1)
+        node.follower.move(brokers={0: BrokerImage(0, 9, UUID(int=9), fenced=False)})
+        assert [log_dir.partitions() for log_dir in online] == [[("t", 2)], [("t", 3)]]
+        assert [name for name in two.disks[1].list("/d1") if name.startswith("t-1.") and name.endswith("-stray")]
+        assert [(await node.fetch(n, 0)).high_watermark for n in (2, 3)] == [1, 1]
+        node.follower.move(topics=told.topics)
+        assert (await node.fetch(1, 0)).high_watermark == 0  # not what it held before
+
+
 def test_a_partition_of_one_id_in_two_dirs_is_refused_in_a_sentence() -> None:
     two = Disks()
     config = Config.load("broker", overrides={"node.id": "0"})
@@ -286,6 +312,23 @@ def test_a_partition_of_one_id_in_two_dirs_is_refused_in_a_sentence() -> None:
         log_dir.close()
     with pytest.raises(LogDirRefused, match=r"t-0 is in both /d0 and /d1"):
         Storage(two.open(), config, lambda: 0)
+
+
+async def test_of_two_replicas_of_one_id_that_of_the_dir_in_the_image_is_right(tmp_path: Path) -> None:
+    """A dir was taken out of log.dirs, what lay there was copied from its leader, and the dir came back."""
+    two, told = Disks(), metadata(2, *IDS)
+    async with running(tmp_path, told, log_dirs=two.dirs) as node:
+        assert [(await node.produce(n, batch(b"old"))).error_code for n in range(2)] == [0, 0]
+    async with running(tmp_path, replace(told, topics=led_by(told, 1)), log_dirs=two.open()[:1]) as node:
+        assert places(node) == [0, 0]
+        followed = node.broker.topics.by_name[b"t"].partitions[1]
+        assert followed.log.log_end_offset == 0
+    here = metadata(2, IDS[0], IDS[0])
+    async with running(tmp_path, here, log_dirs=two.open()) as node:
+        assert places(node) == [0, 0]
+        assert [log_dir.partitions() for log_dir in node.broker.storage.configured] == [[("t", 0), ("t", 1)], []]
+        (stray,) = node.broker.storage.configured[1].strays
+        assert stray.key == ("t", 1) and stray.path.endswith("-stray")
 
 
 async def test_a_disk_that_fails_under_a_deletion_does_not_keep_the_rest_of_an_image_away(tmp_path: Path) -> None:

@@ -10,13 +10,18 @@ import pytest
 
 from support.broker import Running, batch, running
 from support.log_dirs import metadata
+from support.steps import steps
 from tailrace.errors import ErrorCode
+from tailrace.net.context import Context
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import (
     AlterReplicaLogDirsRequest,
     DeleteRecordsRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
+from tailrace_broker.handlers import list_offsets as list_offsets_handler
 
 PARTITIONS = 200
 ASKED = [*range(PARTITIONS), 10_000]  # and one that there is not
@@ -94,3 +99,30 @@ async def test_the_ends_of_logs_that_are_open_are_told_at_once(tmp_path: Path) -
         answer = await node.service.ask(latest(asked), timeout_ms=30_000, version=6)
         assert [row.offset for row in answer.topics[0].partitions] == [0] * (PARTITIONS - 1) + [1]
         assert not turns
+
+
+class Turn:
+    """What a coroutine gives up for others, driven by hand."""
+
+    def __await__(self) -> Any:
+        yield
+
+
+async def test_no_turn_of_a_long_request_for_offsets_is_long(tmp_path: Path) -> None:
+    async with running(tmp_path, metadata(1)) as node:
+        node.broker.others_first = Turn  # type: ignore[assignment]
+        context = Context(ApiKey.LIST_OFFSETS, 7, 1, "client", None)  # type: ignore[arg-type]
+        answering = list_offsets_handler.handle(latest(list(range(10_000, 15_000))), context, node.broker)
+        turns, ended = list[int](), list[bytes]()
+
+        def turn() -> None:
+            try:
+                answering.send(None)
+            except StopIteration as end:
+                ended.append(end.value)
+
+        while not ended:
+            turns.append(steps(turn))
+        answer = codec.decode_response(ApiKey.LIST_OFFSETS, 7, ended[0])
+        assert {row.error_code for row in answer.topics[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert max(turns) < sum(turns) / 7

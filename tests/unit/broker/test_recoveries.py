@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -152,6 +153,14 @@ async def test_a_disk_that_fails_under_a_recovery_is_offline_and_the_broker_goes
         await recovered(node)
         assert node.broker.storage.offline
         assert (await node.produce(0, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_threads_switch_as_before_when_a_broker_has_stopped_under_a_recovery(tmp_path: Path) -> None:
+    usual, disk = sys.getswitchinterval(), await killed(tmp_path)
+    async with recovering(tmp_path, disk):
+        assert sys.getswitchinterval() < usual
+        disk.go_on.set()
+    assert sys.getswitchinterval() == usual
 
 
 async def test_what_is_being_recovered_is_described_and_does_not_move(tmp_path: Path) -> None:

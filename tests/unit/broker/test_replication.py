@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import structlog
 
 from support.broker import TOPIC_ID, Running, batch, running
 from tailrace.errors import ErrorCode
@@ -255,6 +256,52 @@ async def test_consumers_read_from_the_replica_in_their_rack(tmp_path: Path) -> 
         await until(lambda: cluster.nodes[2].broker.topics.by_name[b"t"].partitions[0].high_watermark == 1)
         read = await cluster.nodes[2].fetch(0, 0, rack_id="r2")
         assert (read.error_code, read.high_watermark, bool(read.records)) == (0, 1, True)
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+async def test_a_follower_tells_of_a_cut_where_it_cut_records(tmp_path: Path, extra: int) -> None:
+    """An epoch that it began as a leader without a record is forgotten without a word."""
+    async with three(tmp_path) as cluster:
+        await cluster.nodes[0].produce(0, batch(b"a"), acks=-1)
+        follower = log(cluster, 1)
+        follower.note_epoch(5, 1)
+        for _ in range(extra):
+            follower.append([bytearray(batch(b"lost"))], 5, 1, from_client=False)
+        assert follower.log_end_offset == 1 + extra
+        with structlog.testing.capture_logs() as lines:
+            cluster.publish(leader_epoch=6)
+            assert (await cluster.nodes[0].produce(0, batch(b"b"), acks=-1)).error_code == 0
+        cuts = [line for line in lines if "to agree with the leader" in line["event"]]
+        assert len(cuts) == (extra > 0), lines
+        assert follower.log_end_offset == log(cluster, 0).log_end_offset == 2
+
+
+async def test_a_consumer_is_sent_to_a_replica_in_sync_and_of_several_to_the_best_as_kafka_says(tmp_path: Path) -> None:
+    """One that lags may lag for ever, and its readers with it; of equal ones the last to catch up, then the highest."""
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    async with three(tmp_path, replica_selector_class=selector) as cluster:
+        first = cluster.nodes[0]
+        await first.produce(0, batch(b"a"), acks=-1)
+        racks = {n: replace(broker, rack="r" if n else "") for n, broker in cluster.image().brokers.items()}
+        first.follower.move(brokers=racks)
+        partition = first.broker.topics.by_name[b"t"].partitions[0]
+        assert partition.leading is not None
+        followers = partition.leading.replicas
+
+        def preferred() -> int:
+            return first.broker.preferred_replica(partition, "r", 0)
+
+        followers[1].log_end_offset = followers[2].log_end_offset = 1
+        followers[1].caught_up_ms, followers[2].caught_up_ms = 8.0, 7.0
+        assert preferred() == 1
+        followers[1].caught_up_ms = 7.0
+        assert preferred() == 2
+        followers[1].log_end_offset = 2
+        assert preferred() == 1
+        partition.isr = (0, 2)
+        assert preferred() == 2
+        partition.isr = (0,)
+        assert preferred() == -1
 
 
 @pytest.mark.parametrize(("cached_epoch", "leads"), [(1, True), (2, False)])

@@ -5,10 +5,12 @@ Topics and the cluster-wide defaults are the controller's to answer; a broker kn
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tailrace.config import describe
-from tailrace.errors import ApiError, ErrorCode
+from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from tailrace_broker.storage import BROKER
@@ -23,39 +25,34 @@ _Synonym = _Entry.DescribeConfigsSynonym
 
 async def handle(request: DescribeConfigsRequest, context: Context, broker: Broker) -> DescribeConfigsResponse:
     """One result per asked resource."""
-    return DescribeConfigsResponse(results=[_describe(asked, request, broker) for asked in request.resources])
+
+    @cache
+    def rows() -> list[Any]:  # whoever asks more than once gets the same ones
+        image, name = broker.image, str(broker.node_id)
+        entries = describe.broker(broker.static_config, image.config(BROKER, ""), image.config(BROKER, name))
+        synonyms, documentation = request.include_synonyms, request.include_documentation
+        return [wire_entry(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
+
+    return DescribeConfigsResponse(results=[_describe(asked, broker, rows) for asked in request.resources])
 
 
-def _describe(asked: Any, request: DescribeConfigsRequest, broker: Broker) -> Any:
+def _describe(asked: Any, broker: Broker, rows: Callable[[], list[Any]]) -> Any:
     kind, name = asked.resource_type, asked.resource_name
-    try:
-        entries = _entries(kind, name, broker)
-    except ApiError as refused:
-        return _Result(
-            error_code=int(refused.code),
-            error_message=refused.message,
-            resource_type=kind,
-            resource_name=name,
-            configs=[],
-        )
-    wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
-    configs = [
-        wire_entry(entry, synonyms=request.include_synonyms, documentation=request.include_documentation)
-        for entry in entries
-        if wanted is None or entry.name in wanted
-    ]
-    return _Result(error_code=0, error_message="", resource_type=kind, resource_name=name, configs=configs)
-
-
-def _entries(kind: int, name: str, broker: Broker) -> list[describe.Entry]:
+    refusal, configs = None, []
     if kind != BROKER:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"a broker describes broker configs, not resource type {kind}")
-    if name != str(broker.node_id):
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id}, but received {name}"
-        )
-    image = broker.image
-    return describe.broker(broker.static_config, image.config(BROKER, ""), image.config(BROKER, name))
+        refusal = f"a broker describes broker configs, not resource type {kind}"
+    elif name != str(broker.node_id):
+        refusal = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+    else:
+        wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
+        configs = [row for row in rows() if wanted is None or row.name in wanted]
+    return _Result(
+        error_code=int(ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST),
+        error_message=refusal or "",
+        resource_type=kind,
+        resource_name=name,
+        configs=configs,
+    )
 
 
 def wire_entry(entry: describe.Entry, *, synonyms: bool, documentation: bool) -> Any:

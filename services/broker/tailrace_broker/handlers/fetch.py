@@ -83,7 +83,10 @@ class FetchPath:
     def _at_once(self, head: FetchHead, offset: int, correlation_id: int, connection: Any) -> list[Any] | None:
         """One partition, no session, enough data: nothing that could wait is built. None for all else."""
         broker, leader_epoch = self.broker, head.leader_epoch
-        partition, _ = broker.leading(head.key, head.index, by_id=head.by_id)
+        partition: Partition | None = head.place
+        if partition is None or partition.leader != broker.node_id:
+            partition, _ = broker.leading(head.key, head.index, by_id=head.by_id)
+            head.place = partition
         if partition is None or head.last_epoch >= 0 or (leader_epoch >= 0 and leader_epoch != partition.leader_epoch):
             return None
         if partition.leading is not None and (head.rack_id or not partition.settled):

@@ -18,10 +18,12 @@ from tailrace_broker.cold_readers import loaded
 from tailrace_broker.cold_reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
 from tailrace_broker.fetch_sessions import FetchSessions, Session, asked
 from tailrace_broker.partition import Position
+from tailrace_broker.replication.quiet import Quiet
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partition import Partition
+    from tailrace_broker.replication.quiet import Read
 
 _SESSIONS = 1000  # one per follower and its fetchers
 _NOTHING = b""
@@ -91,7 +93,7 @@ class FollowerWait:
         self._session = session
         self._full = full
         self._rows: list[tuple[bytes, PartitionData]] = []  # errors and divergences: answered at once
-        self.reads: list[tuple[bytes, FetchPartition, Partition]] = []
+        self.reads: list[Read] = []
         self.future: asyncio.Future[list[Any]] | None = None
         self.sends_files = False
         self.state: dict[str, Any] = {}  # the connection's
@@ -111,45 +113,61 @@ class FollowerWait:
         self.future = asyncio.get_running_loop().create_future()
         self.future.add_done_callback(self.forget)
         if not ready:
-            waits_for = [partition.tail for _, _, partition in self.reads]
+            waits_for = [partition.tail for _, _, partition, _ in self.reads]
             self._broker.purgatory.park(self, waits_for, request.max_wait_ms)
         return self.future
 
     def hear(self) -> None:
         """Takes note of every position; high watermarks and ISRs may move."""
-        by_id = self._version >= 13
-        for key, want in asked(self._request, self._session):
+        by_id, broker_epoch = self._version >= 13, self._request.replica_epoch
+        now_ms, session = self._broker.monotonic_ms(), self._session
+        quiet: dict[tuple[bytes, int], Quiet | None] = {} if session is None else session.quiet
+        for key, want in asked(self._request, session):
+            place = key, want.partition
+            known = quiet.get(place)
+            if known is not None and known.heard(broker_epoch, now_ms):
+                self.reads.append(known.read)
+                continue
             partition, code = self._broker.leading(key, want.partition, by_id=by_id)
+            unnamed = place in quiet
+            quiet[place] = None
             if partition is None:
                 self._rows.append((key, _refused(want.partition, code)))
-                continue
-            try:
-                partition.check_epoch(want.current_leader_epoch)
-                position = Position(want.fetch_offset, want.last_fetched_epoch, want.log_start_offset)
-                diverging = partition.heard(self._request.replica_id, self._request.replica_epoch, position)
-            except ApiError as refused:
-                self._rows.append((key, _refused(want.partition, refused.code, partition)))
-                continue
-            except OSError:
-                self._rows.append((key, _refused(want.partition, ErrorCode.KAFKA_STORAGE_ERROR)))
-                continue
-            if diverging is None:
-                self.reads.append((key, want, partition))
-                self._broker.heard(partition)
-            else:
-                mark, start = partition.high_watermark, partition.log.log_start_offset
-                row = PartitionData(want.partition, 0, mark, mark, start, None, diverging=diverging)
-                self._rows.append((key, row))
+            elif self._hear(key, want, partition) and unnamed:
+                quiet[place] = Quiet.of(key, want, partition, self._request.replica_id)
+
+    def _hear(self, key: bytes, want: FetchPartition, partition: Partition) -> bool:
+        """Takes note of one position; whether there is nothing to tell the follower of it at once."""
+        try:
+            partition.check_epoch(want.current_leader_epoch)
+            position = Position(want.fetch_offset, want.last_fetched_epoch, want.log_start_offset)
+            diverging = partition.heard(self._request.replica_id, self._request.replica_epoch, position)
+        except ApiError as refused:
+            self._rows.append((key, _refused(want.partition, refused.code, partition)))
+            return False
+        except OSError:
+            self._rows.append((key, _refused(want.partition, ErrorCode.KAFKA_STORAGE_ERROR)))
+            return False
+        if diverging is not None:
+            mark, start = partition.high_watermark, partition.log.log_start_offset
+            row = PartitionData(want.partition, 0, mark, mark, start, None, diverging=diverging)
+            self._rows.append((key, row))
+            return False
+        self.reads.append((key, want, partition, partition.leading))
+        self._broker.heard(partition)
+        return True
 
     def ready(self) -> bool:
         """Whether there is anything to tell: data, deleted records, an error or a divergence."""
         if self._rows or not self.reads:
             return True
-        return any(
-            (partition.log.log_end_offset > want.fetch_offset and not self._held_back(partition))
-            or partition.log.log_start_offset > want.log_start_offset
-            for _, want, partition in self.reads
-        )
+        for _, want, partition, _ in self.reads:
+            log = partition.log
+            if log.log_end_offset > want.fetch_offset and not self._held_back(partition):
+                return True
+            if log.log_start_offset > want.log_start_offset:
+                return True
+        return False
 
     def _held_back(self, partition: Partition) -> bool:
         """KIP-73: throttled, and the rate is used up."""
@@ -167,15 +185,18 @@ class FollowerWait:
 
     def _drop_moved(self) -> None:
         """What was heard in another leadership than the present one is refused, not read."""
+        node_id = self._broker.node_id
+        if all(heard_by is one.leading and one.leader == node_id for _, _, one, heard_by in self.reads):
+            return
         kept = []
-        for key, want, partition in self.reads:
+        for key, want, partition, heard_by in self.reads:
             leading, code = self._broker.leading(key, want.partition, by_id=self._version >= 13)
             if leading is not partition or partition.leading is None:
                 self._rows.append((key, _refused(want.partition, code or ErrorCode.NOT_LEADER_OR_FOLLOWER)))
             elif want.current_leader_epoch not in (-1, partition.leader_epoch):
                 self._rows.append((key, _refused(want.partition, ErrorCode.FENCED_LEADER_EPOCH)))
             else:
-                kept.append((key, want, partition))
+                kept.append((key, want, partition, heard_by))
                 continue
             partition.tail.waiters.discard(self)
         self.reads = kept
@@ -200,7 +221,7 @@ class FollowerWait:
         self.done = True
         if self._job is not None:
             self._job.cancelled = True
-        for _, _, partition in self.reads:
+        for _, _, partition, _ in self.reads:
             partition.tail.waiters.discard(self)
 
     def _reply(self) -> list[Any] | None:
@@ -210,7 +231,9 @@ class FollowerWait:
         if self._tries >= MOST_TRIES:
             budget = min(budget, LAST_BYTES)
         self._cold = []
-        for key, want, partition in self.reads:
+        for key, want, partition, _ in self.reads:
+            if self._has_no_news(key, want, partition):
+                continue
             row = self._read(want, partition, budget, first=first)
             if row.records:
                 budget -= len(row.records)
@@ -225,6 +248,13 @@ class FollowerWait:
         self._tries += 1
         self._job = self._path.cold.start(self.state, self._cold, self._warmed)
         return None
+
+    def _has_no_news(self, key: bytes, want: FetchPartition, partition: Partition) -> bool:
+        """Whether an incremental answer would leave its row out."""
+        session, log, mark = self._session, partition.log, partition.high_watermark
+        if session is None or self._full or log.log_end_offset > want.fetch_offset:
+            return False
+        return session.known.get((key, want.partition)) == (mark, mark, log.log_start_offset)  # as Session.news
 
     def _encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
         """The answer's buffers; an incremental one leaves out what has no news."""

@@ -21,8 +21,16 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.reading import NotCached, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
-from tailrace.wire.list_offsets import Asked, Found, Wanted, decode_list_offsets, encode_list_offsets_answer
-from tailrace.wire.messages import ListOffsetsRequest, ListOffsetsResponse
+from tailrace.wire.list_offsets import (
+    Asked,
+    Found,
+    Wanted,
+    decode_list_offsets,
+    encode_found,
+    encode_list_offsets_answer,
+    encode_list_offsets_body,
+)
+from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_broker.lookups import LogChanged
 
 if TYPE_CHECKING:
@@ -33,13 +41,12 @@ _READ_COMMITTED = 1
 # How often a lookup is done: each time files of the log were cut, replaced or deleted under the last one.
 _MOST_TRIES = 4
 _MOST_AT_ONCE = 8  # partitions that are looked at before others have their turn: about a millisecond
+_READ_AT_ONCE = 500  # rows of the request, likewise
 _THREADS_EACH = 3  # of the four, for one request: with one left, others wait for no more than a lookup
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _ENDS = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NEVER = 1 << 15  # any other negative time means nothing, in no version
-_Topic = ListOffsetsResponse.ListOffsetsTopicResponse
-_Row = _Topic.ListOffsetsPartitionResponse
 
 
 class EndsPath:
@@ -57,7 +64,7 @@ class EndsPath:
             return ORDINARY
         committed, asked = decoded[0] == _READ_COMMITTED, decoded[1]
         searches = [want for _, rows in asked for want in rows if want.timestamp not in (LATEST, EARLIEST)]
-        if len(searches) > _MOST_AT_ONCE or _once_each(asked)[1] or self._opens_many(asked):
+        if len(searches) > _MOST_AT_ONCE or _repeats(asked) or self._opens_many(asked):
             return ORDINARY
         self._before()
         topics = []
@@ -77,62 +84,56 @@ class EndsPath:
         return sum(partition is not None and partition.opened is None for partition in led) > _MOST_AT_ONCE
 
 
-async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> ListOffsetsResponse:
+def _repeats(asked: Asked) -> bool:
+    places = [(name, want.partition) for name, rows in asked for want in rows]
+    return len(set(places)) < len(places)
+
+
+async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> bytes:
     """One row per asked partition; errors are per partition."""
     version, committed = context.api_version, request.isolation_level == _READ_COMMITTED
-    topics, repeated = _once_each(_asked(request))
+    topics, repeated = await _asked(request, broker)
     asked = [(name, wanted) for name, rows in topics for wanted in rows]
-    found: list[Found | None] = []
+    rows: list[bytes | None] = []
     for number, (name, wanted) in enumerate(asked, 1):
+        found: Found | None
         if (name, wanted.partition) in repeated:
-            found.append(Found(wanted.partition, int(ErrorCode.INVALID_REQUEST), -1, -1, -1))
+            found = Found(wanted.partition, int(ErrorCode.INVALID_REQUEST), -1, -1, -1)
         else:
-            found.append(_answer(broker, name, wanted, committed, version))
+            found = _answer(broker, name, wanted, committed, version)
+        rows.append(None if found is None else encode_found(version, found))
         if number % _MOST_AT_ONCE == 0:
             await broker.others_first()
-    left = [at for at, one in enumerate(found) if one is None]
+    left = [at for at, one in enumerate(rows) if one is None]
     waiting = iter(left)
 
     async def look_up() -> None:
         for at in waiting:
-            found[at] = await _look_up(broker, *asked[at], committed, version)
+            rows[at] = encode_found(version, await _look_up(broker, *asked[at], committed, version))
 
     async with asyncio.TaskGroup() as group:
         for _ in left[:_THREADS_EACH]:
             group.create_task(look_up())
-    rows = iter([_row(one) for one in found if one is not None])
-    return ListOffsetsResponse(
-        topics=[_Topic(name=name.decode(), partitions=list(islice(rows, len(wants)))) for name, wants in topics]
-    )
+    all_rows = iter([one for one in rows if one is not None])
+    return encode_list_offsets_body(version, [(name, list(islice(all_rows, len(wants)))) for name, wants in topics])
 
 
-def _asked(request: ListOffsetsRequest) -> Asked:
-    asked = []
-    for topic in request.topics:
-        rows = [Wanted(row.partition_index, row.current_leader_epoch, row.timestamp) for row in topic.partitions]
-        asked.append((topic.name.encode(), rows))
-    return asked
-
-
-def _once_each(asked: Asked) -> tuple[Asked, set[tuple[bytes, int]]]:
+async def _asked(request: ListOffsetsRequest, broker: Broker) -> tuple[Asked, set[tuple[bytes, int]]]:
     """What is asked without the places that repeat a partition, and the partitions that are repeated."""
-    seen, repeated, first = set[tuple[bytes, int]](), set[tuple[bytes, int]](), []
-    for name, rows in asked:
-        kept = []
-        for wanted in rows:
-            place = name, wanted.partition
+    seen, repeated, asked = set[tuple[bytes, int]](), set[tuple[bytes, int]](), []
+    for topic in request.topics:
+        name, kept = topic.name.encode(), []
+        for row in topic.partitions:
+            place = name, row.partition_index
             if place in seen:
                 repeated.add(place)
-            else:
-                seen.add(place)
-                kept.append(wanted)
-        first.append((name, kept))
-    return first, repeated
-
-
-def _row(found: Found) -> Any:
-    index, code, at_ms, offset, epoch = found
-    return _Row(partition_index=index, error_code=code, timestamp=at_ms, offset=offset, leader_epoch=epoch)
+                continue
+            seen.add(place)
+            kept.append(Wanted(row.partition_index, row.current_leader_epoch, row.timestamp))
+            if len(seen) % _READ_AT_ONCE == 0:
+                await broker.others_first()
+        asked.append((name, kept))
+    return asked, repeated
 
 
 async def _look_up(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:

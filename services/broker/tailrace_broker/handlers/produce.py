@@ -84,6 +84,17 @@ class Open(NamedTuple):
     answer: Answer
 
 
+class Usual(NamedTuple):
+    """A usual request whose append is staged and waits for nobody: its answer leaves at the end of the read."""
+
+    slot: list[Any]
+    connection: Any
+    version: int
+    correlation_id: int
+    head: Head
+    cell: Cell
+
+
 def _waits(partition: Partition, acks: int) -> bool:
     """Whether an append there may not be answered at once: other replicas, or flush.messages."""
     if acks == -1 and partition.leading is not None:
@@ -103,6 +114,7 @@ class ProducePath:
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
         self._examining = Examining(broker, self)
         self._open: list[Open] = []
+        self._usual: list[Usual] = []
         self._heads = Heads()
 
     @property
@@ -113,8 +125,12 @@ class ProducePath:
         usual = self._heads.read(version, body)
         if usual is not None and (cell := self._stage_usual(*usual)) is not None:
             head = usual[0]
-            topics: list[tuple[bytes, list[Cell]]] = [(head.key, [cell])]
-            answer = Answer(version, correlation_id, topics, 0, head)
+            # Here and in _take_up without the keyword handling of a NamedTuple, as every request pays for it.
+            if head.acks and not self._waits:
+                slot: list[Any] = []
+                self._usual.append(tuple.__new__(Usual, (slot, connection, version, correlation_id, head, cell)))
+                return slot
+            answer = tuple.__new__(Answer, (version, correlation_id, ((head.key, (cell,)),), 0, head))
             return self._take_up(connection, head.acks, head.timeout_ms, answer)
         request = decode_produce(version, body)
         service = connection.identity.listener == "INTERNAL"
@@ -124,7 +140,7 @@ class ProducePath:
         elif request.transactional_id is not None:
             # Until transactions exist; the code every client treats as final.
             refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        topics = []
+        topics: list[tuple[bytes, list[Cell]]] = []
         self._waits = False
         self._throttle_ms = 0
         for key, partitions in request.topics:
@@ -141,7 +157,7 @@ class ProducePath:
     def _take_up(self, connection: Any, acks: int, timeout_ms: int, answer: Answer) -> Any:
         """Remembers the request until the end of the read; the slot for its answer."""
         slot: Any = Promised() if self._waits and acks else []
-        self._open.append(Open(slot, connection, acks, timeout_ms, answer))
+        self._open.append(tuple.__new__(Open, (slot, connection, acks, timeout_ms, answer)))
         return None if acks == 0 else slot
 
     def stage_examined(self, opened: Open, examined: list[tuple[Long, Examined]]) -> Open:
@@ -178,18 +194,18 @@ class ProducePath:
         ):
             return None
         cell = Cell(head.index, partition, 0)
-        self._waits = self._line_up(partition, records, cell, acks)
+        self._line_up(partition, records, cell)
+        self._waits = log.limits.flushes or (acks == -1 and partition.leading is not None)  # as _waits
         return cell
 
-    def _line_up(self, partition: Partition, records: WritableBytes, cell: Cell, acks: int) -> bool:
-        """Puts the batch beside the others of this read; whether it may not be answered as soon as it is appended."""
+    def _line_up(self, partition: Partition, records: WritableBytes, cell: Cell) -> None:
+        """Puts the batch beside the others of this read."""
         staged = self._staged.get(partition)
         if staged is None:
             self._staged[partition] = ([records], [cell])
         else:
             staged[0].append(records)
             staged[1].append(cell)
-        return _waits(partition, acks)
 
     def _stage(
         self,
@@ -220,7 +236,8 @@ class ProducePath:
             examined = self._examining.at_once(cell, key, asked, limits)
             if examined is None:
                 return cell
-        self._waits = self._line_up(partition, examined or records, cell, acks) or self._waits
+        self._line_up(partition, examined or records, cell)
+        self._waits = _waits(partition, acks) or self._waits
         self._examined_bytes += 0 if examined is None else len(examined)
         if self._examined_bytes >= MOST_HELD_BYTES:
             self.append_staged()
@@ -276,6 +293,8 @@ class ProducePath:
         self._examining.end_of_read()
         if self._staged:
             self.append_staged()
+        if self._usual:
+            self._answer_usual()
         if self._open:
             opened, self._open = self._open, []
             for slot, connection, acks, timeout_ms, answer in opened:
@@ -291,6 +310,18 @@ class ProducePath:
                 elif any(cell.error_code for _, cells in answer.topics for cell in cells):
                     connection.close()  # acks=0 expects no answer: the only way to tell of an error
 
+    def _answer_usual(self) -> None:
+        """Fills the slots of requests that wait for nobody."""
+        usual, self._usual = self._usual, []
+        for slot, connection, version, correlation_id, head, cell in usual:
+            if cell.error_code or cell.partition is None:
+                refused = Answer(version, correlation_id, ((head.key, (cell,)),), 0)
+                slot.append(self._encode_refused(connection, refused))
+            else:
+                _, base_offset, _, time_ms, _, _ = cell.appended
+                log_start_offset = cell.partition.log.log_start_offset
+                slot.append(head.answer(correlation_id, base_offset, time_ms, log_start_offset))
+
     def append_staged(self) -> None:
         """One write a partition; every cell has its answer then."""
         staged, self._staged, self._examined_bytes = self._staged, {}, 0
@@ -304,8 +335,9 @@ class ProducePath:
                 if answer[0]:
                     cell.error_code = answer[0]
                 else:
-                    written_bytes += len(batch)
-                    bytes_in += batch.sent_bytes if type(batch) is Examined else len(batch)  # as Kafka counts
+                    size = len(batch)
+                    written_bytes += size
+                    bytes_in += batch.sent_bytes if type(batch) is Examined else size  # as Kafka counts
                     messages_in += answer[2] - answer[1] + 1
             self._broker.appended(partition, committed)
         metrics.bytes_in += bytes_in

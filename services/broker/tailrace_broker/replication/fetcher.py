@@ -306,6 +306,7 @@ class ReplicaFetcher:
 
     def _take(self, follow: _Follow, row: ReplicaRow, now_ms: int) -> None:
         broker, partition = self._broker, follow.partition
+        end_before = partition.log.log_end_offset
         change = change_due(partition, row)
         if change is not None:
             if broker.flusher.runs(partition):
@@ -330,7 +331,7 @@ class ReplicaFetcher:
             self._delay(follow, ErrorCode(row.error_code).name)
             return
         follow.lag = max(0, row.high_watermark - partition.log.log_end_offset)
-        if row.diverging is not None:
+        if partition.log.log_end_offset < end_before:  # not where an epoch without records was forgotten
             self._log.info(
                 "cut to agree with the leader",
                 topic=partition.topic,

@@ -1,0 +1,33 @@
+"""How much interpreted work something is, as a number that no machine's load changes: how it grows is the question."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+def steps(work: Callable[[], Any]) -> int:
+    """Counts the bytecodes that run; what C does by itself, as the copy of a dict, is one however long it takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def grows(work: Callable[[int], Callable[[], Any]], few: int = 50, times: int = 5) -> float:
+    """How many times the steps of each of a few things those of each of so many times as many are: linear is 1."""
+    for each in (few, few * times):
+        work(each)()  # what is remembered from then on is no part of it
+    return steps(work(few * times)) / steps(work(few)) / times

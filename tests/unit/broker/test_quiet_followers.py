@@ -1,0 +1,133 @@
+"""A follower's fetch of very many partitions where little has happened: each is known to be caught up all the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from support.broker import TOPIC_ID, Running, all_opened, batch, running
+from support.steps import steps
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from tailrace.wire.fetch import Fetch, FetchPartition
+from tailrace_broker.handlers.follower_fetch import FollowerFetch
+
+CONNECTION = SimpleNamespace(identity=SimpleNamespace(listener="INTERNAL"), sends_files=False, state={})
+MANY = 100
+
+
+def metadata(partition: PartitionImage) -> MetadataImage:
+    brokers = {number: BrokerImage(number, 9 + number, UUID(int=9 + number), fenced=False) for number in range(3)}
+    topic = TopicImage("t", TOPIC_ID, (partition,) * MANY)
+    return MetadataImage(cluster_id="c", topics={"t": topic}, topic_names={TOPIC_ID: "t"}, brokers=brokers)
+
+
+@asynccontextmanager
+async def leading(path: Path) -> AsyncIterator[Running]:
+    """Node 0 leads all partitions, node 1 follows."""
+    async with running(path, metadata(PartitionImage((0, 1), (0, 1), 0, 1, 1)), min_insync_replicas="1") as node:
+        node.broker.on_epoch(9)
+        await all_opened(node.broker)
+        yield node
+
+
+def wants(offset: int, *indexes: int) -> list[tuple[bytes, list[FetchPartition]]]:
+    rows = [FetchPartition(index, 1, offset, -1, 0, 1 << 20) for index in indexes]
+    return [(TOPIC_ID.bytes, rows)] if rows else []
+
+
+class Follower:
+    """Node 1 as its leader hears it, without a wire between them."""
+
+    def __init__(self, node: Running) -> None:
+        self.node = node
+        self.fetches = FollowerFetch(node.broker, SimpleNamespace())  # type: ignore[arg-type]
+        self.epoch = 0
+
+    def fetch(self, *topics: tuple[bytes, list[FetchPartition]], broker_epoch: int = 10) -> Any:
+        """The next fetch of its session."""
+        sessions = self.fetches.sessions._sessions
+        session_id = next(iter(sessions), 0)
+        request = Fetch(1, 0, 1, 1 << 20, 0, session_id, self.epoch, list(topics), [], "", broker_epoch)
+        self.epoch += 1
+        return self.fetches.handle(CONNECTION, 16, 1, request)
+
+    def replica(self, index: int) -> Any:
+        leading = self.node.broker.led("t", index).leading
+        assert leading is not None
+        return leading.replicas[1]
+
+
+def sizes(answer: Any) -> int:
+    return sum(map(len, answer))
+
+
+async def test_what_a_fetch_does_not_name_was_caught_up_until_then(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower, now_ms = Follower(node), node.broker.monotonic_ms
+        follower.fetch(*wants(0, *range(MANY)))
+        follower.fetch()
+        before_ms = now_ms()
+        nothing = sizes(follower.fetch())
+        assert nothing < 40 and all(follower.replica(index).caught_up_ms >= before_ms for index in range(MANY))
+
+
+async def test_what_was_appended_since_is_answered_though_the_fetch_does_not_name_it(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower = Follower(node)
+        follower.fetch(*wants(0, *range(MANY)))
+        nothing = sizes(follower.fetch())
+        node.broker.led("t", 7).append([bytearray(batch(b"a"))], node.broker.now_ms())
+        assert sizes(follower.fetch()) > nothing + 60
+        caught_up_ms = follower.replica(7).caught_up_ms
+        assert sizes(follower.fetch()) > nothing + 60, "until the follower says that it has it"
+        assert follower.replica(7).caught_up_ms == caught_up_ms
+        follower.fetch(*wants(1, 7))
+        assert node.broker.led("t", 7).high_watermark == 1
+        assert sizes(follower.fetch()) == nothing and follower.replica(7).caught_up_ms > caught_up_ms
+
+
+async def test_a_later_life_of_the_follower_is_heard(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower = Follower(node)
+        follower.fetch(*wants(0, *range(MANY)))
+        follower.fetch()
+        follower.fetch(broker_epoch=12)
+        assert follower.replica(3).broker_epoch == 12
+        refused = follower.fetch(broker_epoch=11)
+        assert int(ErrorCode.STALE_BROKER_EPOCH).to_bytes(2, "big") in b"".join(map(bytes, refused))
+
+
+async def test_who_left_the_isr_comes_back_with_a_fetch_that_names_nothing(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower, asked = Follower(node), list[Any]()
+        node.broker.on_isr_change = lambda partition, change: asked.append((partition.index, change.isr))
+        follower.fetch(*wants(0, *range(MANY)))
+        follower.fetch()
+        assert asked == []
+        without = PartitionImage((0, 1), (0,), 0, 1, 2)
+        node.follower.move(topics=metadata(without).topics)
+        follower.fetch()
+        assert [index for index, _ in asked] == list(range(MANY))
+
+
+async def test_another_leadership_is_told_of(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower = Follower(node)
+        follower.fetch(*wants(0, *range(MANY)))
+        nothing = sizes(follower.fetch())
+        node.follower.move(topics=metadata(PartitionImage((0, 1), (0, 1), 1, 2, 2)).topics)
+        assert sizes(follower.fetch()) > nothing + 10 * MANY, "NOT_LEADER_OR_FOLLOWER for each"
+
+
+async def test_what_is_quiet_costs_a_glance(tmp_path: Path) -> None:
+    async with leading(tmp_path) as node:
+        follower = Follower(node)
+        follower.fetch(*wants(0, *range(MANY)))
+        closely = steps(lambda: follower.fetch())
+        glance = steps(lambda: follower.fetch())
+        assert glance < 270 * MANY and glance < closely / 2
