@@ -71,14 +71,15 @@ DIFFERENCES = (
     ),
     Difference(
         "a batch whose CRC is right but whose records are nonsense or of an unknown compression",
-        "UNKNOWN_SERVER_ERROR",
+        "INVALID_RECORD, UNKNOWN_SERVER_ERROR where it cannot be decompressed",
         "stored as it came, its largest timestamp believed; UNSUPPORTED_COMPRESSION_TYPE for an unknown compression",
         "batches are opaque to the broker, which is what makes it fast; every client checks the records it reads",
     ),
     Difference(
         "a batch that cannot be decompressed (Java cannot if lz4's blocks depend on each other), or whose offsets "
-        "do not count up, where the topic asks for a look: compacted, or (for the first) of another compression.type",
-        "UNKNOWN_SERVER_ERROR; gzip and lz4 may have anything behind their end",
+        "do not count up, where the topic asks for a look: compacted, or of another compression.type",
+        "UNKNOWN_SERVER_ERROR; gzip and lz4 may have anything behind their end, snappy up to 3 bytes; "
+        "offsets are counted anew where the batch is compressed anew",
         "INVALID_RECORD, and MESSAGE_TOO_LARGE for more than 64 MiB; nothing may be behind the end",
         "final for producers alike (Java's repeats CORRUPT_MESSAGE); but these say whose fault it is",
     ),

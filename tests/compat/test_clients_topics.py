@@ -3,6 +3,7 @@
 import pytest
 
 from support.clients import Client, Record, Refused
+from support.raw import build
 from support.stage import metadata_request, wait_for_topic
 from support.targets import Target
 from support.waiting import until
@@ -46,6 +47,28 @@ def test_a_bad_topic_is_refused(client: Client, topic_name: str, what: dict[str,
     with pytest.raises(Refused) as refused:
         client.create_topic(**arguments)  # type: ignore[arg-type]
     assert refused.value.code == code
+
+
+TOO_MANY = (44, "Excessively large number of partitions per request.")
+TOO_LARGE = (44, "Unable to perform excessively large batch operation.")
+
+
+@pytest.mark.capability("refusals of CreateTopics and DeleteTopics")
+@pytest.mark.parametrize(
+    ("partitions", "refusal"),
+    [([10_001], TOO_MANY), ([5_001, 5_001], TOO_MANY), ([10_000], TOO_LARGE), ([1] * 5_001, TOO_LARGE)],
+    ids=["one topic", "two topics", "one record too many", "many topics"],
+)
+def test_more_than_ten_thousand_records_are_refused(
+    target: Target, topic_name: str, partitions: list[int], refusal: tuple[int, str]
+) -> None:
+    topics = [
+        {"name": f"{topic_name}{n}", "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
+        for n, count in enumerate(partitions)
+    ]
+    answer = target.ask(build(19, topics=topics, timeout_ms=10_000, validate_only=True), 7)
+    assert {(row.error_code, row.error_message) for row in answer.topics} == {refusal}
+    assert len(answer.topics) == len(partitions)
 
 
 @pytest.mark.capability("as many replicas as asked for")

@@ -19,6 +19,7 @@ from tailrace.errors import ApiError, ErrorCode
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 CONFIG = Config.load("broker")
+THROTTLED = "leader.replication.throttled.replicas"
 
 
 def alter(current: dict[str, str], *changes: tuple[str, int, str | None]) -> dict[str, str]:
@@ -38,6 +39,8 @@ def alter(current: dict[str, str], *changes: tuple[str, int, str | None]) -> dic
         ({"cleanup.policy": ""}, ("cleanup.policy", APPEND, "compact"), {"cleanup.policy": "compact"}),
         ({"cleanup.policy": "compact"}, ("cleanup.policy", SUBTRACT, "delete"), {"cleanup.policy": "compact"}),
         ({}, ("cleanup.policy", SUBTRACT, "nowhere"), {"cleanup.policy": "delete"}),
+        ({THROTTLED: "0:0"}, (THROTTLED, APPEND, "0:1,0:0,0:1"), {THROTTLED: "0:0,0:1"}),
+        ({THROTTLED: "0:0,0:1,0:0,0:0"}, (THROTTLED, SUBTRACT, "0:0,0:0,0:2"), {THROTTLED: "0:1,0:0"}),
     ],
 )
 def test_operations_change_one_key(

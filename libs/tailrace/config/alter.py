@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -136,12 +137,25 @@ def _apply(after: dict[str, str], change: Change, definition: ConfigDef | None) 
     # Apache Kafka starts from the key's own value or its built-in default, never from the broker's value.
     old = after.get(change.name) or ("" if change.name in after else definition.text(definition.default) or "")
     words = [word for word in old.split(",") if word]
-    for word in change.value.split(","):
-        if operation is Operation.APPEND and word not in words:
-            words.append(word)
-        elif operation is Operation.SUBTRACT and word in words:
-            words.remove(word)
-    after[change.name] = ",".join(words)
+    changed = _appended if operation is Operation.APPEND else _subtracted
+    after[change.name] = ",".join(changed(words, change.value.split(",")))
+
+
+def _appended(words: list[str], more: list[str]) -> list[str]:
+    present = set(words)
+    return words + [word for word in dict.fromkeys(more) if word not in present]
+
+
+def _subtracted(words: list[str], less: list[str]) -> list[str]:
+    """Each of less takes one away, the first of those that are the same."""
+    gone = Counter(less)
+    left = []
+    for word in words:
+        if gone[word]:
+            gone[word] -= 1
+        else:
+            left.append(word)
+    return left
 
 
 def _mode(name: str) -> Dynamic | None:

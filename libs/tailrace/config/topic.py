@@ -61,10 +61,14 @@ def validate(overrides: Mapping[str, str | None], broker: Config) -> None:
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",
         )
-    effective = TopicConfig.of({name: text for name, text in overrides.items() if text is not None}, broker)
-    if effective.min_compaction_lag_ms > effective.max_compaction_lag_ms:
+    lags = []
+    for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"):
+        value = parsed[name] if name in parsed else inherited(TOPIC_DEFINITIONS[name], broker)
+        assert isinstance(value, int)
+        lags.append(value)
+    least, most = lags
+    if least > most:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
-            f"conflict topic config setting min.compaction.lag.ms ({effective.min_compaction_lag_ms}) > "
-            f"max.compaction.lag.ms ({effective.max_compaction_lag_ms})",
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})",
         )

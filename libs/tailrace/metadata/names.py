@@ -1,7 +1,5 @@
 """Topic names as Kafka allows them."""
 
-from collections.abc import Iterable
-
 MAX_LENGTH = 249
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 CLUSTER_METADATA = "__cluster_metadata"
@@ -21,9 +19,11 @@ def refusal(name: str) -> str | None:
     return None if why is None else f"Topic name is invalid: {why}"
 
 
-def collision(name: str, others: Iterable[str]) -> str | None:
-    """Returns another topic whose metrics would have the same name: Kafka takes '.' and '_' for the same there."""
-    if "." not in name and "_" not in name:
-        return None
-    flat = name.replace(".", "_")
-    return next((other for other in others if other != name and other.replace(".", "_") == flat), None)
+def can_collide(name: str) -> bool:
+    """Whether another topic's metrics could have the same name: Kafka takes '.' and '_' for the same there."""
+    return "." in name or "_" in name
+
+
+def in_metrics(name: str) -> str:
+    """Returns what two topics that collide have in common."""
+    return name.replace(".", "_")

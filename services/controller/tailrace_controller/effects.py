@@ -1,11 +1,14 @@
 """What a decision wants to happen: records to append, and the reply once they are committed."""
 
+from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.records import MetadataRecord
 
 R = TypeVar("R")
+MAX_RECORDS: Final = 10_000  # of one request of a user's, as in Kafka: everybody else waits for its decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +17,9 @@ class Effects(Generic[R]):
 
     reply: R
     records: tuple[MetadataRecord, ...] = ()
+
+
+def check_size(records: Sized) -> None:
+    """Refuses a request that would change too much at once, all of it, as Kafka does: POLICY_VIOLATION."""
+    if len(records) > MAX_RECORDS:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

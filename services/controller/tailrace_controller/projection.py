@@ -100,9 +100,10 @@ def _touches(record: MetadataRecord, after: MetadataImage) -> list[tuple[str, An
 
 
 def _with_min_isr_of(record: ConfigRecord, after: MetadataImage) -> Iterator[tuple[str, Any]]:
-    for topic in after.topics.values():
-        if record.resource_type == topic_rules.BROKER or topic.name == record.resource_name:
-            yield from (("partition", (topic.topic_id, index)) for index in range(len(topic.partitions)))
+    everywhere = record.resource_type == topic_rules.BROKER
+    own = None if everywhere else after.topic(record.resource_name)
+    for topic in after.topics.values() if everywhere else () if own is None else (own,):
+        yield from (("partition", (topic.topic_id, index)) for index in range(len(topic.partitions)))
 
 
 def _topic(topic_id: UUID, before: MetadataImage, after: MetadataImage) -> Iterator[Change]:

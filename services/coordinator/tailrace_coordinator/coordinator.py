@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.image import MetadataImage, changed
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.endpoints import address_of
@@ -136,9 +136,8 @@ class Coordinator:
         self.deadlines.close()
 
     def _forget_deleted(self, old: MetadataImage, new: MetadataImage) -> None:
-        if old.topic_names is new.topic_names:
-            return
-        deleted = {name: topic_id for topic_id, name in old.topic_names.items() if topic_id not in new.topic_names}
+        before = [topic for name in changed(old.topics, new.topics) if (topic := old.topics.get(name)) is not None]
+        deleted = {topic.name: topic.topic_id for topic in before if topic.topic_id not in new.topic_names}
         if deleted:
             for running in self._shards.values():
                 running.shard.forget_topics(deleted)

@@ -157,7 +157,6 @@ CREATE_REFUSALS = [
     (ask("events"), "TOPIC_ALREADY_EXISTS", "Topic 'events' already exists."),
     (ask(partitions=0), "INVALID_PARTITIONS", "Number of partitions was set to an invalid non-positive value."),
     (ask(partitions=-2), "INVALID_PARTITIONS", "non-positive"),
-    (ask(partitions=10_001), "POLICY_VIOLATION", "Excessively large number of partitions per request."),
     (ask(rf=0), "INVALID_REPLICATION_FACTOR", "Replication factor must be larger than 0"),
     (ask(rf=4), "INVALID_REPLICATION_FACTOR", "cannot be reached because only 3 broker(s) are registered"),
     (ask(configs={"no.such": "1"}), "INVALID_CONFIG", "Unknown topic config name: no.such"),

@@ -21,7 +21,7 @@ from tailrace.wire.messages import (
     IncrementalAlterConfigsResponse,
 )
 from tailrace_controller.decide import elections, resources, topic_rules
-from tailrace_controller.effects import Effects
+from tailrace_controller.effects import Effects, check_size
 
 _SCOPES = {
     resources.TOPIC: Scope.TOPIC,
@@ -65,6 +65,7 @@ def _each(
     row: Any,
 ) -> tuple[list[Any], tuple[MetadataRecord, ...]]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in asked)
+    cluster = resources.cluster_config(image, config)
     records: list[MetadataRecord] = []
     rows = []
     for resource in asked:
@@ -76,10 +77,11 @@ def _each(
             resources.check_exists(image, kind, name)
             current = image.config(kind, name)
             after = changed(current, resource)
-            validate(image, kind, name, current, after, config)
+            validate(kind, name, current, after, cluster)
             records += _difference(kind, name, current, after)
         except ApiError as refused:
             code, message = refused.code, refused.message
+        check_size(records)
         rows.append(row(error_code=code, error_message=message, resource_type=kind, resource_name=name))
     return rows, (*records, *_consequences(image, records, config))
 
@@ -97,12 +99,10 @@ def _consequences(image: MetadataImage, changed: Iterable[MetadataRecord], confi
         yield from elections.unclean(image.replay(records, image.offset, image.epoch), config)
 
 
-def validate(
-    image: MetadataImage, kind: int, name: str, current: Mapping[str, str], after: Mapping[str, str], config: Config
-) -> None:
-    """Raises Kafka's error if the resource may not have these configs."""
+def validate(kind: int, name: str, current: Mapping[str, str], after: Mapping[str, str], cluster: Config) -> None:
+    """Raises Kafka's error if the resource may not have these configs. cluster is resources.cluster_config."""
     if kind == resources.TOPIC:
-        validate_topic(after, resources.cluster_config(image, config))
+        validate_topic(after, cluster)
     elif kind == resources.BROKER:
         changed = [key for key in after if after[key] != current.get(key)]
         if name and topic_rules.MIN_INSYNC_REPLICAS in changed:
@@ -110,7 +110,7 @@ def validate(
             raise ApiError(ErrorCode.INVALID_CONFIG, why)
         alter.validate_broker(after, changed, name)
     elif kind == resources.GROUP:
-        alter.validate_group(after, resources.cluster_config(image, config))
+        alter.validate_group(after, cluster)
     else:
         alter.validate_client_metrics(after)
 

@@ -11,7 +11,7 @@ from tailrace.wire.messages import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from tailrace_controller.effects import Effects
+from tailrace_controller.effects import Effects, check_size
 
 CLIENT_ID = "client-id"
 KAFKA_ENTITY_TYPES = frozenset({"user", CLIENT_ID, "ip"})
@@ -29,6 +29,7 @@ def alter(image: MetadataImage, request: AlterClientQuotasRequest) -> Effects[Al
             records += _alter_one(image, entry)
         except ApiError as refused:
             code, message = refused.code, refused.message
+        check_size(records)
         row = AlterClientQuotasResponse.EntryData
         entity = [row.EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity]
         entries.append(row(error_code=code, error_message=message, entity=entity))

@@ -9,9 +9,8 @@ from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord
 from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from tailrace_controller.decide import placement, shards
-from tailrace_controller.decide.create_topics import MAX_PARTITIONS_PER_TOPIC
-from tailrace_controller.decide.placement import Placed
-from tailrace_controller.effects import Effects
+from tailrace_controller.decide.placement import Load, Placed
+from tailrace_controller.effects import MAX_RECORDS, Effects
 
 _Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
@@ -19,7 +18,8 @@ _Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 def create(image: MetadataImage, request: CreatePartitionsRequest) -> Effects[CreatePartitionsResponse]:
     """Adds partitions where the count is an increase."""
     asked = Counter(topic.name for topic in request.topics)
-    records: tuple[MetadataRecord, ...] = ()
+    load = placement.Load(image)
+    records: list[MetadataRecord] = []
     results = []
     answered: set[str] = set()
     for topic in request.topics:
@@ -30,16 +30,16 @@ def create(image: MetadataImage, request: CreatePartitionsRequest) -> Effects[Cr
         try:
             if asked[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _add(image, topic)
+            records += _add(image, topic, MAX_RECORDS - len(records), load)
         except ApiError as refused:
             code, message = refused.code, refused.message
         results.append(_Result(name=topic.name, error_code=code, error_message=message))
     if request.validate_only or not records:
         return Effects(CreatePartitionsResponse(results=results))
-    return Effects(CreatePartitionsResponse(results=results), shards.with_assignment(image, records))
+    return Effects(CreatePartitionsResponse(results=results), shards.with_assignment(image, tuple(records)))
 
 
-def _add(image: MetadataImage, asked: Any) -> tuple[MetadataRecord, ...]:
+def _add(image: MetadataImage, asked: Any, most: int, load: Load) -> tuple[MetadataRecord, ...]:
     topic = image.topic(asked.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -52,10 +52,10 @@ def _add(image: MetadataImage, asked: Any) -> tuple[MetadataRecord, ...]:
             f"The topic {asked.name} currently has {present} partition(s); {asked.count} would not be an increase.",
         )
     additional = asked.count - present
-    if additional > MAX_PARTITIONS_PER_TOPIC:
+    if additional > most:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     if asked.assignments is None:
-        placed = _automatic(image, topic, additional)
+        placed = _automatic(image, topic, additional, load)
     else:
         placed = _manual(image, topic, asked.assignments, additional)
     return tuple(
@@ -66,13 +66,13 @@ def _add(image: MetadataImage, asked: Any) -> tuple[MetadataRecord, ...]:
     )
 
 
-def _automatic(image: MetadataImage, topic: TopicImage, count: int) -> list[Placed]:
+def _automatic(image: MetadataImage, topic: TopicImage, count: int, load: Load) -> list[Placed]:
     replication_factor = len(topic.partitions[0].replicas)
     brokers = placement.candidates(image, replication_factor)
     # go on where the topic's last partition left off, so that it stays even over its brokers
     live = [broker.broker_id for broker in brokers.live]
     last = topic.partitions[-1].replicas[0]
-    start = live.index(last) + 1 if last in live else placement.start_broker(image, brokers.live)
+    start = live.index(last) + 1 if last in live else load.start(brokers.live)
     return placement.place(brokers, count, replication_factor, start)
 
 

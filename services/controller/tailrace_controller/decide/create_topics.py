@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -15,9 +16,8 @@ from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRec
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
 from tailrace_controller.decide import internal_topics, placement, resources, shards
 from tailrace_controller.decide.placement import Placed
-from tailrace_controller.effects import Effects
+from tailrace_controller.effects import MAX_RECORDS, Effects, check_size
 
-MAX_PARTITIONS_PER_TOPIC = 10_000  # of one request, as in Kafka
 NOT_GIVEN = -1
 _Result = CreateTopicsResponse.CreatableTopicResult
 
@@ -26,12 +26,12 @@ def create(
     image: MetadataImage, request: CreateTopicsRequest, config: Config, new_topic_id: Callable[[], UUID]
 ) -> Effects[CreateTopicsResponse]:
     """Creates what can be created, in the request's order; each topic has its own error."""
-    config = resources.cluster_config(image, config)
     asked = Counter(topic.name for topic in request.topics)
-    records: tuple[MetadataRecord, ...] = ()
+    config = resources.cluster_config(image, config)
+    _check_partitions(request, config)
+    creation = _Creation(image, config, new_topic_id)
     results = []
     answered: set[str] = set()
-    after = image
     for topic in request.topics:
         if topic.name in answered:
             continue
@@ -39,55 +39,102 @@ def create(
         try:
             if asked[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            made, result = _create_one(after, topic, config, new_topic_id())
+            result = creation.add(topic)
         except ApiError as refused:
             result = _Result(
                 name=topic.name, error_code=refused.code, error_message=refused.message, configs=[], num_partitions=-1,
                 replication_factor=-1,
             )  # fmt: skip
-        else:
-            records += made
-            after = after.replay(made, after.offset, after.epoch)
+        check_size(creation.records)
         results.append(result)
-    if request.validate_only:
-        records = ()
+    records = () if request.validate_only else tuple(creation.records)
     return Effects(CreateTopicsResponse(topics=results), shards.with_assignment(image, records) if records else ())
 
 
-def _create_one(
-    image: MetadataImage, topic: Any, config: Config, topic_id: UUID
-) -> tuple[tuple[MetadataRecord, ...], Any]:
-    _check_name(image, topic.name)
-    overrides = {item.name: item.value for item in topic.configs or ()}
-    if nulls := [key for key, value in overrides.items() if value is None]:
-        why = f"Null value not supported for topic configs: {','.join(nulls)}"
-        raise ApiError(ErrorCode.INVALID_CONFIG, why)
-    count, replication_factor = topic.num_partitions, topic.replication_factor
-    if topic.name == internal_topics.OFFSETS:  # whoever asks first: the topic has settings of its own
-        count = config.offsets_topic_num_partitions if count == NOT_GIVEN else count
-        if replication_factor == NOT_GIVEN:
-            replication_factor = internal_topics.wanted_replication_factor(image, topic.name, config)
-        overrides = {**_group_metadata_configs(config), **overrides}
-    partitions = _manual(image, topic) if topic.assignments else _automatic(image, count, replication_factor, config)
-    validate(overrides, config)
-    records: tuple[MetadataRecord, ...] = (
-        TopicRecord(topic.name, topic_id),
-        *(
-            PartitionRecord(index, topic_id, replicas, isr, leader=isr[0], directories=of_new(image, replicas))
+def _check_partitions(request: CreateTopicsRequest, config: Config) -> None:
+    """Before any is made: those of all topics together."""
+    default = config.num_partitions
+    counts = ((len(topic.assignments), topic.num_partitions) for topic in request.topics)
+    if sum(manual or (default if count == NOT_GIVEN else max(0, count)) for manual, count in counts) > MAX_RECORDS:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+class _Creation:
+    """The topics of one request: each reckons with those before it, and looks at no other topic for that."""
+
+    def __init__(self, image: MetadataImage, config: Config, new_topic_id: Callable[[], UUID]) -> None:
+        self.records: list[MetadataRecord] = []
+        self._image = image
+        self._config = config
+        self._new_topic_id = new_topic_id
+        self._load = placement.Load(image)
+
+    def add(self, topic: Any) -> Any:
+        """Returns the answer for a topic whose records are among the others' now."""
+        image, config = self._image, self._config
+        self._check_name(topic.name)
+        overrides = {item.name: item.value for item in topic.configs or ()}
+        if nulls := [key for key, value in overrides.items() if value is None]:
+            why = f"Null value not supported for topic configs: {','.join(nulls)}"
+            raise ApiError(ErrorCode.INVALID_CONFIG, why)
+        count, replication_factor = topic.num_partitions, topic.replication_factor
+        if topic.name == internal_topics.OFFSETS:  # whoever asks first: the topic has settings of its own
+            count = config.offsets_topic_num_partitions if count == NOT_GIVEN else count
+            if replication_factor == NOT_GIVEN:
+                replication_factor = internal_topics.wanted_replication_factor(image, topic.name, config)
+            overrides = {**_group_metadata_configs(config), **overrides}
+        if topic.assignments:
+            partitions = _manual(image, topic)
+        else:
+            partitions = _automatic(image, count, replication_factor, config, self._load)
+        validate(overrides, config)
+        topic_id = self._new_topic_id()
+        self._record(topic.name, topic_id, partitions, overrides)
+        return _Result(
+            name=topic.name,
+            topic_id=topic_id,
+            error_code=0,
+            error_message=None,
+            num_partitions=len(partitions),
+            replication_factor=len(partitions[0].replicas),
+            configs=self._describe(overrides),
+        )
+
+    def _record(self, name: str, topic_id: UUID, partitions: list[Placed], overrides: dict[str, str]) -> None:
+        self._load.add(name, partitions)
+        if names.can_collide(name):
+            self._colliding.setdefault(names.in_metrics(name), name)
+        self.records.append(TopicRecord(name, topic_id))
+        self.records += (
+            PartitionRecord(index, topic_id, replicas, isr, leader=isr[0], directories=of_new(self._image, replicas))
             for index, (replicas, isr) in enumerate(partitions)
-        ),
-        *(ConfigRecord(resources.TOPIC, topic.name, name, value) for name, value in overrides.items()),
-    )
-    result = _Result(
-        name=topic.name,
-        topic_id=topic_id,
-        error_code=0,
-        error_message=None,
-        num_partitions=len(partitions),
-        replication_factor=len(partitions[0].replicas),
-        configs=[_config_row(entry) for entry in describe.topic(overrides, config)],
-    )
-    return records, result
+        )
+        self.records += (ConfigRecord(resources.TOPIC, name, key, value) for key, value in overrides.items())
+
+    def _check_name(self, name: str) -> None:
+        if name == names.CLUSTER_METADATA:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        if (why := names.refusal(name)) is not None:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        if name in self._image.topics:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if names.can_collide(name) and (other := self._colliding.get(names.in_metrics(name))) is not None:
+            why = f"Topic '{name}' collides with existing topic: {other}"
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+
+    @cached_property
+    def _colliding(self) -> dict[str, str]:
+        """Topics by what their metrics are called."""
+        return {names.in_metrics(name): name for name in self._image.topics if names.can_collide(name)}
+
+    def _describe(self, overrides: dict[str, str]) -> list[Any]:
+        own = {entry.name: entry for entry in describe.overridden(overrides, self._config)}
+        return [_config_row(own[row.name]) if row.name in own else row for row in self._defaults]
+
+    @cached_property
+    def _defaults(self) -> list[Any]:
+        """The rows of a topic without configs of its own, which all answers share."""
+        return [_config_row(entry) for entry in describe.topic({}, self._config)]
 
 
 def _config_row(entry: describe.Entry) -> Any:
@@ -100,17 +147,6 @@ def _config_row(entry: describe.Entry) -> Any:
     )
 
 
-def _check_name(image: MetadataImage, name: str) -> None:
-    if name == names.CLUSTER_METADATA:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-    if (why := names.refusal(name)) is not None:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    if name in image.topics:
-        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    if (other := names.collision(name, image.topics)) is not None:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
-
-
 def _group_metadata_configs(config: Config) -> dict[str, str]:
     return {
         "cleanup.policy": "compact",
@@ -119,7 +155,9 @@ def _group_metadata_configs(config: Config) -> dict[str, str]:
     }
 
 
-def _automatic(image: MetadataImage, count: int, replication_factor: int, config: Config) -> list[Placed]:
+def _automatic(
+    image: MetadataImage, count: int, replication_factor: int, config: Config, load: placement.Load
+) -> list[Placed]:
     if replication_factor != NOT_GIVEN and replication_factor <= 0:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -130,10 +168,8 @@ def _automatic(image: MetadataImage, count: int, replication_factor: int, config
     if replication_factor == NOT_GIVEN:
         replication_factor = config.default_replication_factor
     count = config.num_partitions if count == NOT_GIVEN else count
-    if count > MAX_PARTITIONS_PER_TOPIC:
-        raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     brokers = placement.candidates(image, replication_factor)
-    return placement.place(brokers, count, replication_factor, placement.start_broker(image, brokers.live))
+    return placement.place(brokers, count, replication_factor, load.start(brokers.live))
 
 
 def _manual(image: MetadataImage, topic: Any) -> list[Placed]:

@@ -1,5 +1,7 @@
 """DescribeConfigs (KIP-226, KIP-569) and ListConfigResources (KIP-1142)."""
 
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from tailrace.config import Config, describe
@@ -23,18 +25,16 @@ def describe_configs(
     image: MetadataImage, request: DescribeConfigsRequest, config: Config
 ) -> Effects[DescribeConfigsResponse]:
     """Describes every config of each resource, with source and synonyms; each resource has its own error."""
+    description = _Description(image, request, config)
     results = []
     for resource in request.resources:
         # Success carries "" and not null, as Apache Kafka 4.3.1 does.
         code, message, rows = ErrorCode.NONE, "", []
         try:
-            entries = _entries(image, resource.resource_type, resource.resource_name, config)
-            wanted = None if resource.configuration_keys is None else set(resource.configuration_keys)
-            rows = [
-                _row(entry, synonyms=request.include_synonyms, documentation=request.include_documentation)
-                for entry in entries
-                if wanted is None or entry.name in wanted
-            ]
+            rows = description.rows(resource.resource_type, resource.resource_name)
+            if resource.configuration_keys is not None:
+                wanted = set(resource.configuration_keys)
+                rows = [row for row in rows if row.name in wanted]
         except ApiError as refused:
             code, message = refused.code, refused.message or ""
         results.append(
@@ -49,28 +49,64 @@ def describe_configs(
     return Effects(DescribeConfigsResponse(results=results))
 
 
-def _entries(image: MetadataImage, kind: int, name: str, config: Config) -> list[describe.Entry]:
-    own = image.config(kind, name)
-    if kind == resources.TOPIC:
+class _Description:
+    """The rows of one request: what several resources have in common is described once."""
+
+    def __init__(self, image: MetadataImage, request: DescribeConfigsRequest, config: Config) -> None:
+        self._image = image
+        self._config = config
+        self._request = request
+        self._brokers: dict[str, list[Any]] = {}
+
+    def rows(self, kind: int, name: str) -> list[Any]:
+        """Returns a resource's rows, which others may share. Raises ApiError."""
+        own = self._image.config(kind, name)
+        if kind == resources.TOPIC:
+            return self._topic(name, own)
+        if kind == resources.BROKER:
+            return self._broker(name, own)
+        if kind == resources.GROUP:
+            if not name:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return self._described(describe.group(own, self._cluster))
+        if kind == resources.CLIENT_METRICS:
+            if not name:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            return self._described(describe.client_metrics(own, self._config))
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+    @cached_property
+    def _cluster(self) -> Config:
+        return resources.cluster_config(self._image, self._config)
+
+    @cached_property
+    def _topics(self) -> list[Any]:
+        return self._described(describe.topic({}, self._cluster))
+
+    def _topic(self, name: str, own: Mapping[str, str]) -> list[Any]:
         if (why := names.refusal(name)) is not None:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-        if name not in image.topics:
+        if name not in self._image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe.topic(own, resources.cluster_config(image, config))
-    if kind == resources.BROKER:
-        resources.check_describable_broker(image, name)
-        if name == resources.CLUSTER_DEFAULT:
-            return describe.cluster_default(own)
-        return describe.broker(config, image.config(kind, resources.CLUSTER_DEFAULT), own)
-    if kind == resources.GROUP:
-        if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return describe.group(own, resources.cluster_config(image, config))
-    if kind == resources.CLIENT_METRICS:
-        if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-        return describe.client_metrics(own, config)
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+        if not own:
+            return self._topics
+        rows = {row.name: row for row in self._described(describe.overridden(own, self._cluster))}
+        return [rows.get(row.name, row) for row in self._topics]
+
+    def _broker(self, name: str, own: Mapping[str, str]) -> list[Any]:
+        if name not in self._brokers:
+            resources.check_describable_broker(self._image, name)
+            if name == resources.CLUSTER_DEFAULT:
+                entries = describe.cluster_default(own)
+            else:
+                default = self._image.config(resources.BROKER, resources.CLUSTER_DEFAULT)
+                entries = describe.broker(self._config, default, own)
+            self._brokers[name] = self._described(entries)
+        return self._brokers[name]
+
+    def _described(self, entries: Iterable[describe.Entry]) -> list[Any]:
+        synonyms, documentation = self._request.include_synonyms, self._request.include_documentation
+        return [_row(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
 
 def _row(entry: describe.Entry, *, synonyms: bool, documentation: bool) -> Any:

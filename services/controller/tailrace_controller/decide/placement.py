@@ -6,6 +6,7 @@ ids, one of each rack after the other, and no rack gets a second replica of a pa
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
@@ -61,13 +62,25 @@ def by_rack(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
     return [broker for broker in chain.from_iterable(rounds) if broker is not None]
 
 
-def start_broker(image: MetadataImage, brokers: Sequence[BrokerImage]) -> int:
-    """Returns the index in brokers to begin with: the one that leads the fewest partitions of users' topics."""
-    load: Counter[int] = Counter()
-    for topic in image.topics.values():
-        if topic.name not in INTERNAL_TOPICS:
-            load.update(partition.replicas[0] for partition in topic.partitions)
-    return min(range(len(brokers)), key=lambda index: (load[brokers[index].broker_id], index))
+class Load:
+    """How many partitions of users' topics begin at each broker: counted once, when a placement first asks."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+
+    @cached_property
+    def _first(self) -> Counter[int]:
+        topics = [topic for topic in self._image.topics.values() if topic.name not in INTERNAL_TOPICS]
+        return Counter(partition.replicas[0] for topic in topics for partition in topic.partitions)
+
+    def add(self, name: str, placed: Iterable[Placed]) -> None:
+        """Counts a new topic, too."""
+        if name not in INTERNAL_TOPICS:
+            self._first.update(partition.replicas[0] for partition in placed)
+
+    def start(self, brokers: Sequence[BrokerImage]) -> int:
+        """Returns the index in brokers to begin with: the one at which the fewest partitions begin."""
+        return min(range(len(brokers)), key=lambda index: (self._first[brokers[index].broker_id], index))
 
 
 def place(brokers: Candidates, count: int, replication_factor: int, start: int) -> list[Placed]:

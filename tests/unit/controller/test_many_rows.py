@@ -1,0 +1,190 @@
+"""Requests about many topics: each costs the controller what it costs alone, however many come with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from support.metadata import after, cluster, topic
+from support.steps import grows, steps
+from tailrace.config import Config
+from tailrace.config.definitions import TOPIC_DEFINITIONS
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord
+from tailrace.wire.messages import (
+    AlterClientQuotasRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from tailrace_controller import projection
+from tailrace_controller.decide import alter_configs, client_quotas, create_partitions, create_topics, describe_configs
+
+CONFIG = Config.load("controller")
+LINEAR = 1.15
+Asked = CreateTopicsRequest.CreatableTopic
+Altered = IncrementalAlterConfigsRequest.AlterConfigsResource
+Described = DescribeConfigsRequest.DescribeConfigsResource
+More = CreatePartitionsRequest.CreatePartitionsTopic
+
+
+def named(many: int, separator: str = "-") -> list[str]:
+    return [f"topic{separator}{number:04}" for number in range(many)]
+
+
+def holding(names: list[str]) -> MetadataImage:
+    records = [record for number, name in enumerate(names) for record in topic(name, number, [0])]
+    return after(cluster(3), *records)
+
+
+def create(image: MetadataImage, names: list[str], configs: dict[str, str] | None = None) -> Callable[[], Any]:
+    rows = [Asked.CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
+    topics = [Asked(name=name, num_partitions=2, replication_factor=3, assignments=[], configs=rows) for name in names]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=1000, validate_only=False)
+    ids = iter(range(10_000))
+    return lambda: create_topics.create(image, request, CONFIG, lambda: UUID(int=next(ids)))
+
+
+@pytest.mark.parametrize("separator", ["-", ".", "_"])
+def test_each_of_many_topics_that_are_created_costs_the_same(separator: str) -> None:
+    assert grows(lambda many: create(cluster(3), named(many, separator), {"retention.ms": "1"})) < LINEAR
+
+
+@pytest.mark.parametrize("separator", ["-", ".", "_"])
+def test_the_topics_there_are_are_looked_at_once_and_not_for_each_that_is_created(separator: str) -> None:
+    def beside(old: int, new: int) -> int:
+        return steps(create(holding([f"old{name}" for name in named(old, separator)]), named(new, separator)))
+
+    beside(1, 1)
+    assert beside(300, 10) - beside(100, 10) < 1.5 * (beside(300, 1) - beside(100, 1))
+
+
+def test_the_topics_there_are_are_looked_at_once_and_not_for_each_that_gets_partitions() -> None:
+    def beside(old: int, more: int) -> int:
+        image = holding(named(old))
+        gone = after(image, BrokerRegistrationChangeRecord(0, 10, fenced=1))  # where each topic's last partition leads
+        topics = [More(name=name, count=2, assignments=None) for name in named(more)]
+        request = CreatePartitionsRequest(topics=topics, timeout_ms=1000, validate_only=True)
+        return steps(lambda: create_partitions.create(gone, request))
+
+    beside(10, 10)
+    assert beside(300, 10) - beside(100, 10) < 1.5 * (beside(300, 1) - beside(100, 1))
+
+
+def test_each_of_many_topics_that_get_another_min_isr_costs_the_projection_the_same() -> None:
+    def with_min_isr(many: int) -> Callable[[], Any]:
+        image = holding(named(many))
+        records = [ConfigRecord(2, name, "min.insync.replicas", "2") for name in named(many)]
+        changed = after(image, *records)
+        return lambda: list(projection.changes(records, image, changed, CONFIG))
+
+    assert grows(with_min_isr) < LINEAR
+
+
+def test_what_brokers_have_for_all_topics_is_read_once_for_all_whose_configs_change() -> None:
+    def changing(image: MetadataImage) -> Callable[[], Any]:
+        rows = [Altered.AlterableConfig(name="retention.ms", config_operation=0, value="7")]
+        resources = [Altered(resource_type=2, resource_name=name, configs=rows) for name in named(50)]
+        request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+        return lambda: alter_configs.incremental(image, request, CONFIG)
+
+    alone = holding(named(50))
+    under_defaults = after(alone, ConfigRecord(4, "", "log.retention.ms", "9"))
+    changing(under_defaults)()
+    assert steps(changing(under_defaults)) < 1.5 * steps(changing(alone))
+
+
+def describing(image: MetadataImage, kind: int, names: list[str]) -> Callable[[], Any]:
+    rows = [Described(resource_type=kind, resource_name=name, configuration_keys=None) for name in names]
+    request = DescribeConfigsRequest(resources=rows, include_synonyms=True, include_documentation=True)
+    return lambda: describe_configs.describe_configs(image, request, CONFIG).reply.results
+
+
+def test_what_topics_do_not_set_themselves_is_described_once_and_the_rest_for_each() -> None:
+    image = after(holding(named(100)), ConfigRecord(2, named(100)[7], "retention.ms", "7"))
+    assert steps(describing(image, 2, named(100))) < 3 * steps(describing(image, 2, named(2)))
+    found = [
+        {row.name: (row.value, row.config_source) for row in one.configs} for one in describing(image, 2, named(9))()
+    ]
+    assert [one["retention.ms"] for one in found] == [("604800000", 5)] * 7 + [("7", 1), ("604800000", 5)]
+    assert {len(one) for one in found} == {len(TOPIC_DEFINITIONS)}
+
+
+def test_a_broker_that_is_named_again_and_again_is_described_once() -> None:
+    image = cluster(2)
+    assert steps(describing(image, 4, ["1"] * 50)) < 1.1 * steps(describing(image, 4, ["1"]))
+
+
+# -- what is too much for one request: seen at Apache Kafka 4.3.1 with requests of these sizes ------------------------
+
+
+TOO_MANY = "Excessively large number of partitions per request."
+TOO_LARGE = "Unable to perform excessively large batch operation."
+
+
+def refusal(work: Callable[[], Any]) -> str | None:
+    with pytest.raises(ApiError) as refused:
+        work()
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    return refused.value.message
+
+
+def creating(partitions: list[int], configs: dict[str, str] | None = None) -> Callable[[], Any]:
+    rows = [Asked.CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
+    topics = [
+        Asked(name=f"t{number}", num_partitions=count, replication_factor=1, assignments=[], configs=rows)
+        for number, count in enumerate(partitions)
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=1000, validate_only=True)
+    ids = iter(range(20_000))
+    return lambda: create_topics.create(cluster(1), request, CONFIG, lambda: UUID(int=next(ids)))
+
+
+def test_topics_of_more_than_ten_thousand_partitions_are_not_created_at_once() -> None:
+    assert refusal(creating([10_001])) == TOO_MANY
+    assert refusal(creating([5_001, 5_001])) == TOO_MANY
+    assert refusal(creating([-1] * 10_001)) == TOO_MANY
+
+
+def test_topics_that_take_more_than_ten_thousand_records_are_not_created_at_once() -> None:
+    assert refusal(creating([10_000])) == TOO_LARGE
+    assert refusal(creating([1] * 5_001)) == TOO_LARGE
+    assert refusal(creating([1] * 2_001, {"retention.ms": "1", "flush.ms": "1", "segment.ms": "1"})) == TOO_LARGE
+    assert [topic.error_code for topic in creating([9_999])().reply.topics] == [0]
+
+
+def test_topics_get_no_more_than_ten_thousand_partitions_at_once() -> None:
+    topics = [More(name=name, count=5_002, assignments=None) for name in named(2)]
+    request = CreatePartitionsRequest(topics=topics, timeout_ms=1000, validate_only=True)
+    rows = create_partitions.create(holding(named(2)), request).reply.results
+    assert [(row.error_code, row.error_message) for row in rows] == [(0, None), (ErrorCode.POLICY_VIOLATION, TOO_MANY)]
+
+
+def configuring(groups: int) -> Callable[[], Any]:
+    rows = [Altered.AlterableConfig(name="consumer.session.timeout.ms", config_operation=0, value="45000")]
+    resources = [Altered(resource_type=32, resource_name=f"g{number}", configs=rows) for number in range(groups)]
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+    return lambda: alter_configs.incremental(cluster(1), request, CONFIG)
+
+
+def test_no_more_than_ten_thousand_configs_are_changed_at_once() -> None:
+    assert refusal(configuring(10_001)) == TOO_LARGE
+    assert len(configuring(10_000)().records) == 10_000
+
+
+def test_no_more_than_ten_thousand_quotas_are_changed_at_once() -> None:
+    row = AlterClientQuotasRequest.EntryData
+    entries = [
+        row(
+            entity=[row.EntityData(entity_type="client-id", entity_name=f"c{number}")],
+            ops=[row.OpData(key="producer_byte_rate", value=1.0, remove=False)],
+        )
+        for number in range(10_001)
+    ]
+    request = AlterClientQuotasRequest(entries=entries, validate_only=False)
+    assert refusal(lambda: client_quotas.alter(cluster(1), request)) == TOO_LARGE
