@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-from tailrace.cli.daily.throttles import involved, throttled
+from collections.abc import Callable
+from typing import Any
+
+from support.steps import grows
+from tailrace.cli.daily.throttles import involved, throttled, unthrottle
+from tailrace.metadata.moves import by_topic
+from tailrace.wire.messages import IncrementalAlterConfigsResponse
 
 BEFORE = {("a", 0): (0, 1), ("a", 1): (1, 2), ("b", 0): (0,)}
 PLAN = {("a", 0): (0, 3), ("a", 1): (2, 1), ("b", 0): (4,)}
 
 
 def test_those_that_were_there_give_and_the_new_ones_take() -> None:
-    assert throttled("a", BEFORE, PLAN) == ("0:0,0:1,1:1,1:2", "0:3")
-    assert throttled("b", BEFORE, PLAN) == ("0:0", "0:4")
+    moves = dict(by_topic(PLAN))
+    assert throttled("a", BEFORE, moves["a"]) == ("0:0,0:1,1:1,1:2", "0:3")
+    assert throttled("b", BEFORE, moves["b"]) == ("0:0", "0:4")
+
+
+def test_a_plan_is_looked_at_once_however_many_topics_it_names() -> None:
+    def sorting(topics: int) -> Callable[[], Any]:
+        plan = {(f"t{number:04}", index): (number,) for number in range(topics) for index in (1, 0)}
+        return lambda: by_topic(plan)
+
+    assert sorting(2)() == [("t0000", [(0, (0,)), (1, (0,))]), ("t0001", [(0, (1,)), (1, (1,))])]
+    assert grows(sorting) < 1.1
+
+
+def test_very_many_throttles_are_set_a_thousand_at_a_time() -> None:
+    asked: list[int] = []
+
+    class Cluster:
+        def ask(self, message: Any, version: int) -> Any:
+            asked.append(len(message.resources))
+            return IncrementalAlterConfigsResponse(responses=[])
+
+    unthrottle(Cluster(), [f"t{number}" for number in range(2000)], [0, 1])  # type: ignore[arg-type]
+    assert asked == [1000, 1000, 2]
 
 
 def test_every_broker_that_gives_or_takes_gets_the_rate() -> None:

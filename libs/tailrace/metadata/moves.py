@@ -5,12 +5,13 @@ Pure: from replica lists and racks to replica lists. Only partitions that change
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 Partition: TypeAlias = tuple[str, int]  # topic name, partition id
 Replicas: TypeAlias = tuple[int, ...]
 Racks: TypeAlias = Mapping[int, str | None]  # broker id -> rack, of the brokers that may take replicas
 Plan: TypeAlias = dict[Partition, Replicas]
+_Value = TypeVar("_Value")
 
 
 class NoRoom(Exception):
@@ -97,3 +98,11 @@ def by_rack(racks: Racks) -> list[int]:
             order.append(group.pop(0))
         left = [group for group in left if group]
     return order
+
+
+def by_topic(plan: Mapping[Partition, _Value]) -> list[tuple[str, list[tuple[int, _Value]]]]:
+    """The same, topic by topic, in order."""
+    topics: dict[str, list[tuple[int, _Value]]] = {}
+    for name, index in sorted(plan):
+        topics.setdefault(name, []).append((index, plan[name, index]))
+    return list(topics.items())

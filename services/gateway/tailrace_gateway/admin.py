@@ -77,13 +77,16 @@ class Admin:
         found = None if broker is None else self._gateway.endpoint_of(broker, identity)
         return found or (host, base_port + node_id)
 
-    async def ask_controller(self, message: ApiMessage, version: int | None = None) -> Any:
+    async def ask_controller(
+        self, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        timeout_ms = timeout_ms or ASK_TIMEOUT_MS
         if version is None:
-            return await self._gateway.follower.ask_controller(message, ASK_TIMEOUT_MS)
+            return await self._gateway.follower.ask_controller(message, timeout_ms)
         address = self._gateway.follower.controller
         if address is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller has answered yet.")
-        return await self._ask(address, message, version)
+        return await self._ask(address, message, version, timeout_ms)
 
     async def ask_broker(
         self, node_id: int, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None

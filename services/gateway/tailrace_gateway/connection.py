@@ -15,7 +15,7 @@ from tailrace.net.context import Identity
 from tailrace.net.patience import Quiet
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.buffers import Buffer
-from tailrace_gateway.link import ENDED, HELD, MUTED, PEER, Link
+from tailrace_gateway.link import ENDED, HELD, MUTED, PEER, UNSENT, Link
 from tailrace_gateway.relay import Frame, Requests
 from tailrace_gateway.slots import Slots
 from tailrace_gateway.upstream import Exchange, NodeLink
@@ -89,7 +89,7 @@ class ClientLink(Link):
 
     def received(self, buffer: Buffer, end: int) -> int:
         consumed = 0
-        if self._task is None:
+        if self._task is None and not self.pauses & UNSENT:
             try:
                 consumed, out = self.requests.scan(buffer.view, end)
             except Malformed as wrong:
@@ -123,7 +123,7 @@ class ClientLink(Link):
                 self.close()
                 return
         torn = not self.requests.between_frames or self.tail
-        if torn and self._task is None and not self.pauses & MUTED:
+        if torn and self._task is None and not self.pauses & (MUTED | UNSENT):
             self.refuse("the connection ended in the middle of a frame")
             return
         if self.owner is not None:  # a member that left must not be waited for through a whole rebalance
@@ -149,11 +149,14 @@ class ClientLink(Link):
     def drained(self) -> None:
         if self.node is not None:
             self.node.resume(PEER)
+        if self.pauses & UNSENT:
+            self.resume(HELD | UNSENT)
+            self.rescan()
         self.close_if_done()
 
     def close_if_done(self) -> None:
         """After the client's end: closes once nothing is owed, or once what is owed can never be asked in full."""
-        if not self.pauses & ENDED or self._task is not None or self.pauses & MUTED:
+        if not self.pauses & ENDED or self._task is not None or self.pauses & (MUTED | UNSENT):
             return
         if self.requests.between_frames:
             if self.slots or self.outbox or (self.node and self.node.outbox):
@@ -307,8 +310,11 @@ class ClientLink(Link):
         else:
             for answer in self.slots.release():
                 self.write(answer)
-            if self.outbox and self.node is not None:
-                self.node.pause(PEER)
+            if self.outbox:  # who reads no answers asks no more, or they would be kept here
+                if self.node is not None:
+                    self.node.pause(PEER)
+                self.pause(UNSENT)
+                return
             self.resume(HELD)
             self.rescan()
             self.close_if_done()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from tailrace_gateway import absent, configs, forward, groups
 from tailrace_gateway.buffers import Pool
 from tailrace_gateway.connection import ClientLink
 from tailrace_gateway.handlers import HANDLERS, api_versions
+from tailrace_gateway.handlers.metadata import Told
 from tailrace_gateway.handover import Handover
 from tailrace_gateway.meter import MeterOf
 from tailrace_gateway.relay import API_KEYS, Frame
@@ -32,6 +34,7 @@ from tailrace_gateway.suspects import Suspects
 from tailrace_gateway.upstream import NodeLink, connect, preamble
 
 _NAMED_AFTER_DEATH_MS = 10_000.0
+_CREATED_AT_ONCE = 100  # topics, whose partitions are counted together
 
 
 class Follower(Protocol):
@@ -111,6 +114,10 @@ class Gateway:
         self.table = table()
         self.connections: set[ClientLink] = set()
         self.suspects = Suspects(self)
+        self.told = Told()
+        self.others_first: Callable[[], Awaitable[None]] = partial(
+            clock.sleep, 0
+        )  # whatever is ready to run has its turn
         self.handover = Handover(self, wanted=handover)
         self.fenced_at_ms: dict[int, float] = {}
         self.away_since_ms: dict[int, float] = {}
@@ -139,6 +146,10 @@ class Gateway:
             return identity.advertised_host, identity.base_port + broker.broker_id
         endpoint = broker.endpoint("CLIENT")
         return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    def has_endpoint(self, broker: BrokerImage) -> bool:
+        """Whether clients are told of an address for a broker."""
+        return not self.advertised.brokers or broker.endpoint("CLIENT") is not None
 
     def nodes(self) -> Iterator[BrokerImage]:
         """The brokers that Metadata names: those that live and, while their ports here are open, those that just died.
@@ -184,15 +195,17 @@ class Gateway:
 
     async def _ask_to_create(self, names: list[str]) -> None:
         topic = CreateTopicsRequest.CreatableTopic
-        request = CreateTopicsRequest(
-            topics=[topic(name=name, num_partitions=-1, replication_factor=-1) for name in names],
-            timeout_ms=int(self.limits.controller_wait_ms),
-        )
         try:
-            response = await self.follower.ask_controller(request, self.limits.controller_wait_ms)
-            for result in response.topics:
-                if result.error_code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
-                    self.log.warning("topic not created", topic=result.name, error=ErrorCode(result.error_code).name)
+            for some in (names[at : at + _CREATED_AT_ONCE] for at in range(0, len(names), _CREATED_AT_ONCE)):
+                request = CreateTopicsRequest(
+                    topics=[topic(name=name, num_partitions=-1, replication_factor=-1) for name in some],
+                    timeout_ms=int(self.limits.controller_wait_ms),
+                )
+                response = await self.follower.ask_controller(request, self.limits.controller_wait_ms)
+                for result in response.topics:
+                    if result.error_code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                        code = ErrorCode(result.error_code)
+                        self.log.warning("topic not created", topic=result.name, error=code.name)
         except (OSError, ApiError) as away:  # the client asks again
             self.log.warning("topic not created", topics=names, error=str(away))
         finally:

@@ -20,6 +20,7 @@ PEER = 1  # what was read cannot be passed on yet
 MUTED = 2  # over quota (KIP-219)
 HELD = 4  # a request is being answered elsewhere and enough is waiting behind it
 ENDED = 8  # the other side has finished sending
+UNSENT = 16  # it does not take its answers
 
 
 class Link:

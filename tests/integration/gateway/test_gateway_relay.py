@@ -135,6 +135,31 @@ async def test_a_client_that_never_reads_stops_the_node_instead_of_filling_memor
     assert written < 32 * 1024 * 1024
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["stays", "has-ended-its-side"])
+async def test_who_does_not_read_is_answered_no_more_until_it_does(world: World, ends: bool) -> None:
+    """Answers of the gateway itself: it made and kept one for each of thousands of requests."""
+    world.put_topic("t", [0] * 2000)
+    client, count = await world.client(receive_bytes=4096), 500
+    client.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    frame = codec.encode_request(m.MetadataRequest(topics=None), 9, 7, "test")
+    client.send(frame * count)
+    if ends:
+        client.writer.write_eof()
+    (connection,) = world.gateway.connections
+    others = await world.client()
+    for number in range(200):
+        others.send(metadata(number))
+        assert (await others.answer())[0] == number
+    assert 0 < connection.outbox_bytes < 200_000, "no more than one answer"
+    client.reader._transport.resume_reading()  # type: ignore[attr-defined]
+    assert [(await client.answer())[0] for _ in range(count)] == [7] * count
+    if ends:
+        assert await client.reader.read() == b""
+    else:
+        client.send(metadata(8))
+        assert (await client.answer())[0] == 8
+
+
 async def test_a_node_that_does_not_read_stops_its_client_and_no_other(world: World) -> None:
     hung = await Peer(world.directory / "hung.sock").start()
     world.peers.append(hung)

@@ -25,6 +25,7 @@ from tailrace_gateway.handlers import (
     find_coordinator,
     metadata,
 )
+from tailrace_gateway.handlers.metadata import Told
 from tailrace_gateway.handlers.topics import legal
 from tailrace_gateway.routes import table
 from tailrace_gateway.suspects import Suspects
@@ -44,12 +45,18 @@ class Stub(Gateway):
         self.clock = ManualClock()
         self.wanted: list[str] = []
         self.suspects = Suspects(self)
+        self.told = Told()
+        self.turns = 0
+        self.others_first = self._turn
         self.fenced_at_ms: dict[int, float] = {}
         self._image = image
 
     @property
     def image(self) -> MetadataImage:
         return self._image
+
+    async def _turn(self) -> None:
+        self.turns += 1
 
     def _create(self, names: Any) -> None:
         self.wanted += names
@@ -104,12 +111,20 @@ def with_offsets_topic(owner: int = 0) -> MetadataImage:
 
 def encodes(response: Any, key: ApiKey, version: int) -> Any:
     """The response as a client reads it."""
+    if isinstance(response, bytes):
+        return codec.decode_response(key, version, response)
     frame = memoryview(codec.encode_response(response, version, 1))[4:]
     return codec.decode_response(key, version, codec.response_body(key, version, frame))
 
 
 def asking(*names: str) -> list[Any]:
     return [m.MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+
+
+async def empty_metadata(gateway: Stub, version: int, node_id: int = 0) -> Any:
+    """Metadata of no topics."""
+    at = context(ApiKey.METADATA, version, node_id)
+    return encodes(await metadata.handle(m.MetadataRequest(topics=[]), at, gateway), ApiKey.METADATA, version)
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -194,10 +209,10 @@ async def test_a_leader_without_an_address_for_this_client_has_no_listener(versi
 async def test_a_node_that_just_died_is_still_named_where_its_port_is_open(age_ms: float, named: list[int]) -> None:
     gateway = Stub(image())
     gateway.fenced_at_ms[2] = gateway.clock.monotonic_ms() - age_ms
-    answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 12), gateway)
+    answer = await empty_metadata(gateway, 12)
     assert [broker.node_id for broker in answer.brokers] == named
     gateway.advertised = Advertised(brokers=True)
-    answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 12), gateway)
+    answer = await empty_metadata(gateway, 12)
     assert [broker.node_id for broker in answer.brokers] == [0, 1]
 
 
@@ -216,14 +231,13 @@ async def test_describe_topic_partitions_tells_elr_and_no_error_without_a_leader
 
 
 async def test_metadata_of_no_topics_lists_none_from_version_1_on() -> None:
-    answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 1), Stub(image()))
+    answer = await empty_metadata(Stub(image()), 1)
     assert answer.topics == []
 
 
 async def test_the_controller_is_the_connections_node_or_a_live_one() -> None:
     for node_id, expected in ((1, 1), (2, 0)):
-        at = context(ApiKey.METADATA, 5, node_id)
-        answer = await metadata.handle(m.MetadataRequest(topics=[]), at, Stub(image()))
+        answer = await empty_metadata(Stub(image()), 5, node_id)
         assert answer.controller_id == expected
 
 
@@ -252,7 +266,7 @@ async def test_nothing_is_created_where_the_broker_config_forbids_it() -> None:
 async def test_an_illegal_topic_name_is_invalid_and_not_created() -> None:
     gateway = Stub(image())
     request = m.MetadataRequest(topics=asking("a b"))
-    answer = await metadata.handle(request, context(ApiKey.METADATA, 9), gateway)
+    answer = encodes(await metadata.handle(request, context(ApiKey.METADATA, 9), gateway), ApiKey.METADATA, 9)
     assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert gateway.wanted == []
 
@@ -283,7 +297,7 @@ async def test_authorized_operations_come_when_asked_for() -> None:
 
 async def test_clients_are_told_the_brokers_own_listeners_if_so_configured() -> None:
     gateway = Stub(image(), Advertised(brokers=True))
-    answer = await metadata.handle(m.MetadataRequest(topics=[]), context(ApiKey.METADATA, 9), gateway)
+    answer = await empty_metadata(gateway, 9)
     assert [(b.host, b.port) for b in answer.brokers] == [("b0.example", 7000), ("b1.example", 7001)]
 
 
@@ -434,7 +448,8 @@ async def test_a_share_group_key_is_invalid() -> None:
 @pytest.mark.parametrize("version", range(5))
 async def test_api_versions_lists_the_routes_and_the_finalized_features(version: int) -> None:
     request = m.ApiVersionsRequest(client_software_name="a-b", client_software_version="1.2")
-    gateway = Stub(image(features={"metadata.version": 25, "off": 0}))
+    elr = "eligible.leader.replicas.version"
+    gateway = Stub(image(features={"metadata.version": 25, elr: 1, "off": 0}))
     key = ApiKey.API_VERSIONS
     answer = encodes(await api_versions.handle(request, context(key, version), gateway), key, version)
     rows = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
@@ -443,7 +458,13 @@ async def test_api_versions_lists_the_routes_and_the_finalized_features(version:
     assert all(key < 10_000 for key in rows)
     if version >= 3:
         assert answer.finalized_features_epoch == 9
-        assert [(f.name, f.max_version_level) for f in answer.finalized_features] == [("metadata.version", 25)]
+        assert [(f.name, f.max_version_level) for f in answer.finalized_features] == [
+            (elr, 1),
+            ("metadata.version", 25),
+        ]
+        supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
+        # As Kafka 4.3.1: no metadata.version below 3.3-IV3, and a minimum of 0 is told from version 4 on only.
+        assert supported == {elr: (0 if version >= 4 else 1, 1), "metadata.version": (7, 25)}
 
 
 @pytest.mark.parametrize(("name", "software_version"), [("", "1"), ("-a", "1"), ("a", "1-"), ("a b", "1")])

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tailrace.cli.daily.nodes import Nodes, check
-from tailrace.metadata.moves import Partition, Replicas
+from tailrace.metadata.moves import Partition, Replicas, by_topic
 from tailrace.wire.messages import IncrementalAlterConfigsRequest
 
 _TOPIC, _BROKER = 2, 4  # config resource types
 _SET, _DELETE = 0, 1  # operations
+_AT_ONCE = 1000  # topics and brokers: a request may change 10,000 configs
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
@@ -23,8 +24,8 @@ def throttle(
 ) -> None:
     """Bounds what each broker sends and takes for these moves, in bytes per second."""
     changes: list[tuple[int, str, dict[str, str | None]]] = []
-    for topic in sorted({name for name, _ in plan}):
-        values = throttled(topic, before, plan)
+    for topic, moves in by_topic(plan):
+        values = throttled(topic, before, moves)
         changes.append((_TOPIC, topic, dict(zip(REPLICAS, values, strict=True))))
     for node in involved(before, plan):
         changes.append((_BROKER, str(node), dict.fromkeys(RATES, str(rate))))
@@ -40,14 +41,15 @@ def unthrottle(cluster: Nodes, topics: Iterable[str], brokers: Iterable[int]) ->
     _alter(cluster, changes)
 
 
-def throttled(topic: str, before: Mapping[Partition, Replicas], plan: Mapping[Partition, Replicas]) -> tuple[str, str]:
+def throttled(
+    topic: str, before: Mapping[Partition, Replicas], moves: Iterable[tuple[int, Replicas]]
+) -> tuple[str, str]:
     """A topic's two lists, partition:broker: who gives (the replicas from before) and who takes (the new ones)."""
     gives, takes = [], []
-    for name, index in sorted(plan):
-        if name == topic:
-            old = before.get((name, index), ())
-            gives += [f"{index}:{node}" for node in old]
-            takes += [f"{index}:{node}" for node in plan[name, index] if node not in old]
+    for index, replicas in moves:
+        old = before.get((topic, index), ())
+        gives += [f"{index}:{node}" for node in old]
+        takes += [f"{index}:{node}" for node in replicas if node not in old]
     return ",".join(gives), ",".join(takes)
 
 
@@ -69,6 +71,7 @@ def _alter(cluster: Nodes, changes: Sequence[tuple[int, str, dict[str, str | Non
         )
         for kind, name, configs in changes
     ]
-    answer = cluster.ask(IncrementalAlterConfigsRequest(resources=rows, validate_only=False), 1)
-    for done in answer.responses:
-        check(done.error_code, done.error_message)
+    for some in (rows[at : at + _AT_ONCE] for at in range(0, len(rows), _AT_ONCE)):
+        answer = cluster.ask(IncrementalAlterConfigsRequest(resources=some, validate_only=False), 1)
+        for done in answer.responses:
+            check(done.error_code, done.error_message)

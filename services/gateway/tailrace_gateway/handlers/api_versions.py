@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
+SUPPORTED_FROM = {"metadata.version": 7}  # 3.3-IV3, Kafka 4's lowest; the other features may be off (0)
 
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> ApiVersionsResponse:
@@ -43,7 +44,9 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> ApiVersion
         ],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(
-                name=name, min_version=1 if context.api_version < 4 else 0, max_version=level
+                name=name,
+                min_version=SUPPORTED_FROM.get(name, 1 if context.api_version < 4 else 0),
+                max_version=level,
             )
             for name, level in sorted(image.features.items())
             if level > 0

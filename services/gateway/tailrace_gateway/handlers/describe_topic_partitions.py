@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import TopicImage
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
-from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, leader_of, legal, offline
+from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, Reach, legal
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
@@ -26,6 +26,7 @@ _Partition = _Topic.DescribeTopicPartitionsResponsePartition
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTopicPartitionsResponse:
     image, cursor = gateway.image, request.cursor
+    reach = Reach(gateway, image)
     names = sorted({topic.name for topic in request.topics} or image.topics)
     first = 0
     if cursor is not None:
@@ -46,7 +47,7 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTo
             next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
             break
         last = min(len(topic.partitions), first + left)
-        topics.append(_described(gateway, context.connection.identity, topic, first, last))
+        topics.append(_described(reach, topic, first, last))
         left -= last - first
         if last < len(topic.partitions):
             next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=last)
@@ -66,7 +67,7 @@ def _missing(name: str) -> _Topic:
     )
 
 
-def _described(gateway: Gateway, identity: Identity, topic: TopicImage, first: int, last: int) -> _Topic:
+def _described(reach: Reach, topic: TopicImage, first: int, last: int) -> _Topic:
     return _Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -77,13 +78,13 @@ def _described(gateway: Gateway, identity: Identity, topic: TopicImage, first: i
             _Partition(
                 error_code=ErrorCode.NONE,
                 partition_index=number,
-                leader_id=leader_of(gateway, partition, identity)[0],
+                leader_id=reach.leader(partition)[0],
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
                 eligible_leader_replicas=list(partition.eligible_leader_replicas),
                 last_known_elr=list(partition.last_known_elr),
-                offline_replicas=offline(gateway, partition, identity),
+                offline_replicas=reach.offline(partition),
             )
             for number, partition in zip(range(first, last), topic.partitions[first:last], strict=True)
         ],

@@ -9,25 +9,51 @@ LEADER_NOT_AVAILABLE; the client asks again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import Context
 from tailrace.wire.messages import MetadataResponse
+from tailrace.wire.metadata import encode_metadata, encode_topic
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, leader_of, legal, offline, online
+from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, Reach, legal
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
 
 _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
+_MOST_AT_ONCE: Final = 2000  # topics told again before others have their turn: some two milliseconds
+_ENCODED: Final = 20  # so many take as long as a row that has to be encoded
+_KINDS_KEPT, _SOME = 4, 100  # clients of one cluster speak few versions; topics that are gone are not kept for long
+Kind: TypeAlias = tuple[int, bool]  # version, and whether it tells the authorized operations
+Encoded: TypeAlias = dict[str, tuple[TopicImage, bytes]]
 
 
-async def handle(request: Any, context: Context, gateway: Gateway) -> MetadataResponse:
+class Told:
+    """Topics as Metadata tells them, encoded: one until the image has another of that name or other brokers.
+
+    All clients ask for the same ones, and all at once when a broker dies. What is told of a topic does not depend on
+    who asks: where the gateway names its own ports all brokers have an address, else those with a CLIENT listener.
+    """
+
+    def __init__(self) -> None:
+        self._brokers: object = None
+        self._topics: dict[Kind, Encoded] = {}
+
+    def of(self, image: MetadataImage, kind: Kind) -> Encoded:
+        """What was told under these brokers; who adds to it must have worked with this image."""
+        kept = sum(len(encoded) for encoded in self._topics.values())
+        if self._brokers is not image.brokers or kept > _KINDS_KEPT * len(image.topics) + _SOME:
+            self._brokers, self._topics = image.brokers, {}
+        return self._topics.setdefault(kind, {})
+
+
+async def handle(request: Any, context: Context, gateway: Gateway) -> bytes:
     await gateway.suspects.settled(lambda: _known(request, gateway.image))
-    image, identity = gateway.image, context.connection.identity
+    image, identity, version = gateway.image, context.connection.identity, context.api_version
     brokers = []
     for broker in gateway.nodes():
         endpoint = gateway.endpoint_of(broker, identity)
@@ -38,23 +64,44 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> MetadataRe
                     node_id=broker.broker_id, host=host, port=port, rack=broker.rack
                 )
             )
-    topics = [
-        described(gateway, topic, identity, context.api_version) if isinstance(topic, TopicImage) else topic
-        for topic in _asked(request, context, gateway)
-    ]
-    if context.api_version >= 8 and request.include_topic_authorized_operations:
-        for topic in topics:
-            if not topic.error_code:
-                topic.authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
         brokers=brokers,
         cluster_id=image.cluster_id,
         controller_id=gateway.controller_id(identity),
-        topics=topics,
+        topics=[],
     )
-    if 8 <= context.api_version <= 10 and request.include_cluster_authorized_operations:
+    if 8 <= version <= 10 and request.include_cluster_authorized_operations:
         response.authorized_operations = CLUSTER_OPERATIONS
-    return response
+    return encode_metadata(response, version, await _topics(request, version, gateway, image))
+
+
+async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataImage) -> list[bytes]:
+    """Encodes what was not told before; others have their turn meanwhile."""
+    operations = version >= 8 and bool(request.include_topic_authorized_operations)
+    told, reach = gateway.told.of(image, (version, operations)), Reach(gateway, image)
+    topics, missing, work = [], list[str](), 0
+    for asked in _asked(request, version, image):
+        if work >= _MOST_AT_ONCE:
+            await gateway.others_first()
+            work = 0
+        work += 1
+        if not isinstance(asked, TopicImage):
+            topics.append(encode_topic(asked, version))
+            work += _ENCODED
+            if asked.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                missing.append(asked.name)
+            continue
+        known = told.get(asked.name)
+        if known is None or known[0] is not asked:
+            row = _described(reach, asked, version)
+            if operations:
+                row.authorized_operations = TOPIC_OPERATIONS
+            known = told[asked.name] = (asked, encode_topic(row, version))
+            work += _ENCODED * (1 + len(asked.partitions))
+        topics.append(known[1])
+    if missing and (version < 4 or request.allow_auto_topic_creation):
+        gateway.auto_create(missing)
+    return topics
 
 
 def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
@@ -65,52 +112,43 @@ def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
     return [topic for topic in found if topic is not None]
 
 
-def _asked(request: Any, context: Context, gateway: Gateway) -> list[Any]:
+def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
     """The topics asked for: images, and refusals where there is none."""
-    image = gateway.image
-    if request.topics is None or (context.api_version == 0 and not request.topics):
-        return [topic for _, topic in sorted(image.topics.items())]
-    found: list[Any] = []
-    missing: list[str] = []
+    if request.topics is None or (version == 0 and not request.topics):
+        yield from (image.topics[name] for name in sorted(image.topics))
+        return
     for asked in request.topics:
-        if context.api_version >= 10 and asked.topic_id is not None:
+        if version >= 10 and asked.topic_id is not None:
             topic = image.topic_by_id(asked.topic_id)
-            found.append(topic or _refused(None, ErrorCode.UNKNOWN_TOPIC_ID, asked.topic_id))
+            yield topic or _refused(None, ErrorCode.UNKNOWN_TOPIC_ID, asked.topic_id)
         elif (topic := image.topic(asked.name)) is not None:
-            found.append(topic)
+            yield topic
         elif not legal(asked.name):
-            found.append(_refused(asked.name, ErrorCode.INVALID_TOPIC_EXCEPTION))
+            yield _refused(asked.name, ErrorCode.INVALID_TOPIC_EXCEPTION)
         else:
-            found.append(_refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            missing.append(asked.name)
-    if missing and (context.api_version < 4 or request.allow_auto_topic_creation):
-        gateway.auto_create(missing)
-    return found
+            yield _refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> _Topic:
     return _Topic(error_code=code, name=name, topic_id=topic_id, is_internal=name in INTERNAL_TOPICS, partitions=[])
 
 
-def described(gateway: Gateway, topic: TopicImage, identity: Identity, version: int) -> _Topic:
+def _described(reach: Reach, topic: TopicImage, version: int) -> _Topic:
     """One topic with all its partitions."""
     return _Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            _described(gateway, number, partition, identity, version)
-            for number, partition in enumerate(topic.partitions)
-        ],
+        partitions=[_partition(reach, number, partition, version) for number, partition in enumerate(topic.partitions)],
     )
 
 
-def _described(gateway: Gateway, number: int, partition: PartitionImage, identity: Identity, version: int) -> Any:
-    leader, code = leader_of(gateway, partition, identity)
+def _partition(reach: Reach, number: int, partition: PartitionImage, version: int) -> Any:
+    leader, code = reach.leader(partition)
     replicas, isr = list(partition.replicas), list(partition.isr)
     if version == 0:
-        replicas, isr = online(gateway, replicas, identity), online(gateway, isr, identity)
+        replicas, isr = reach.online(replicas), reach.online(isr)
         if not code and len(replicas) + len(isr) < len(partition.replicas) + len(partition.isr):
             code = ErrorCode.REPLICA_NOT_AVAILABLE
     if code == ErrorCode.LISTENER_NOT_FOUND and version < 6:
@@ -122,5 +160,5 @@ def _described(gateway: Gateway, number: int, partition: PartitionImage, identit
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=offline(gateway, partition, identity),
+        offline_replicas=reach.offline(partition),
     )

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tailrace.errors import ErrorCode
-from tailrace.metadata.directories import is_online
-from tailrace.metadata.image import PartitionImage
+from tailrace.metadata.directories import MIGRATING, UNASSIGNED, is_online
+from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
-from tailrace.net.context import Identity
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
@@ -24,33 +23,37 @@ def legal(name: str) -> bool:
     return name not in {".", ".."} and _LEGAL.fullmatch(name) is not None
 
 
-def leader_of(gateway: Gateway, partition: PartitionImage, identity: Identity) -> tuple[int, ErrorCode]:
-    """The leader a client may be told of, else -1 and why: as Apache Kafka's MetadataCache, by registration alone."""
-    broker = gateway.image.brokers.get(partition.leader)
-    if broker is None:
-        return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
-    if gateway.endpoint_of(broker, identity) is None:
-        return NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
-    return partition.leader, ErrorCode.NONE
+class Reach:
+    """Which brokers clients can be told of in one image, and what that makes of its partitions.
 
+    The same for all clients: where the gateway names its own ports every broker has an address.
+    """
 
-def online(gateway: Gateway, nodes: Iterable[int], identity: Identity) -> list[int]:
-    """Those of the nodes that are live and can be reached by this client."""
-    brokers = gateway.image.brokers
-    return [
-        node
-        for node in nodes
-        if node in brokers and not brokers[node].fenced and gateway.endpoint_of(brokers[node], identity) is not None
-    ]
+    def __init__(self, gateway: Gateway, image: MetadataImage) -> None:
+        self._brokers = image.brokers
+        self._named = {key for key, broker in image.brokers.items() if gateway.has_endpoint(broker)}
+        self._live = {broker_id for broker_id in self._named if not image.brokers[broker_id].fenced}
+        self._dirs = {UNASSIGNED, MIGRATING}.union(*(broker.log_dirs for broker in image.brokers.values()))
 
+    def leader(self, partition: PartitionImage) -> tuple[int, ErrorCode]:
+        """The leader, else -1 and why: as Apache Kafka's MetadataCache, by registration alone."""
+        if partition.leader not in self._brokers:
+            return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+        if partition.leader not in self._named:
+            return NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
+        return partition.leader, ErrorCode.NONE
 
-def offline(gateway: Gateway, partition: PartitionImage, identity: Identity) -> list[int]:
-    """The replicas whose brokers are gone, fenced or out of this client's reach, or whose log dir failed (KIP-858)."""
-    there = online(gateway, partition.replicas, identity)
-    brokers = gateway.image.brokers
-    lost = [
-        node
-        for node, directory_id in zip(partition.replicas, partition.directories, strict=False)
-        if node in there and not is_online(directory_id, brokers[node].log_dirs)
-    ]
-    return [node for node in partition.replicas if node not in there or node in lost]
+    def online(self, nodes: Iterable[int]) -> list[int]:
+        """Those of the nodes that are live and can be reached."""
+        return [node for node in nodes if node in self._live]
+
+    def offline(self, partition: PartitionImage) -> list[int]:
+        """The replicas whose brokers are gone, fenced or out of reach, or whose log dir failed (KIP-858)."""
+        if self._live.issuperset(partition.replicas) and self._dirs.issuperset(partition.directories):
+            return []
+        lost = [
+            node
+            for node, directory_id in zip(partition.replicas, partition.directories, strict=False)
+            if node in self._live and not is_online(directory_id, self._brokers[node].log_dirs)
+        ]
+        return [node for node in partition.replicas if node not in self._live or node in lost]

@@ -11,6 +11,7 @@ from tailrace.wire.messages import ApiMessage
 from tailrace.wire.producers import Described
 from tailrace_gateway.cluster_state import ClusterState
 
+READ_TIMEOUT_MS = 3_000  # for what only a controller tells: longer than one takes over from another
 SPARE_TIMEOUT_MS = 3_000  # for what an answer can do without: who asked has a patience of its own
 
 
@@ -56,8 +57,10 @@ class AdminBackend(Protocol):
         """Host and port that clients are told for a broker."""
         ...
 
-    async def ask_controller(self, message: ApiMessage, version: int | None = None) -> Any:
-        """Asks the active controller."""
+    async def ask_controller(
+        self, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        """Asks the active controller; with a timeout_ms it gives up then."""
         ...
 
     async def ask_broker(

@@ -47,6 +47,7 @@ class MemoryBackend:
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
         self.described = Described(0, 0)  # what DescribeProducers finds
         self.silent: set[int] = set()  # brokers that do not answer
+        self.no_controller: Exception | None = None
         self.waited_ms = 0  # the longest that one of them was waited for
         self.fail_next: Exception | None = None
         self.asked: list[tuple[str, Any]] = []
@@ -69,7 +70,12 @@ class MemoryBackend:
     def address_of(self, node_id: int) -> tuple[str, int]:
         return "localhost", 9092 + node_id
 
-    async def ask_controller(self, message: m.ApiMessage, version: int | None = None) -> Any:
+    async def ask_controller(
+        self, message: m.ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        if self.no_controller:
+            self.waited_ms = max(self.waited_ms, timeout_ms or _ASK_TIMEOUT_MS)
+            raise self.no_controller
         return self._ask("controller", message)
 
     async def ask_broker(
@@ -213,7 +219,7 @@ class MemoryBackend:
         found = [result(log_dir="/memory", topics=rows, total_bytes=total, usable_bytes=usable)]
         if coming:
             found.append(result(log_dir="/second", topics=coming, total_bytes=total, usable_bytes=usable))
-        if request.topics is None:
+        if node == 0:
             found.append(result(log_dir="/broken", error_code=ErrorCode.KAFKA_STORAGE_ERROR, topics=[]))
         return m.DescribeLogDirsResponse(results=found)
 

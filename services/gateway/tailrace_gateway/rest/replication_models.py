@@ -108,6 +108,13 @@ class PressedLogDir(BaseModel):
     total_bytes: int
 
 
+class OfflineLogDir(BaseModel):
+    """A log directory whose disk failed; the broker's next start looks at it again."""
+
+    broker_id: int
+    log_dir: str
+
+
 class PartitionName(BaseModel):
     topic_name: str
     partition_id: int
@@ -129,6 +136,7 @@ class ClusterStatus(BaseModel):
     controller: ControllerStatus
     brokers: list[BrokerStatusRow]
     log_dirs_under_pressure: list[PressedLogDir]
+    offline_log_dirs: list[OfflineLogDir]
     topic_count: int
     partition_count: int
     offline_partitions: PartitionCount

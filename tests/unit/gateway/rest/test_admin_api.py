@@ -160,6 +160,19 @@ async def test_partitions_show_leader_and_replicas(http: httpx.AsyncClient, back
     assert (await http.get(f"{here}/0")).json()["leader"] is None
 
 
+@pytest.mark.parametrize("failed", [TimeoutError(), ConnectionResetError("gone")], ids=["silent", "gone"])
+@pytest.mark.parametrize("path", ["topics/orders/configs", "brokers/0/configs/retention.ms", "broker-configs"])
+async def test_reading_configs_without_a_controller_is_soon_refused_as_unavailable(
+    http: httpx.AsyncClient, backend: MemoryBackend, path: str, failed: Exception
+) -> None:
+    backend.set_topic("orders", 1)
+    backend.no_controller = failed
+    answer = await http.get(f"{ROOT}/{path}")
+    assert refusal(answer) == (503, 50302)
+    assert answer.json()["message"] == "No controller answers, and only they tell configs."
+    assert 0 < backend.waited_ms <= 3000
+
+
 @pytest.mark.parametrize(
     ("path", "kind", "owner"),
     [

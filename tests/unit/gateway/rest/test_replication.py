@@ -144,6 +144,13 @@ async def test_the_status_names_the_log_dirs_that_slow_or_refuse_producers(
     assert [row["producers"] for row in listed[0] if row["state"] == "offline"] == [None]
 
 
+async def test_the_status_names_the_log_dirs_that_are_offline_though_other_brokers_lead(
+    http: httpx.AsyncClient,
+) -> None:
+    rows = (await http.get(f"{ROOT}/status")).json()["offline_log_dirs"]
+    assert rows == [{"broker_id": 0, "log_dir": "/broken"}]
+
+
 async def test_the_status_waits_for_a_silent_broker_less_long_than_its_reader_waits_for_it(
     http: httpx.AsyncClient, backend: MemoryBackend
 ) -> None:

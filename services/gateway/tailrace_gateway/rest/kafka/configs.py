@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
-from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.errors import check
 from tailrace_gateway.rest.models import ConfigChange
 
@@ -39,12 +40,18 @@ _OPERATIONS = {"SET": 0, "DELETE": 1}
 async def describe(
     backend: AdminBackend, resource: Resource, name: str, keys: Sequence[str] | None = None
 ) -> list[Any]:
-    """All configs of a resource (or those named), as DescribeConfigsResourceResult, by name."""
+    """All configs of a resource (or those named), as DescribeConfigsResourceResult, by name.
+
+    Soon NOT_CONTROLLER where no controller answers: a read leaves nothing in doubt, and may be asked for again.
+    """
     wanted = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=int(resource), resource_name=name, configuration_keys=None if keys is None else list(keys)
     )
     request = DescribeConfigsRequest(resources=[wanted], include_synonyms=True, include_documentation=False)
-    (result,) = (await backend.ask_controller(request)).results
+    try:
+        (result,) = (await backend.ask_controller(request, timeout_ms=READ_TIMEOUT_MS)).results
+    except (TimeoutError, ConnectionError):
+        raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller answers, and only they tell configs.") from None
     check(result.error_code, result.error_message)
     return sorted(result.configs, key=lambda config: str(config.name))
 

@@ -28,11 +28,10 @@ async def alter(backend: AdminBackend, plan: Mapping[Partition, Replicas | None]
             name=name,
             partitions=[
                 topic.ReassignablePartition(partition_index=index, replicas=None if nodes is None else list(nodes))
-                for (of, index), nodes in sorted(plan.items())
-                if of == name
+                for index, nodes in parts
             ],
         )
-        for name in sorted({name for name, _ in plan})
+        for name, parts in moves.by_topic(plan)
     ]
     answer = await backend.ask_controller(AlterPartitionReassignmentsRequest(topics=rows, timeout_ms=_TIMEOUT_MS))
     check(answer.error_code, answer.error_message)
@@ -86,8 +85,8 @@ async def copied(backend: AdminBackend, partitions: Iterable[Partition]) -> dict
 async def _sizes(backend: AdminBackend, node: int, keys: list[Partition]) -> dict[Partition, int]:
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
     rows = [
-        topic(topic=name, partitions=[index for of, index in keys if of == name])
-        for name in sorted({name for name, _ in keys})
+        topic(topic=name, partitions=[index for index, _ in parts])
+        for name, parts in moves.by_topic(dict.fromkeys(keys))
     ]
     try:
         asked = DescribeLogDirsRequest(topics=rows)

@@ -1,4 +1,4 @@
-"""How much space brokers have left: DescribeLogDirs v4 (KIP-827), judged as a broker judges its own log dirs."""
+"""Which log dirs are offline or short of space: DescribeLogDirs v4 (KIP-827), judged as a broker judges its own."""
 
 from __future__ import annotations
 
@@ -24,24 +24,31 @@ class Pressed(NamedTuple):
     total_bytes: int
 
 
-async def pressed(backend: AdminBackend, nodes: Iterable[int]) -> list[Pressed]:
-    """The log dirs whose producers are slowed or refused; of a broker that does not answer nothing is known."""
+class Troubled(NamedTuple):
+    """The log dirs whose producers are slowed or refused, and those whose disk failed."""
+
+    pressed: list[Pressed]
+    offline: list[tuple[int, str]]  # (broker, path)
+
+
+async def troubled(backend: AdminBackend, nodes: Iterable[int]) -> Troubled:
+    """What is wrong with log dirs; of a broker that does not answer nothing is known."""
     found = await asyncio.gather(*(_of(backend, node) for node in nodes))
-    return [row for rows in found for row in rows]
+    return Troubled([row for one in found for row in one.pressed], [row for one in found for row in one.offline])
 
 
-async def _of(backend: AdminBackend, node: int) -> list[Pressed]:
+async def _of(backend: AdminBackend, node: int) -> Troubled:
     try:
         asked = DescribeLogDirsRequest(topics=[])
         answer = await backend.ask_broker(node, asked, _LOG_DIRS_VERSION, SPARE_TIMEOUT_MS)
     except (ApiError, OSError):
-        return []
+        return Troubled([], [])
     rows = []
     for result in answer.results:
         level = level_of(backend, result)
         if level not in (None, Level.NONE):
             rows.append(Pressed(node, result.log_dir, level, result.usable_bytes, result.total_bytes))
-    return rows
+    return Troubled(rows, [(node, result.log_dir) for result in answer.results if result.error_code])
 
 
 def level_of(backend: AdminBackend, result: Any) -> Level | None:

@@ -20,6 +20,7 @@ from tailrace_gateway.rest.replication_models import (
     ClusterStatus,
     ControllerStatus,
     NewReassignment,
+    OfflineLogDir,
     PartitionCount,
     PartitionName,
     PressedLogDir,
@@ -169,7 +170,9 @@ async def get_status(scope: InCluster) -> ClusterStatus:
     state, controller = scope.backend.state(), scope.backend.controller()
     moving = state.reassigning[:_NAMED_MAX]
     live = [row.broker_id for row in state.brokers if row.status != BrokerStatus.FENCED]
-    copied, full = await asyncio.gather(reassignments.copied(scope.backend, moving), space.pressed(scope.backend, live))
+    copied, dirs = await asyncio.gather(
+        reassignments.copied(scope.backend, moving), space.troubled(scope.backend, live)
+    )
     rows = [(key, scope.image.partition(*key)) for key in moving]
     return ClusterStatus(
         metadata=scope.metadata("status"),
@@ -194,8 +197,9 @@ async def get_status(scope: InCluster) -> ClusterStatus:
                 usable_bytes=row.usable_bytes,
                 total_bytes=row.total_bytes,
             )
-            for row in full
+            for row in dirs.pressed
         ],
+        offline_log_dirs=[OfflineLogDir(broker_id=broker_id, log_dir=path) for broker_id, path in dirs.offline],
         topic_count=state.topics,
         partition_count=state.partitions,
         offline_partitions=_count(state.offline),
