@@ -21,7 +21,8 @@ def run(*arguments: object) -> Result:
 @pytest.fixture
 def tailrace(tmp_path: Path) -> Path:
     """A data directory with two brokers that were shut down cleanly."""
-    directories = [kafka_directory(tmp_path / f"k{node}", node, (0, 1), epoch=node + 6) for node in (0, 1)]
+    epochs = {0: 6, 1: 7}
+    directories = [kafka_directory(tmp_path / f"k{n}", n, (0, 1), epoch=e, epochs=epochs) for n, e in epochs.items()]
     done = run("import-kafka", *directories, "--data", tmp_path / "tailrace")
     assert done.exit_code == 0, done.output
     return tmp_path / "tailrace"
@@ -42,6 +43,15 @@ def test_every_node_gets_its_logs_and_the_metadata(tailrace: Path, tmp_path: Pat
         original = {path.name: path.read_bytes() for path in (tmp_path / f"k{node}" / "orders-0").iterdir()}
         assert {path.name: path.read_bytes() for path in (own / "orders-0").iterdir()} == original
         assert run("verify-log", own).exit_code == 0
+
+
+def test_an_older_backup_of_a_broker_is_out_of_sync(tailrace: Path, tmp_path: Path) -> None:
+    (tailrace / "broker-1" / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":4}')
+    done = run("export-kafka", tailrace, tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "Broker 1 was not closed at the end of its last life, broker epoch 7" in done.output
+    assert (tmp_path / "out" / "node-0" / ".kafka_cleanshutdown").exists()
+    assert not (tmp_path / "out" / "node-1" / ".kafka_cleanshutdown").exists()
 
 
 def test_log_dirs_outside_the_data_directory_are_named(tailrace: Path, tmp_path: Path) -> None:

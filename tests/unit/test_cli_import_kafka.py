@@ -35,7 +35,9 @@ from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.logs import LogDir, LogDirRefused
 from tailrace.log.transactions import COMMIT
 from tailrace.metadata import codec
+from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.kraft import Replayed
 from tailrace.metadata.records import ConfigRecord, PartitionRecord
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot
 
@@ -177,7 +179,9 @@ def test_two_imports_into_one_place_do_not_meet(kafka: Path, tmp_path: Path) -> 
 
 
 def test_several_directories_are_brokers_of_one_cluster(tmp_path: Path) -> None:
-    directories = [kafka_directory(tmp_path / f"k{node}", node, (3, 1, 2), epoch=node) for node in (1, 2, 3)]
+    nodes = (3, 1, 2)
+    epochs = {node: node for node in nodes}
+    directories = [kafka_directory(tmp_path / f"k{n}", n, nodes, epoch=n, epochs=epochs) for n in sorted(nodes)]
     done = run("import-kafka", *directories, "--data", tmp_path / "new")
     assert done.exit_code == 0, done.output
     assert "--brokers 3" in done.output
@@ -226,6 +230,65 @@ def test_a_replica_that_is_not_in_sync_or_of_which_nothing_was_written_need_not_
     (second / "orders-1" / f"{0:020d}.log").touch()
     done = run("import-kafka", first, second, third, "--data", tmp_path / "new")
     assert done.exit_code == 0, done.output
+
+
+def test_an_older_backup_of_a_broker_is_out_of_sync_as_when_kafka_starts_on_it(tmp_path: Path) -> None:
+    """Kafka compares the marker's broker epoch with the one that its controller knows (KIP-966)."""
+    directories = [kafka_directory(tmp_path / f"k{n}", n, (1, 2), epoch=n, epochs={1: 1, 2: 9}) for n in (1, 2)]
+    done = run("import-kafka", *directories, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert (
+        f"Broker 2 was not closed at the end of its last life, broker epoch 9 ({directories[1]}: 2); an older backup? "
+        "Its replicas will copy what the others have." in done.output
+    )
+    assert "Broker 1 was not" not in done.output and "Nobody else" not in done.output
+    assert (tmp_path / "new" / "broker-0" / ".kafka_cleanshutdown").exists()
+    assert not (tmp_path / "new" / "broker-1" / ".kafka_cleanshutdown").exists()  # so it registers as if it had crashed
+    assert run("import-kafka", *directories, "--data", tmp_path / "more", "--unclean").exit_code == 0
+
+
+def test_one_older_log_directory_makes_all_of_its_broker_out_of_sync(tmp_path: Path) -> None:
+    epochs = {1: 9, 2: 9}
+    directories = [
+        kafka_directory(tmp_path / f"k{n}-{p}", n, (1, 2), epoch=e, partition=p, partitions=2, epochs=epochs)
+        for n, p, e in ((1, 0, 9), (1, 1, 3), (2, 0, 9), (2, 1, 9))
+    ]
+    done = run("import-kafka", *directories, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert f"broker epoch 9 ({directories[0]}: 9, {directories[1]}: 3)" in done.output
+    assert not (tmp_path / "new" / "broker-0" / ".kafka_cleanshutdown").exists()
+
+
+def test_an_older_backup_that_nobody_else_was_in_sync_with_is_named(tmp_path: Path) -> None:
+    directory = kafka_directory(tmp_path / "k1", 1, (1,), epoch=3, epochs={1: 4})
+    done = run("import-kafka", directory, "--data", tmp_path / "new")
+    assert done.exit_code == 0, done.output
+    assert "Nobody else was in sync in 1 partition (orders-0): what was written after that is lost" in done.output
+
+
+def test_a_directory_with_nothing_but_the_metadata_says_nothing_of_how_its_broker_ended(
+    kafka: Path, tmp_path: Path
+) -> None:
+    metadata = tmp_path / "metadata"  # metadata.log.dir outside log.dirs: Kafka puts no marker there
+    metadata.mkdir()
+    shutil.copy(kafka / "meta.properties", metadata)
+    (kafka / "__cluster_metadata-0").rename(metadata / "__cluster_metadata-0")
+    assert run("import-kafka", kafka, metadata, "--data", tmp_path / "new").exit_code == 0
+    assert (tmp_path / "new" / "broker-0" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_a_registration_tells_the_broker_epoch(version: int) -> None:
+    migrating = b"\x00" if version >= 2 else b""
+    start = b"\x01\x00%c" % version
+    registration = start + b"\x00\x00\x00\x07" + migrating + bytes(16) + b"\x00\x00\x00\x00\x00\x00\x01\x02" + b"\x01"
+    replayed = Replayed()
+    replayed.apply([registration], 0, 1)
+    assert replayed.broker_epochs == {7: 258}
+    with pytest.raises(MalformedRecord):
+        replayed.apply([registration[:20]], 1, 1)
+    replayed.apply([b"\x01\x01\x00" + b"\x00\x00\x00\x07" + b"\x00\x00\x00\x00\x00\x00\x01\x02" + b"\x00"], 1, 1)
+    assert replayed.broker_epochs == {}
 
 
 def test_a_folder_of_a_broker_that_is_no_replica_of_it_stays_where_it_is(tmp_path: Path) -> None:

@@ -8,9 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import kafka
 import pytest
+from kafka.errors import KafkaTimeoutError
+from typer.testing import CliRunner
 
 from tailrace.cli import options, plan
+from tailrace.cli.daily import app
+from tailrace.cli.daily.connection import PATIENCE_MS
+from tailrace.cli.data_dir import DataDir, Refused
 from tailrace.cli.plan import Instance
 from tailrace.cli.restarts import Restarts
 from tailrace.cli.screen import Outlet, Screen
@@ -188,3 +194,27 @@ def test_the_preload_brings_the_protocol_without_the_clients_and_both_work_after
         "assert theirs is ProduceRequest and kafka.KafkaProducer"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=30)
+
+
+def test_a_log_directory_of_kafka_is_no_data_directory_and_stays_as_it_is(tmp_path: Path) -> None:
+    kafka = tmp_path / "kafka"
+    kafka.mkdir()
+    (kafka / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=0\n")
+    with pytest.raises(Refused, match="is a log directory of Apache Kafka, or of one broker"):
+        DataDir(kafka, tmp_path / "sockets")
+    assert [path.name for path in kafka.iterdir()] == ["meta.properties"]
+    (kafka / "run").mkdir()  # whose log.dirs was set to it
+    DataDir(kafka, tmp_path / "sockets").close()
+
+
+def test_a_command_says_soon_that_nobody_answers_at_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*, bootstrap_timeout_ms: int, **_: object) -> None:
+        assert bootstrap_timeout_ms == PATIENCE_MS <= 10_000
+        raise KafkaTimeoutError("Unable to bootstrap from here")
+
+    monkeypatch.setattr(kafka, "KafkaAdminClient", refuse)
+    done = CliRunner().invoke(app, ["topic", "list", "--bootstrap", "localhost:1"])
+    assert done.exit_code == 1
+    assert (
+        "localhost:1: " in done.output and "nobody answers there within 10 s; --bootstrap names another" in done.output
+    )

@@ -26,6 +26,7 @@ def cluster(**changes: Any) -> dict[str, Any]:
         "preferred_replica_imbalance": count(),
         "reassignments": [],
         "log_dirs_under_pressure": [],
+        "offline_log_dirs": [],
         **changes,
     }
 
@@ -56,6 +57,12 @@ def test_a_disk_without_space_is_named_with_what_that_does_to_producers() -> Non
     full = {"broker_id": 2, "log_dir": "/data", "usable_bytes": 12_300_000, "total_bytes": 64_000_000}
     lines = list(rendered(cluster(log_dirs_under_pressure=[{**full, "producers": "refused"}])))
     assert "Disk        broker 2 /data: 12.3 of 64.0 MB left, producers are refused" in lines
+
+
+def test_a_disk_that_failed_is_named_though_every_partition_has_a_leader() -> None:
+    failed = cluster(offline_log_dirs=[{"broker_id": 2, "log_dir": "/data"}])
+    assert "Disk        broker 2 /data: OFFLINE until the broker starts again" in list(rendered(failed))
+    assert not healthy(failed)
 
 
 def test_a_controller_that_is_away_is_not_passed_over() -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tailrace.cli.plan import ROLES
+from tailrace.log.checkpoints import META_PROPERTIES
 from tailrace.runtime.run_files import RunFile
 
 _ORPHAN_PATIENCE_MS = 5_000
@@ -28,6 +29,7 @@ class DataDir:
         self.run_dir = path / "run"
         self.sockets = sockets
         try:
+            _refuse_log_directory(path)
             self.run_dir.mkdir(parents=True, exist_ok=True)
             sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.lock_fd = os.open(self.run_dir / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -84,6 +86,15 @@ class DataDir:
         for ending in _LEFTOVERS:
             (self.run_dir / f"up{ending}").unlink(missing_ok=True)
         os.close(self.lock_fd)
+
+
+def _refuse_log_directory(path: Path) -> None:
+    """What a data directory has beside it would keep Kafka from starting on its log directory again."""
+    if (path / META_PROPERTIES).exists() and not (path / "run").exists():
+        raise Refused(
+            f"{path} is a log directory of Apache Kafka, or of one broker. `tailrace import-kafka` takes a Kafka over; "
+            "a new cluster needs a directory of its own: --data DIR."
+        )
 
 
 def _is_partition(entry: Path) -> bool:

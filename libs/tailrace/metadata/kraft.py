@@ -6,6 +6,7 @@ for; those are counted by name. A record that nobody here knows is refused: leav
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,22 +17,28 @@ from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord, PartitionChangeRecord
 
+_REGISTER, _UNREGISTER = 0, 1
 _BEGIN, _END, _ABORT, _CLEAR_ELR = 23, 24, 25, 28
 # What is about Kafka's own processes, or about nothing that lasts: brokers and controllers register anew.
-_PASSED_OVER: Final = frozenset({0, 1, 7, 8, 17, 20, 21, 27})
+_PASSED_OVER: Final = frozenset({7, 8, 17, 20, 21, 27})
 # What we have no place for yet, in words for the person who imports; a removal takes one away again.
 _COUNTED: Final = {10: "delegation token", 11: "SCRAM credential", 18: "ACL"}
 _UNCOUNTED: Final = {26: 10, 22: 11, 19: 18}
 # Older versions whose bytes the newest schema reads: what it adds are tagged fields.
 _READ_AS_NEWEST: Final = {3: (1,), 5: (0, 1)}
 _NEWEST = 2
+# How a RegisterBrokerRecord begins: broker id, since version 2 whether it migrates, incarnation id, broker epoch.
+_REGISTRATION: Final = struct.Struct(">i16xq")
+_REGISTRATION_SINCE_2: Final = struct.Struct(">i17xq")
+_BROKER_ID: Final = struct.Struct(">i")
 
 
 @dataclass
 class Replayed:
-    """The image so far, and how many records of each kind found no place."""
+    """The image so far, without brokers: their epochs; and how many records of each kind found no place."""
 
     image: MetadataImage = field(default_factory=MetadataImage)
+    broker_epochs: dict[int, int] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     _transaction: list[bytes] | None = None
 
@@ -39,8 +46,10 @@ class Replayed:
         """Takes the records of a batch whose last offset this is; MalformedRecord for what is not known."""
         records: list[MetadataRecord] = []
         for value in self._outside_transactions(values):
-            key, version, _ = _frame(value)
-            if key == _CLEAR_ELR:
+            key, version, start = _frame(value)
+            if key in (_REGISTER, _UNREGISTER):
+                self._register(key, version, value[start:])
+            elif key == _CLEAR_ELR:
                 self.image = self.image.replay(records, offset, epoch)
                 records = list(_cleared(self.image, value))
             elif key in _COUNTED or key in _UNCOUNTED:
@@ -49,6 +58,18 @@ class Replayed:
             elif key not in _PASSED_OVER:
                 records.append(_decode(value, key, version))
         self.image = self.image.replay(records, offset, epoch)
+
+    def _register(self, key: int, version: int, fields: bytes) -> None:
+        layout = _REGISTRATION if version < 2 else _REGISTRATION_SINCE_2
+        try:
+            if key == _REGISTER:
+                broker_id, epoch = layout.unpack_from(fields)
+                self.broker_epochs[broker_id] = epoch
+            else:
+                (broker_id,) = _BROKER_ID.unpack_from(fields)
+                self.broker_epochs.pop(broker_id, None)
+        except struct.error:
+            raise MalformedRecord("a broker's registration is cut off") from None
 
     def _outside_transactions(self, values: Iterable[bytes]) -> Iterator[bytes]:
         """The records that count: those of a transaction come with its end, and never if it is aborted."""

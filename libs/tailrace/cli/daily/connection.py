@@ -13,6 +13,7 @@ from tailrace.cli.options import default_data_dir
 from tailrace.runtime.run_files import RunFile
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+PATIENCE_MS = 10_000  # for a first answer: a cluster that is just starting is there by then
 Bootstrap = Annotated[
     str | None,
     typer.Option(
@@ -37,11 +38,17 @@ def address(bootstrap: str | None) -> str:
 def client(kind: str, bootstrap: str | None, /, **options: Any) -> Iterator[Any]:
     """A kafka-python client by class name; refusals end the command with one sentence and status 1."""
     import kafka
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaError, KafkaTimeoutError
 
     where = address(bootstrap)
+    known = {"bootstrap_servers": where, "client_id": f"tailrace-cli-{os.getpid()}"}
     try:
-        opened = getattr(kafka, kind)(bootstrap_servers=where, client_id=f"tailrace-cli-{os.getpid()}", **options)
+        try:
+            opened = getattr(kafka, kind)(**known, bootstrap_timeout_ms=PATIENCE_MS, **options)
+        except KafkaTimeoutError:
+            raise KafkaError(
+                f"nobody answers there within {PATIENCE_MS // 1000} s; --bootstrap names another"
+            ) from None
         try:
             yield opened
         finally:

@@ -6,7 +6,7 @@ kafka-python has no call for some of them (fenced brokers, UnregisterBroker) and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import typer
 from tailrace.cli.daily.connection import address
 from tailrace.errors import ErrorCode
 from tailrace.log.pressure import Level, judge, marks
-from tailrace.metadata.moves import NoRoom, Partition, Replicas
+from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.runtime.clock import SystemClock
@@ -262,12 +262,6 @@ def _level(row: Any, at: tuple[int, int]) -> Level | None:
 
 def _known(size_bytes: int) -> int | None:
     return None if size_bytes < 0 else size_bytes
-
-
-def by_topic(plan: Mapping[Partition, Any]) -> Iterator[tuple[str, Sequence[tuple[int, Any]]]]:
-    """The same, topic by topic, in order."""
-    for name in sorted({topic for topic, _ in plan}):
-        yield name, sorted((index, value) for (topic, index), value in plan.items() if topic == name)
 
 
 def sentence(code: int, message: str | None = None) -> str | None:

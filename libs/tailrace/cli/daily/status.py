@@ -38,7 +38,7 @@ def status(
 ) -> None:
     """Show a cluster on one screen; status 0 if all is ready and no partition is offline, 1 if not, 3 if none runs.
 
-    Producers that a full disk refuses, and a controller that does not answer, count as not ready.
+    Producers that a full disk refuses, a disk that failed, and a controller that does not answer, count as not ready.
     """
     data_dir = data or default_data_dir(os.environ)
     files = [RunFile.read(path) for path in sorted((data_dir / "run").glob("*.json"))] if not admin else []
@@ -62,8 +62,10 @@ def status(
 
 
 def healthy(cluster: dict[str, Any] | None) -> bool:
-    """Whether somebody decides, every partition has a leader and no disk refuses producers."""
+    """Whether somebody decides, every partition has a leader, and no disk has failed or refuses producers."""
     if cluster is None or cluster["controller"]["stale"] or cluster["offline_partitions"]["count"]:
+        return False
+    if cluster["offline_log_dirs"]:
         return False
     return all(row["producers"] != "refused" for row in cluster["log_dirs_under_pressure"])
 
@@ -118,6 +120,8 @@ def rendered(status: dict[str, Any]) -> Iterator[str]:
     for row in status["log_dirs_under_pressure"]:
         left = f"{row['usable_bytes'] / 1e6:,.1f} of {row['total_bytes'] / 1e6:,.1f} MB left"
         yield f"Disk        broker {row['broker_id']} {row['log_dir']}: {left}, producers are {row['producers']}"
+    for row in status["offline_log_dirs"]:
+        yield f"Disk        broker {row['broker_id']} {row['log_dir']}: OFFLINE until the broker starts again"
     yield ""
     yield f"{'broker':>6}  {'state':<19}  {'rack':<8}  {'leaders':>7}  {'replicas':>8}  {'in sync':>7}"
     for row in status["brokers"]:

@@ -59,7 +59,8 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
     staging.refuse_inside(target, directories)
     found = [kafka_dirs.read(path, unclean=unclean) for path in directories]
     image = _image(data)
-    brokers = [broker._replace(new_id=broker.old_id) for broker in importing.brokers_of(found, image)]
+    epochs = {number: broker.broker_epoch for number, broker in image.brokers.items()}
+    brokers = [broker._replace(new_id=broker.old_id) for broker in importing.brokers_of(found, image, epochs)]
     ids = {broker.old_id: broker.old_id for broker in brokers}
     closed = {broker.old_id: broker.closed_epoch for broker in brokers}
     image = moving.moved(image, ids, closed, {broker.old_id: broker.directory_id for broker in brokers})
@@ -78,6 +79,7 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
     yield f"Exported cluster {image.cluster_id}: {topics}, {nodes}."
     for broker in brokers:
         yield f"node.id={broker.old_id}: log.dirs={_own(target, broker)}"
+    yield from importing.told_older(image, brokers)
     yield "Write each node's server.properties with these two lines; `kafka-storage format` is not needed."
 
 

@@ -79,12 +79,25 @@ class Broker(NamedTuple):
     new_id: int
     old_id: int
     directories: list[KafkaDirectory]
+    registered_epoch: int  # of its last life, -1 if the metadata knows none
 
     @property
     def closed_epoch(self) -> int:
-        """The epoch under which all of its directories were closed cleanly, else -1."""
-        epochs = [-1 if found.broker_epoch is None else found.broker_epoch for found in self.directories]
-        return epochs[0] if len(set(epochs)) == 1 else -1
+        """The epoch of its last life if all of its directories were closed cleanly at the end of it, else -1.
+
+        As in Kafka's registration (KIP-966): whoever brings an older copy of a log directory may lack what others
+        had counted on.
+        """
+        return self.registered_epoch if {*self._epochs()} == {self.registered_epoch} else -1
+
+    @property
+    def is_older(self) -> bool:
+        """Whether all of its directories were closed cleanly, but not all of them at the end of its last life."""
+        return self.closed_epoch < 0 and None not in self._epochs()
+
+    def _epochs(self) -> list[int | None]:
+        """Not of a directory that has only the metadata: Kafka does not mark one outside log.dirs."""
+        return [found.broker_epoch for found in self.directories if found.partitions or found.broker_epoch is not None]
 
     @property
     def directory_id(self) -> UUID:
@@ -110,7 +123,7 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
     if tiered:
         raise Refused(f"{tiered[0]} is in tiered storage ({_TIERED}): bring it back to local disks first.")
     image = known_configs.without_configs(image, left_out)
-    brokers = brokers_of(found, image)
+    brokers = brokers_of(found, image, replayed.broker_epochs)
     ids = {broker.old_id: broker.new_id for broker in brokers}
     closed = {broker.new_id: broker.closed_epoch for broker in brokers}
     image = moving.moved(image, ids, closed, {broker.new_id: broker.directory_id for broker in brokers})
@@ -128,12 +141,13 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
         moved.give_up(paths, target)
     yield from _told(image, brokers, taken, linked, target)
     yield from _told_missing(image, brokers)
+    yield from told_older(image, brokers)
     yield from _told_left_out(replayed.left_out, left_out)
     yield from _told_kept(image, len(brokers))
     yield from _told_open(still_open)
 
 
-def brokers_of(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker]:
+def brokers_of(found: list[KafkaDirectory], image: MetadataImage, epochs: Mapping[int, int]) -> list[Broker]:
     """The brokers, numbered from 0 in the order of their ids; Refused where a replica's or a partition's is missing."""
     wanted = {replica for topic in image.topics.values() for one in topic.partitions for replica in one.replicas}
     by_node: dict[int, list[KafkaDirectory]] = {}
@@ -148,7 +162,7 @@ def brokers_of(found: list[KafkaDirectory], image: MetadataImage) -> list[Broker
         for index, partition in enumerate(topic.partitions):
             held = {node: _held(by_node[node], image, (name, index)) for node in partition.replicas}
             _refuse_lost_or_twice(f"{name}-{index}", held, {*partition.isr, *partition.eligible_leader_replicas})
-    return [Broker(new, old, by_node[old]) for new, old in enumerate(sorted(by_node))]
+    return [Broker(new, old, by_node[old], epochs.get(old, -1)) for new, old in enumerate(sorted(by_node))]
 
 
 def _refuse_lost_or_twice(what: str, held: Mapping[int, list[Path]], in_sync: Collection[int]) -> None:
@@ -308,6 +322,29 @@ def _told_missing(image: MetadataImage, brokers: list[Broker]) -> Iterator[str]:
                 f"Broker {broker.old_id} comes without {counted(len(missing), 'replica')} ({_named(missing)}) and will "
                 "copy what the others have: if an entry of its log.dirs was left out, name it and import anew."
             )
+
+
+def told_older(image: MetadataImage, brokers: list[Broker]) -> Iterator[str]:
+    """Brokers that come with directories of an earlier life: they are out of sync, as in Kafka."""
+    older = {broker.new_id for broker in brokers if broker.is_older}
+    alone = [
+        f"{name}-{index}"
+        for name, topic in image.topics.items()
+        for index, partition in enumerate(topic.partitions)
+        if older and older.issuperset(partition.eligible_leader_replicas)
+    ]
+    for broker in brokers:
+        if broker.is_older:
+            epochs = ", ".join(f"{found.path}: {found.broker_epoch}" for found in broker.directories)
+            yield (
+                f"Broker {broker.old_id} was not closed at the end of its last life, broker epoch "
+                f"{broker.registered_epoch} ({epochs}); an older backup? Its replicas will copy what the others have."
+            )
+    if alone:
+        yield (
+            f"Nobody else was in sync in {counted(len(alone), 'partition')} ({_named(alone)}): what was written "
+            "after that is lost there."
+        )
 
 
 def _named(names: list[str]) -> str:
