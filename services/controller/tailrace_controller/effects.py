@@ -19,7 +19,7 @@ class Effects(Generic[R]):
     records: tuple[MetadataRecord, ...] = ()
 
 
-def check_size(records: Sized) -> None:
-    """Refuses a request that would change too much at once, all of it, as Kafka does: POLICY_VIOLATION."""
-    if len(records) > MAX_RECORDS:
+def check_size(records: Sized, more: int = 0) -> None:
+    """Refuses what would change too much at once, with so many more, as Kafka does: POLICY_VIOLATION."""
+    if len(records) + more > MAX_RECORDS:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

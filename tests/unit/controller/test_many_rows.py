@@ -14,16 +14,28 @@ from tailrace.config import Config
 from tailrace.config.definitions import TOPIC_DEFINITIONS
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord
+from tailrace.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord, PartitionRecord, TopicRecord
 from tailrace.wire.messages import (
     AlterClientQuotasRequest,
+    AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
     DescribeConfigsRequest,
+    ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
 from tailrace_controller import projection
-from tailrace_controller.decide import alter_configs, client_quotas, create_partitions, create_topics, describe_configs
+from tailrace_controller.decide import (
+    alter_configs,
+    client_quotas,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    elect_leaders,
+    reassignments,
+)
 
 CONFIG = Config.load("controller")
 LINEAR = 1.15
@@ -120,7 +132,7 @@ def test_a_broker_that_is_named_again_and_again_is_described_once() -> None:
     assert steps(describing(image, 4, ["1"] * 50)) < 1.1 * steps(describing(image, 4, ["1"]))
 
 
-# -- what is too much for one request: seen at Apache Kafka 4.3.1 with requests of these sizes ------------------------
+# -- what is too much for one request: seen at Apache Kafka 4.3.1 with requests of these sizes, three by reading
 
 
 TOO_MANY = "Excessively large number of partitions per request."
@@ -188,3 +200,38 @@ def test_no_more_than_ten_thousand_quotas_are_changed_at_once() -> None:
     ]
     request = AlterClientQuotasRequest(entries=entries, validate_only=False)
     assert refusal(lambda: client_quotas.alter(cluster(1), request)) == TOO_LARGE
+
+
+SO_MANY = 10_001
+
+
+def holding_many(leader: int = 0) -> MetadataImage:
+    """One topic whose partitions have two replicas, led by the one or the other."""
+    topic_id = UUID(int=77)
+    rows = [PartitionRecord(index, topic_id, (0, 1), (0, 1), leader) for index in range(SO_MANY)]
+    return after(cluster(3), TopicRecord("t", topic_id), *rows)
+
+
+def test_no_more_than_ten_thousand_reassignments_begin_with_one_request() -> None:
+    wanted = AlterPartitionReassignmentsRequest.ReassignableTopic
+    rows = [wanted.ReassignablePartition(partition_index=index, replicas=[1, 2]) for index in range(SO_MANY)]
+    request = AlterPartitionReassignmentsRequest(topics=[wanted(name="t", partitions=rows)], timeout_ms=1000)
+    effects = reassignments.alter(holding_many(), request, 1, CONFIG)
+    *begun, last = effects.reply.responses[0].partitions
+    assert len(effects.records) == 10_000 and not any(row.error_code for row in begun)
+    assert (last.error_code, last.error_message) == (ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+
+
+def test_no_more_than_ten_thousand_leaders_change_with_one_request() -> None:
+    request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=1000)
+    assert refusal(lambda: elect_leaders.elect(holding_many(leader=1), request, CONFIG)) == TOO_LARGE
+    assert elect_leaders.elect(holding_many(), request, CONFIG).records == ()
+
+
+def test_no_more_than_ten_thousand_topics_are_deleted_with_one_request() -> None:
+    image = after(cluster(1), *(TopicRecord(str(number), UUID(int=number + 1)) for number in range(SO_MANY)))
+    topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in image.topics]
+    effects = delete_topics.delete(image, DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6, CONFIG)
+    *deleted, last = effects.reply.responses
+    assert len(effects.records) == 10_000 and not any(row.error_code for row in deleted)
+    assert (last.error_code, last.error_message) == (ErrorCode.POLICY_VIOLATION, TOO_LARGE)

@@ -9,7 +9,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import NO_UUID, RemoveTopicRecord
 from tailrace.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
-from tailrace_controller.effects import Effects
+from tailrace_controller.effects import Effects, check_size
 
 _Result = DeleteTopicsResponse.DeletableTopicResult
 
@@ -17,7 +17,10 @@ _Result = DeleteTopicsResponse.DeletableTopicResult
 def delete(
     image: MetadataImage, request: DeleteTopicsRequest, version: int, config: Config
 ) -> Effects[DeleteTopicsResponse]:
-    """Deletes what exists; each topic has its own error. delete.topic.enable=false refuses all."""
+    """Deletes what exists; each topic has its own error. delete.topic.enable=false refuses all.
+
+    POLICY_VIOLATION for topics beyond 10,000, as in Kafka, whose word for it is UNKNOWN_SERVER_ERROR.
+    """
     if not config.delete_topic_enable:
         raise ApiError(ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED)
     asked: list[tuple[str | None, UUID | None]] = (
@@ -34,6 +37,7 @@ def delete(
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST, "Duplicate topic id." if name is None else "Duplicate topic name."
                 )
+            check_size(records, 1)
             topic = _find(image, name, topic_id)
             if topic.topic_id in records:
                 raise ApiError(

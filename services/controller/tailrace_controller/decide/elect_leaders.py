@@ -10,7 +10,7 @@ from tailrace.metadata.records import NO_LEADER, PartitionChangeRecord
 from tailrace.wire.messages import ElectLeadersRequest, ElectLeadersResponse
 from tailrace_controller.decide.elections import Elections
 from tailrace_controller.decide.partition_change import Election, Wish
-from tailrace_controller.effects import Effects
+from tailrace_controller.effects import Effects, check_size
 
 PREFERRED, UNCLEAN = 0, 1  # election types on the wire
 _ELECTIONS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
@@ -26,6 +26,7 @@ _SENTENCES = {
 def elect(image: MetadataImage, request: ElectLeadersRequest, config: Config) -> Effects[ElectLeadersResponse]:
     """Elects where it can; each partition has its own error. INVALID_REQUEST for an unknown type of election.
 
+    POLICY_VIOLATION where more than 10,000 leaders would change, all of it, as in Kafka.
     Asked for all partitions, those that need no election are left out of the answer.
     """
     kind = request.election_type or PREFERRED
@@ -39,6 +40,7 @@ def elect(image: MetadataImage, request: ElectLeadersRequest, config: Config) ->
         for index in indexes:
             code, message, record = _elect_one(image, elections, name, index, kind)
             if record is not None:
+                check_size(records, 1)
                 records.append(record)
             if request.topic_partitions is not None or code != ErrorCode.ELECTION_NOT_NEEDED:
                 rows.append(_Partition(partition_id=index, error_code=code, error_message=message))

@@ -19,7 +19,7 @@ from tailrace.wire.messages import (
 from tailrace_controller.decide import placement
 from tailrace_controller.decide.elections import Elections
 from tailrace_controller.decide.partition_change import Election, Wish, without
-from tailrace_controller.effects import Effects
+from tailrace_controller.effects import Effects, check_size
 
 _Topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
 _Partition = _Topic.ReassignablePartitionResponse
@@ -29,7 +29,10 @@ _Ongoing = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 def alter(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, version: int, config: Config
 ) -> Effects[AlterPartitionReassignmentsResponse]:
-    """Starts, changes and cancels reassignments; each partition has its own error."""
+    """Starts, changes and cancels reassignments; each partition has its own error.
+
+    POLICY_VIOLATION for those beyond 10,000, as in Kafka, whose word for it is UNKNOWN_SERVER_ERROR.
+    """
     elections = Elections(image, config)
     may_change_factor = version < 1 or bool(request.allow_replication_factor_change)
     records: list[PartitionChangeRecord] = []
@@ -39,6 +42,7 @@ def alter(
         for wanted in asked.partitions:
             code, message = ErrorCode.NONE, None
             try:
+                check_size(records, 1)
                 topic, partition = _find(image, asked.name, wanted.partition_index)
                 if wanted.replicas is None:
                     record = cancel(elections, topic, wanted.partition_index, partition)

@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.cli.daily.status import ANSWER_SECONDS
 from tailrace.metadata.image import BrokerImage, PartitionImage
+from tailrace_gateway.rest.kafka import reassignments
 from tailrace_gateway.rest.memory_backend import MemoryBackend
 
 ROOT = "/v3/clusters/memory"
@@ -183,3 +184,17 @@ async def test_the_status_is_one_page(http: httpx.AsyncClient, backend: MemoryBa
     }
     assert status["offline_partitions"]["partitions"] == [{"topic_name": "orders", "partition_id": 1}]
     assert status["reassignments"][0]["copied_bytes"] == 250
+
+
+async def test_many_partitions_move_with_several_requests(backend: MemoryBackend) -> None:
+    backend.set_partitions("large", *(partition(0, 1, replicas=(0, 1)) for _ in range(2001)))
+    asked, ask = list[int](), backend.ask_controller
+
+    async def count(message: Any, *rest: Any, **more: Any) -> Any:
+        asked.append(sum(len(topic.partitions) for topic in message.topics))
+        return await ask(message, *rest, **more)
+
+    backend.ask_controller = count  # type: ignore[method-assign]
+    await reassignments.alter(backend, {("large", index): (0, 3) for index in range(2001)})
+    assert asked == [1000, 1000, 1]
+    assert all(part.replicas == (0, 3) for part in backend.image().topics["large"].partitions)

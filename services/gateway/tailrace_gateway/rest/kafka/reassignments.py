@@ -17,11 +17,18 @@ from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.errors import check
 
 _TIMEOUT_MS = 10_000
+_AT_ONCE = 1_000  # partitions of one request: others of the controller have their turn between them
 _LOG_DIRS_VERSION = 4
 
 
 async def alter(backend: AdminBackend, plan: Mapping[Partition, Replicas | None]) -> None:
     """Starts (None: cancels) reassignments; raises the first refusal."""
+    keys = sorted(plan)
+    for some in (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE)):
+        await _alter(backend, {key: plan[key] for key in some})
+
+
+async def _alter(backend: AdminBackend, plan: Mapping[Partition, Replicas | None]) -> None:
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     rows = [
         topic(
