@@ -24,13 +24,19 @@ def _first_line(*command: str) -> str:
     return (done.stdout or done.stderr).partition("\n")[0].strip()
 
 
+def congestion_control() -> str:
+    """How TCP finds its rate: one that paces (bbr) sends large answers otherwise than one that does not (cubic)."""
+    file = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+    return file.read_text(encoding="utf-8").strip() if file.exists() else "unknown"
+
+
 def describe() -> list[str]:
     """Lines for the report."""
     memory_gib = int(_line_after("/proc/meminfo", "MemTotal").split()[0]) / 2**20
     processor = _line_after("/proc/cpuinfo", "model name")
     return [
         f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {processor}, {os.cpu_count()} CPUs shared by servers and "
-        f"load client, {memory_gib:.0f} GiB, Linux {platform.release()}.",
+        f"load client, {memory_gib:.0f} GiB, Linux {platform.release()}, TCP {congestion_control()}.",
         f"Tailrace at commit {_first_line('git', 'rev-parse', '--short', 'HEAD')}, Python {platform.python_version()}; "
         f"Apache Kafka {VERSION} on {_first_line('java', '-version')}; {_first_line('gcc', '--version')}.",
     ]
