@@ -16,6 +16,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from tailrace.net.answering import IN_FLIGHT_MAX, Answering
+from tailrace.net.buffers import set_receive_buffer
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
@@ -69,6 +70,8 @@ class Connection(Answering):
         self.sends_files = sock is not None and transport.get_extra_info("sslcontext") is None
         if sock is not None and sock.family == socket.AF_UNIX:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
+        elif sock is not None:
+            set_receive_buffer(sock, self._service.receive_buffer_bytes)
         if self._known is None:
             self.identity = self._identity_of(transport)
         self._server.opened(self)

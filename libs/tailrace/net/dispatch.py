@@ -48,6 +48,7 @@ class Service:
     listener: str = "INTERNAL"
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000
+    receive_buffer_bytes: int = -1  # of each TCP connection; -1 is the system's
     patience: Patience = field(default_factory=Patience)
     counts: list[int] | None = None  # requests answered here, by api key
     # Whether a client that has ended its side still gets its answers; on_end is called if a relayed one is the last.

@@ -238,6 +238,7 @@ async def open_listener(
         hot={ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle, ApiKey.LIST_OFFSETS: ends.handle},
         end_of_read=produce.end_of_read,
         max_frame_bytes=config.socket_request_max_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
     )
     wanted = [internal_address(config, environment.run_dir, f"broker-{config.node_id}")]
     if wanted[0].is_unix:

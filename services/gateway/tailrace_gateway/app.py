@@ -60,6 +60,7 @@ def limits_of(config: Config) -> Limits:
     return Limits(
         max_frame_bytes=config.socket_request_max_bytes,
         max_connections=config.max_connections,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
         idle_ms=config.connections_max_idle_ms,
     )
 

@@ -64,6 +64,7 @@ class Limits:
     max_frame_bytes: int = 104_857_600
     max_collected_bytes: int = 16_777_216  # of a request that is not relayed as it comes
     max_connections: int = 10_000
+    receive_buffer_bytes: int = -1  # of a client's connection; -1 is the system's
     idle_ms: float = 600_000
     head_ms: float = 10_000  # a frame's first bytes to its routing
     dribble_ms: float = 30_000  # a frame in passage must bring dribble_bytes in this time

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.buffers import set_receive_buffer
 from tailrace.net.context import Identity
 from tailrace.net.server import bind_unix
 from tailrace_gateway.connection import ClientLink
@@ -164,6 +165,7 @@ class Listener:
         sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        set_receive_buffer(sock, gateway.limits.receive_buffer_bytes)
         advertised = gateway.advertised
         identity = Identity(
             client_host=peer[0],

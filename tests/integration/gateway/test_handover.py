@@ -590,3 +590,14 @@ async def test_large_answers_and_deaf_clients_are_bounded_as_on_any_socket(tmp_p
             got, rest = await client.answer()
             assert got == n
             assert len(rest) > size
+
+
+async def test_a_client_has_the_receive_buffer_of_the_gateway_then_of_the_broker(tmp_path: Path) -> None:
+    async with paired(tmp_path, Limits(receive_buffer_bytes=50_000)) as pair:
+        client = await pair.world.client()
+        await client.ask(m.MetadataRequest(topics=None), 8)
+        (link,) = pair.world.gateway.connections
+        assert link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 100_000, "Linux counts its bookkeeping in"
+        await pair.handed()
+        (adopted,) = pair.adopted._server.connections
+        assert adopted.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 204_800, "the broker's config"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -213,4 +214,14 @@ async def test_between_services_the_end_is_the_end() -> None:
         await turns_until(lambda: world.role.asked)
         writer.write_eof()
         assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize("size_bytes", [50_000, -1])
+async def test_a_connection_has_the_receive_buffer_that_is_asked_for(size_bytes: int) -> None:
+    async with running(receive_buffer_bytes=size_bytes) as world:
+        _, writer = await world.client()
+        await turns_until(lambda: world.server.connections)
+        kept_bytes = world.connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        assert (kept_bytes == 2 * 50_000) is (size_bytes > 0), "Linux counts its own bookkeeping in"
         writer.close()

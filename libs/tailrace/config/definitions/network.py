@@ -100,6 +100,7 @@ ROWS = (
         HIGH,
         READ_ONLY,
         "SO_RCVBUF of client connections; -1 leaves it to the system.",
+        honoured=True,
     ),
     broker(
         "socket.request.max.bytes",
