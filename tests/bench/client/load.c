@@ -158,8 +158,11 @@ static void watch(connection *c, bool write) {
 
 static request *slot(connection *c, uint64_t number) { return &c->ring[number % (uint64_t)option.in_flight]; }
 
+// Of a number of requests each connection has its share, however fast the others are: partitions get as much of a topic that is filled.
 static bool may_queue(const connection *c) {
-  return c->queued - c->answered < (uint64_t)option.in_flight && (!option.requests || queued_total < option.requests);
+  uint64_t share = (option.requests + (uint64_t)option.connections - 1) / (uint64_t)option.connections;
+  if (option.requests && (queued_total >= option.requests || c->queued >= share)) return false;
+  return c->queued - c->answered < (uint64_t)option.in_flight;
 }
 
 static void queue(connection *c, uint64_t due_ns) {
