@@ -8,7 +8,7 @@ def set_receive_buffer(sock: socket.socket, size_bytes: int) -> None:
     """Keeps SO_RCVBUF at this size (Linux: twice as much, with its own bookkeeping); -1 leaves it to the system.
 
     The system lets it grow with what comes. Over the loopback a sender of large requests then waits for acknowledgments
-    that the receiver delays, 200 ms at a time: `python -m bench --cells "produce 900"` shows it with -1.
+    that the receiver delays, 200 ms at a time (docs/benchmarks.md, produce of 900 KiB).
     """
     if size_bytes > 0:
         with suppress(OSError):  # gone already
