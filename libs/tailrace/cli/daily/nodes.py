@@ -15,7 +15,7 @@ import typer
 from tailrace.cli.daily.connection import address
 from tailrace.errors import ErrorCode
 from tailrace.log.pressure import Level, judge, marks
-from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic
+from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic, portions
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.runtime.clock import SystemClock
@@ -120,6 +120,14 @@ class Nodes:
 
     def reassign(self, plan: Mapping[Partition, Replicas | None]) -> dict[Partition, str | None]:
         """Starts (or with None cancels) reassignments; returns each partition's refusal."""
+        refusals: dict[Partition, str | None] = {}
+        for portion in portions(plan):
+            refusals |= self._reassign(portion)
+        return refusals
+
+    def _reassign(
+        self, portion: Iterable[tuple[str, list[tuple[int, Replicas | None]]]]
+    ) -> dict[Partition, str | None]:
         topic = m.AlterPartitionReassignmentsRequest.ReassignableTopic
         rows = [
             topic(
@@ -131,7 +139,7 @@ class Nodes:
                     for index, replicas in parts
                 ],
             )
-            for name, parts in by_topic(plan)
+            for name, parts in portion
         ]
         answer = self.ask(m.AlterPartitionReassignmentsRequest(topics=rows, timeout_ms=_TIMEOUT_MS))
         check(answer.error_code, answer.error_message)

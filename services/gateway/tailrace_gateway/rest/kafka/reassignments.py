@@ -17,18 +17,16 @@ from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.errors import check
 
 _TIMEOUT_MS = 10_000
-_AT_ONCE = 1_000  # partitions of one request: others of the controller have their turn between them
 _LOG_DIRS_VERSION = 4
 
 
 async def alter(backend: AdminBackend, plan: Mapping[Partition, Replicas | None]) -> None:
     """Starts (None: cancels) reassignments; raises the first refusal."""
-    keys = sorted(plan)
-    for some in (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE)):
-        await _alter(backend, {key: plan[key] for key in some})
+    for portion in moves.portions(plan):
+        await _alter(backend, portion)
 
 
-async def _alter(backend: AdminBackend, plan: Mapping[Partition, Replicas | None]) -> None:
+async def _alter(backend: AdminBackend, portion: Iterable[tuple[str, list[tuple[int, Replicas | None]]]]) -> None:
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     rows = [
         topic(
@@ -38,7 +36,7 @@ async def _alter(backend: AdminBackend, plan: Mapping[Partition, Replicas | None
                 for index, nodes in parts
             ],
         )
-        for name, parts in moves.by_topic(plan)
+        for name, parts in portion
     ]
     answer = await backend.ask_controller(AlterPartitionReassignmentsRequest(topics=rows, timeout_ms=_TIMEOUT_MS))
     check(answer.error_code, answer.error_message)
