@@ -29,6 +29,9 @@ class Receiving(asyncio.BufferedProtocol):
     def _parse(self) -> None:
         raise AssertionError("a subclass handles what has come")
 
+    def _may_read(self) -> bool:
+        raise AssertionError("a subclass knows why not")
+
     def get_buffer(self, sizehint: int) -> memoryview:
         # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_make_room).
         if self._leaving:
@@ -61,9 +64,26 @@ class Receiving(asyncio.BufferedProtocol):
         """After a read that filled the buffer: a larger one, or no more reading until requests were handled."""
         if len(self._buffer) < _FULL_BUFFER_BYTES:
             self._grow(min(len(self._buffer) * 4, _FULL_BUFFER_BYTES))
-        elif self._filled == len(self._buffer) and not self._transport.is_closing():
+        elif self._transport.is_closing():
+            return
+        elif self._filled == len(self._buffer):
             self._held = True
             self._transport.pause_reading()
+        elif not self._held:
+            self._let_others()
+
+    def _let_others(self) -> None:
+        """Reads on in the loop's next turn.
+
+        libuv reads the same socket again, up to 32 times, as long as a read fills the buffer. A buffer as large as one
+        frame is filled by each of them where the sender keeps up: the other connections would wait for 32 frames.
+        """
+        self._transport.pause_reading()
+        asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._held and self._may_read():
+            self._transport.resume_reading()
 
     def _grow(self, capacity: int) -> None:
         """A new buffer rather than a resized one: views into the old one may still be read."""

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 import structlog
+import uvloop
 
+from tailrace.net import receiving
 from tailrace.net.address import Address
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
@@ -225,3 +227,34 @@ async def test_a_connection_has_the_receive_buffer_that_is_asked_for(size_bytes:
         kept_bytes = world.connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         assert (kept_bytes == 2 * 50_000) is (size_bytes > 0), "Linux counts its own bookkeeping in"
         writer.close()
+
+
+async def _order_of_large_frames() -> list[str]:
+    """Whose frames are handled when two clients have sent eight each, as large as a buffer may be."""
+    handled: list[str] = []
+
+    def heartbeat_at_once(connection: Any, version: int, correlation_id: int, body: memoryview) -> list[bytes]:
+        handled.append("ab"[correlation_id // 8])
+        return [codec.encode_response(HeartbeatResponse(error_code=0), version, correlation_id)]
+
+    async with running(hot={ApiKey.HEARTBEAT: heartbeat_at_once}) as world:
+        pairs = [socket.socketpair() for _ in "ab"]
+        for _, accepted in pairs:
+            accepted.setblocking(False)
+            await world.server.adopt(accepted, Connection(world.server))
+        for first, (client, _) in zip((0, 8), pairs, strict=True):
+            client.sendall(b"".join(frame(first + number, "g" * 20_000) for number in range(8)))
+        await turns_until(lambda: len(handled) == 16)
+        for client, _ in pairs:
+            client.close()
+    return handled
+
+
+def test_a_client_whose_frames_fill_the_buffer_each_time_does_not_keep_the_others_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receiving, "_FULL_BUFFER_BYTES", 16_384)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # asyncio's own loop reads once a turn
+        handled = "".join(runner.run(_order_of_large_frames()))
+    assert sorted(handled) == sorted("a" * 8 + "b" * 8)
+    assert "aaa" not in handled and "bbb" not in handled, handled
