@@ -20,10 +20,17 @@ class Cell:
     options: dict[str, int] = field(default_factory=dict, hash=False)
     aim_direct: float | None = None
     aim_gateway: float | None = None
+    aim_handover: float | None = None
+    aim_cpu: float | None = None  # the most CPU a request may cost, as a multiple of Kafka's, direct
 
     def aim(self, target: str) -> float | None:
-        """The wanted multiple of Kafka for `direct` or `gateway`."""
-        return {"direct": self.aim_direct, "gateway": self.aim_gateway}.get(target)
+        """The wanted multiple of Kafka's requests/s for `direct`, `gateway` or `handover`."""
+        return {"direct": self.aim_direct, "gateway": self.aim_gateway, "handover": self.aim_handover}.get(target)
+
+    @property
+    def has_aim(self) -> bool:
+        """Whether it is to be compared with Kafka at all."""
+        return any((self.aim_direct, self.aim_gateway, self.aim_handover, self.aim_cpu))
 
 
 def batch_options(size: int) -> dict[str, int]:
@@ -31,21 +38,39 @@ def batch_options(size: int) -> dict[str, int]:
     return {"record-size": size, "batch-size": 0} if size <= KIB else {"record-size": KIB, "batch-size": size}
 
 
-def produce(name: str, size: int, in_flight: int, *aims: float, **options: int) -> Cell:
-    """A produce load with acks=1."""
-    return Cell(name, "produce", size, {**batch_options(size), "in-flight": in_flight, **options}, *aims)
+def produce(
+    name: str,
+    size: int,
+    in_flight: int,
+    direct: float | None = None,
+    gateway: float | None = None,
+    *,
+    cpu: float | None = None,
+    **options: int,
+) -> Cell:
+    """A produce load with acks=1, and its aims."""
+    chosen = {**batch_options(size), "in-flight": in_flight, **options}
+    return Cell(name, "produce", size, chosen, direct, gateway, aim_cpu=cpu)
 
 
-def fetch(name: str, size: int, *aims: float, **options: int) -> Cell:
+def fetch(
+    name: str,
+    size: int,
+    direct: float | None = None,
+    gateway: float | None = None,
+    *,
+    handover: float | None = None,
+    **options: int,
+) -> Cell:
     """A fetch load: one batch of that size per answer, one request in flight per connection, always hot data."""
-    return Cell(name, "fetch", size, options, *aims)
+    return Cell(name, "fetch", size, options, direct, gateway, aim_handover=handover)
 
 
 CELLS = (
     produce("produce 100 B", 100, 20),
     produce("produce 1 KiB", KIB, 5, 3.0, 2.0),
-    produce("produce 16 KiB", 16 * KIB, 5, 1.5, 1.2),
-    produce("produce 128 KiB", 128 * KIB, 3, 1.2, 1.1),
+    produce("produce 16 KiB", 16 * KIB, 5, 1.5, 1.2, cpu=0.45),
+    produce("produce 128 KiB", 128 * KIB, 3, 1.2, 1.1, cpu=0.6),
     produce("produce 900 KiB", 900 * KIB, 2),
     produce("produce 1 KiB, 1 connection, 1 in flight", KIB, 1, connections=1),
     produce("produce 1 KiB at 2,000/s", KIB, 20, rate=2000),
@@ -54,8 +79,8 @@ CELLS = (
     fetch("fetch 1 KiB", KIB),
     fetch("fetch 16 KiB", 16 * KIB, 1.3, 1.1),
     fetch("fetch 128 KiB", 128 * KIB, 1.0),
-    fetch("fetch 900 KiB", 900 * KIB),
-    fetch("fetch 900 KiB, 1 connection", 900 * KIB, connections=1),
+    fetch("fetch 900 KiB", 900 * KIB, 0.9, handover=0.9),
+    fetch("fetch 900 KiB, 1 connection", 900 * KIB, 0.9, handover=0.9, connections=1),
 )
 
 # Brings a produce topic to what its retention leaves, and its segments to their turn.

@@ -30,6 +30,13 @@ def congestion_control() -> str:
     return file.read_text(encoding="utf-8").strip() if file.exists() else "unknown"
 
 
+def filesystem(folder: Path) -> str:
+    """The type of the file system that a folder is on, by the longest mount point above it."""
+    mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    above = [(point, kind) for point, kind in mounts if folder.resolve().is_relative_to(point)]
+    return max(above, key=lambda mount: len(mount[0]), default=("", "unknown"))[1]
+
+
 def describe() -> list[str]:
     """Lines for the report."""
     memory_gib = int(_line_after("/proc/meminfo", "MemTotal").split()[0]) / 2**20

@@ -112,6 +112,15 @@ class Bench:
         return f"Memory after the run (PSS): {', '.join(parts)}." if parts else ""
 
 
+def fresh_folder(stack: ExitStack, within: Path | None = None) -> Path:
+    """A folder that is removed with the stack: on tmpfs where there is one, unless it is said where."""
+    shared_memory = Path("/dev/shm")
+    within = within or (shared_memory if shared_memory.is_dir() else None)
+    folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-", dir=within))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def summary(row: Row) -> str:
     """One line of progress."""
     if not row.runs:
@@ -145,10 +154,8 @@ def main(arguments: list[str]) -> None:
         say(f"nothing to measure with: {problem}")
         return
     client.build()
-    shared_memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-", dir=shared_memory if shared_memory.is_dir() else None))
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = fresh_folder(stack)
         if options.only != "tailrace":
             if problem := kafka_peer.missing():
                 bench.remarks.append(f"Apache Kafka was left out: {problem}")
