@@ -12,7 +12,7 @@ class Difference(NamedTuple):
     why: str
 
 
-DIFFERENT_CONFIGS = {"min.insync.replicas"}
+DIFFERENT_CONFIGS = {"min.insync.replicas", "socket.receive.buffer.bytes"}
 
 DIFFERENCES = (
     Difference(
@@ -88,6 +88,12 @@ DIFFERENCES = (
         "the topic is created, and its partitions get no log (`Invalid max index size` in the log)",
         "as with 12: every batch is a segment of its own",
         "what can be set can be used",
+    ),
+    Difference(
+        "`socket.receive.buffer.bytes` by default",
+        "102400",
+        "-1: the system's",
+        "a read then brings several large requests at once: a fifth less CPU for Produce of 128 KiB",
     ),
     Difference(
         "a produced batch that claims LogAppendTime",

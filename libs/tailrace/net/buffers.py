@@ -7,8 +7,7 @@ from contextlib import suppress
 def set_receive_buffer(sock: socket.socket, size_bytes: int) -> None:
     """Keeps SO_RCVBUF at this size (Linux: twice as much, with its own bookkeeping); -1 leaves it to the system.
 
-    The system lets it grow with what comes. Over the loopback a sender of large requests then waits for acknowledgments
-    that the receiver delays, 200 ms at a time (docs/benchmarks.md, produce of 900 KiB).
+    The system lets it grow with what comes, so that a read brings several requests where a client has them under way.
     """
     if size_bytes > 0:
         with suppress(OSError):  # gone already
