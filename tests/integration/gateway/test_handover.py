@@ -58,9 +58,11 @@ class Pair:
 
 
 @asynccontextmanager
-async def paired(path: Path, limits: Limits | None = None, meter_of: Any = unmetered) -> AsyncIterator[Pair]:
+async def paired(
+    path: Path, limits: Limits | None = None, meter_of: Any = unmetered, receive_buffer: str = "-1"
+) -> AsyncIterator[Pair]:
     path.joinpath("w").mkdir()
-    async with running(path) as broker:
+    async with running(path, socket_receive_buffer_bytes=receive_buffer) as broker:
         world = World(path / "w", limits or Limits(), meter_of, Advertised())
         world.gateway.handover = Handover(world.gateway, wanted=True)
         world.internal = InternalListener(world.gateway, str(path / "w" / "gateway.sock"))
@@ -593,11 +595,11 @@ async def test_large_answers_and_deaf_clients_are_bounded_as_on_any_socket(tmp_p
 
 
 async def test_a_client_has_the_receive_buffer_of_the_gateway_then_of_the_broker(tmp_path: Path) -> None:
-    async with paired(tmp_path, Limits(receive_buffer_bytes=50_000)) as pair:
+    async with paired(tmp_path, Limits(receive_buffer_bytes=50_000), receive_buffer="60000") as pair:
         client = await pair.world.client()
         await client.ask(m.MetadataRequest(topics=None), 8)
         (link,) = pair.world.gateway.connections
         assert link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 100_000, "Linux counts its bookkeeping in"
         await pair.handed()
         (adopted,) = pair.adopted._server.connections
-        assert adopted.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 204_800, "the broker's config"
+        assert adopted.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 120_000, "the broker's config"
