@@ -12,7 +12,7 @@ from pathlib import Path
 from bench import client, machine, pairs, report, servers
 from bench.pairs import CPU, RATE, Ratios
 from bench.report import say
-from bench.run import Bench, fresh_folder
+from bench.run import Bench
 from support import kafka_peer
 
 HEADER = "| | requests/s | 95 % range | control | aim | | CPU/request | 95 % range | control | aim | |"
@@ -21,16 +21,14 @@ HEADER = "| | requests/s | 95 % range | control | aim | | CPU/request | 95 % ran
 def line(row: Ratios) -> str:
     """A row of the table: the rate with its aim, the CPU with its own."""
     least, most = row.cell.aim(row.target), row.cell.aim_cpu if row.target == "direct" else None
-    cells = [f"{row.cell.name}, {row.target}"]
-    for key, aim in ((RATE, least), (CPU, most)):
-        cells += [*pairs.figures(row, key), f"{aim:g}" if aim else report.NOTHING]
-        cells.append(verdict(row, key, aim) if aim and row.measured[key] else report.NOTHING)
-    return f"| {' | '.join(cells)} |"
+    rate = [*pairs.figures(row, RATE), aimed(least), pairs.verdict(row, least_rate=least)]
+    cost = [*pairs.figures(row, CPU), aimed(most), pairs.verdict(row, most_cpu=most)]
+    return f"| {' | '.join([f'{row.cell.name}, {row.target}', *rate, *cost])} |"
 
 
-def verdict(row: Ratios, key: str, aim: float) -> str:
-    """Kept, missed or open."""
-    return pairs.verdict(row, least_rate=aim) if key == RATE else pairs.verdict(row, most_cpu=aim)
+def aimed(aim: float | None) -> str:
+    """An aim's cell."""
+    return report.NOTHING if aim is None else f"{aim:g}"
 
 
 def main(arguments: list[str]) -> None:
@@ -43,7 +41,7 @@ def main(arguments: list[str]) -> None:
         say(f"nothing to compare: {problem}")
         return
     with ExitStack() as stack:
-        folder = fresh_folder(stack, options.folder)
+        folder = machine.fresh_folder(stack, options.folder)
         kind = machine.filesystem(folder)
         bench = Bench(options)
         bench.cells = tuple(cell for cell in bench.cells if cell.has_aim)
@@ -54,12 +52,9 @@ def main(arguments: list[str]) -> None:
         kafka = [target for target in bench.targets if target.name == "kafka"]
         others = [target for target in bench.targets if target.name != "kafka"]
         rows = pairs.measure(bench, kafka[0], others, options) if kafka and others else []
-    command = " ".join(["PYTHONPATH=tests python -m bench.against", *arguments])
     runs = f"{options.turns * options.rounds} runs of {options.seconds:g} s a row, logs on {kind}"
-    head = [*machine.describe(), f"Command: `{command}` ({runs}).", "", *bench.remarks, ""]
     table = [HEADER, "|---" + "|--:" * 4 + "|---" + "|--:" * 4 + "|---|", *map(line, rows)]
-    report.write_section(f"against {kind}", "\n".join([*head, *table]), options.output)
-    say("\n".join(table))
+    pairs.publish(f"against {kind}", bench, " ".join(["bench.against", *arguments]), runs, table)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,8 @@ what was acknowledged must be there, once and in order (with acks=1, what only t
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import sys
-import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -170,14 +168,12 @@ def main(arguments: list[str]) -> None:
     options = parse(arguments)
     remarks: list[str] = []
     outcomes: list[Outcome] = []
-    shared_memory = Path("/dev/shm")
     for case, rounds in cases(options):
         if case.cluster is servers.three_kafkas and (problem := kafka_peer.missing()):
             remarks.append(f"{case.name} was left out: {problem}")
             continue
-        folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-", dir=shared_memory if shared_memory.is_dir() else None))
         with ExitStack() as stack:
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = machine.fresh_folder(stack)
             try:
                 outcomes.append(measure(case, rounds, folder))
             except Exception as reason:  # noqa: BLE001 - a benchmark reports and never fails

@@ -6,10 +6,10 @@ Direct, handed over, direct: pairs.py says how the runs are compared.
 import sys
 from contextlib import ExitStack
 
-from bench import client, machine, pairs, report, servers
+from bench import client, machine, pairs, servers
 from bench.pairs import CPU, RATE, Ratios
 from bench.report import say
-from bench.run import Bench, fresh_folder
+from bench.run import Bench
 
 LEAST_RATE, MOST_CPU = 0.95, 1.05
 HEADER = "| | requests/s | 95 % range | control | CPU/request | 95 % range | control | aim |"
@@ -17,8 +17,6 @@ HEADER = "| | requests/s | 95 % range | control | CPU/request | 95 % range | con
 
 def line(row: Ratios) -> str:
     """A row of the table."""
-    if not row.measured[RATE]:
-        return f"| {row.cell.name} | {pairs.figures(row, RATE)[0]}" + " |" * 7
     return f"| {' | '.join([row.cell.name, *pairs.figures(row, RATE), *pairs.figures(row, CPU), verdict(row)])} |"
 
 
@@ -34,19 +32,16 @@ def main(arguments: list[str]) -> None:
         say(f"nothing to measure with: {problem}")
         return
     with ExitStack() as stack:
-        folder = fresh_folder(stack)
+        folder = machine.fresh_folder(stack)
         bench = Bench(options)
         bench.start("tailrace", servers.tailrace(folder), stack)
         rows = []
         if bench.targets:
             direct, handed_over = (next(t for t in bench.targets if t.name == name) for name in ("direct", "handover"))
             rows = pairs.measure(bench, direct, [handed_over], options)
-    command = " ".join(["PYTHONPATH=tests python -m bench.handover", *arguments])
     runs = f"{options.turns * options.rounds} triples of {options.seconds:g} s runs a cell"
-    head = [*machine.describe(), f"Command: `{command}` ({runs}).", "", *bench.remarks, ""]
     table = [HEADER, "|---" + "|--:" * 7 + "|", *map(line, rows)]
-    report.write_section("handover", "\n".join([*head, *table]), options.output)
-    say("\n".join(table))
+    pairs.publish("handover", bench, " ".join(["bench.handover", *arguments]), runs, table)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 import os
 import platform
+import shutil
 import subprocess
+import tempfile
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,6 +38,15 @@ def filesystem(folder: Path) -> str:
     mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
     above = [(point, kind) for point, kind in mounts if folder.resolve().is_relative_to(point)]
     return max(above, key=lambda mount: len(mount[0]), default=("", "unknown"))[1]
+
+
+def fresh_folder(stack: ExitStack, within: Path | None = None) -> Path:
+    """A folder that is removed with the stack: on tmpfs where there is one, unless it is said where."""
+    shared_memory = Path("/dev/shm")
+    within = within or (shared_memory if shared_memory.is_dir() else None)
+    folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-", dir=within))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def describe() -> list[str]:

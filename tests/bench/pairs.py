@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import comb
 from pathlib import Path
 
-from bench import client, report
+from bench import client, machine, report
 from bench.cells import Cell
 from bench.report import say
 from bench.run import Bench
@@ -70,6 +70,8 @@ def figures(row: Ratios, key: str) -> list[str]:
 def verdict(row: Ratios, *, least_rate: float | None = None, most_cpu: float | None = None) -> str:
     """What the ranges say of the aims: kept or missed if they lie wholly on one side, else open."""
     judged = []
+    if not row.measured[CPU]:
+        return report.NOTHING
     if most_cpu is not None:
         low, high = median_range(row.measured[CPU])
         judged.append((high <= most_cpu, low > most_cpu))
@@ -106,6 +108,13 @@ def measure(bench: Bench, outer: Target, inner: Sequence[Target], options: Names
                 before = after
         say(f"turn {turn + 1} of {options.turns} is over")
     return rows
+
+
+def publish(section: str, bench: Bench, command: str, runs: str, table: Sequence[str]) -> None:
+    """Rewrites a section: the machine, the command, what was left out, the table."""
+    lines = [*machine.describe(), f"Command: `PYTHONPATH=tests python -m {command}` ({runs}).", "", *bench.remarks, ""]
+    report.write_section(section, "\n".join([*lines, *table]), bench.options.output)
+    say("\n".join(table))
 
 
 def parser(program: str, description: str, *, turns: int, seconds: float) -> ArgumentParser:

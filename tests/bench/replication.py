@@ -3,14 +3,11 @@
 What counts is requests per CPU-second of all processes: brokers, controller and gateway share the machine's cores.
 """
 
-import shutil
 import statistics
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 from kafka.admin import KafkaAdminClient
 
@@ -125,10 +122,8 @@ def main(arguments: list[str]) -> None:
     remarks: list[str] = []
     targets: list[Target] = []
     cells = [cell for cell in REPLICATED_CELLS if options.cells in cell.name]
-    shared_memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-", dir=shared_memory if shared_memory.is_dir() else None))
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = machine.fresh_folder(stack)
         for name, make in MAKERS.items():
             if options.only not in (None, name):
                 continue

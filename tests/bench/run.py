@@ -1,11 +1,8 @@
 """The measurement: every cell against every target in turn, three times over, medians into docs/benchmarks.md."""
 
-import shutil
 import sys
-import tempfile
 from argparse import Namespace
 from contextlib import ExitStack
-from pathlib import Path
 
 from bench import client, command, machine, report, servers, topics
 from bench.cells import CELLS, CONNECTIONS, TO_RETENTION, Cell
@@ -112,15 +109,6 @@ class Bench:
         return f"Memory after the run (PSS): {', '.join(parts)}." if parts else ""
 
 
-def fresh_folder(stack: ExitStack, within: Path | None = None) -> Path:
-    """A folder that is removed with the stack: on tmpfs where there is one, unless it is said where."""
-    shared_memory = Path("/dev/shm")
-    within = within or (shared_memory if shared_memory.is_dir() else None)
-    folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-", dir=within))
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 def summary(row: Row) -> str:
     """One line of progress."""
     if not row.runs:
@@ -155,7 +143,7 @@ def main(arguments: list[str]) -> None:
         return
     client.build()
     with ExitStack() as stack:
-        folder = fresh_folder(stack)
+        folder = machine.fresh_folder(stack)
         if options.only != "tailrace":
             if problem := kafka_peer.missing():
                 bench.remarks.append(f"Apache Kafka was left out: {problem}")

@@ -4,9 +4,7 @@ A source job reads a filled topic into nowhere (Spark's noop sink, all columns);
 with keys. Both are Spark batches of the same plan as a streaming query's. One session serves all; servers take turns.
 """
 
-import shutil
 import statistics
-import tempfile
 import time
 import uuid
 from argparse import ArgumentParser, Namespace
@@ -142,10 +140,8 @@ def main(arguments: list[str]) -> None:
     if problem := kafka_peer.missing():
         print(f"nothing to measure beside: {problem}")
         return
-    shared_memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="tailrace-bench-", dir=shared_memory if shared_memory.is_dir() else None))
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = machine.fresh_folder(stack)
         settings = {"spark.ui.enabled": "false", "spark.driver.memory": "2g"}
         spark = open_session(
             "bench", master="local[2]", jars=spark_jars.libs(), settings=settings, log=folder / "spark.log"
