@@ -23,6 +23,7 @@ from bench.servers import Target
 WARM_UP_SECONDS = 0.15
 RATE, CPU = KEYS = ("requests_per_second", "server_cpu_us")
 KEPT, MISSED, OPEN = "**kept**", "missed", "open"
+FEWEST = 6  # ratios; of fewer not even the extremes hold the median with 95 %
 
 
 @dataclass
@@ -80,6 +81,8 @@ def verdict(row: Ratios, *, least_rate: float | None = None, most_cpu: float | N
         judged.append((low >= least_rate, high < least_rate))
     if not judged:
         return report.NOTHING
+    if len(row.measured[CPU]) < FEWEST:
+        return OPEN
     if all(kept for kept, _ in judged):
         return KEPT
     return MISSED if any(missed for _, missed in judged) else OPEN

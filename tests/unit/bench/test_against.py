@@ -7,10 +7,10 @@ from bench.cells import CELLS, Cell
 from bench.pairs import Ratios
 
 
-def row(cell: Cell, target: str, rate: float, cpu: float) -> Ratios:
+def row(cell: Cell, target: str, rate: float, cpu: float, runs: int = 9) -> Ratios:
     made = Ratios(cell, target)
     kafka = {"requests_per_second": 100.0, "server_cpu_us": 10.0}
-    for _ in range(9):
+    for _ in range(runs):
         made.add(kafka, {"requests_per_second": 100 * rate, "server_cpu_us": 10 * cpu}, kafka)
     return made
 
@@ -29,6 +29,11 @@ def test_rate_and_cost_are_judged_by_their_own_aims(way: str, rate: float, cpu: 
     cells = [part.strip() for part in line(row(cell, way, rate, cpu)).split("|")[1:-1]]
     assert cells[0] == f"produce 128 KiB, {way}"
     assert [cells[4], cells[5], cells[9], cells[10]] == said
+
+
+def test_a_few_runs_settle_nothing() -> None:
+    assert line(row(CELLS[2], "direct", 2, 0.1, runs=5)).count(" open ") == 2
+    assert line(row(CELLS[2], "direct", 2, 0.1, runs=6)).count(" **kept** ") == 2
 
 
 def test_a_row_without_a_run_says_why_and_has_all_its_cells() -> None:
