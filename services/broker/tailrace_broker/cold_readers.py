@@ -14,8 +14,8 @@ from tailrace.log.reading import Slice
 
 # Below it a copy is cheaper than the calls (dataplane.md).
 _SENDFILE_BYTES: Final = 65_536
-# A mebibyte is 300 us of the event loop, which costs tailing clients more than small slices cost who reads on.
-_SLICE_BYTES: Final = 65_536
+# A mebibyte is 300 us of the event loop, which tailing clients wait for; each slice is a turn more of it for them.
+_SLICE_BYTES: Final = 131_072
 _FIRST_AHEAD_BYTES: Final = 1_048_576
 _MOST_AHEAD_BYTES: Final = 8_388_608  # of all files of a connection together
 # Beyond what the kernel may have read ahead: what lies there tells whether the data is still cold.

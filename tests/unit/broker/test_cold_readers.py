@@ -132,11 +132,11 @@ def test_who_reads_cold_data_gets_it_in_slices(file: MemoryFile, monkeypatch: py
     with monkeypatch.context() as cold:
         cold.setattr(MemoryFile, "cached", lambda *_: False)
         cold_reader(state).wants(Slice(file, 0, 140_000))
-    assert loaded(Slice(file, 0, 70_000), True, state).turn_bytes == 65_536
+    assert loaded(Slice(file, 0, 70_000), True, state).turn_bytes == 131_072
     assert loaded(Slice(file, 0, 1000), True, state) == b"x" * 1000
     # It lies in the page cache, and yet it is touched for it first.
     assert loaded(Slice(file, 70_000, 70_000), True, state) is None
-    assert loaded(Slice(file, 70_000, 70_000), True, state, wait=True).turn_bytes == 65_536
+    assert loaded(Slice(file, 70_000, 70_000), True, state, wait=True).turn_bytes == 131_072
     assert loaded(Slice(file, 70_000, 1000), True, {}) == b"x" * 1000  # another connection
 
 
