@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import client, machine, pairs, report, servers
+from bench.memory import memory
 from bench.pairs import CPU, RATE, Ratios
 from bench.report import say
 from bench.run import Bench
@@ -48,6 +49,7 @@ def main(arguments: list[str]) -> None:
         bench.start("kafka", servers.kafka(folder), stack)
         bench.start("tailrace", servers.tailrace(folder), stack)
         bench.start("tailrace without hand-over", servers.relaying(folder), stack)
+        memory(stack, free=options.free_memory)
         bench.warm()
         kafka = [target for target in bench.targets if target.name == "kafka"]
         others = [target for target in bench.targets if target.name != "kafka"]

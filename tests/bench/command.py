@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from bench import report
+from bench.memory import add_option
 
 
 def parse(arguments: list[str], program: str, description: str, *, jvm_warm_up: float) -> Namespace:
@@ -16,5 +17,6 @@ def parse(arguments: list[str], program: str, description: str, *, jvm_warm_up: 
     parser.add_argument(
         "--jvm-warm-up", type=float, default=jvm_warm_up, help="seconds of load before the first measurement"
     )
+    add_option(parser)
     parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
     return parser.parse_args(arguments)

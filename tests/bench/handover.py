@@ -7,6 +7,7 @@ import sys
 from contextlib import ExitStack
 
 from bench import client, machine, pairs, servers
+from bench.memory import memory
 from bench.pairs import CPU, RATE, Ratios
 from bench.report import say
 from bench.run import Bench
@@ -35,6 +36,7 @@ def main(arguments: list[str]) -> None:
         folder = machine.fresh_folder(stack)
         bench = Bench(options)
         bench.start("tailrace", servers.tailrace(folder), stack)
+        memory(stack, free=options.free_memory)
         rows = []
         if bench.targets:
             direct, handed_over = (next(t for t in bench.targets if t.name == name) for name in ("direct", "handover"))

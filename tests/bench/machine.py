@@ -49,9 +49,14 @@ def fresh_folder(stack: ExitStack, within: Path | None = None) -> Path:
     return folder
 
 
+def memory_bytes(key: str) -> int:
+    """MemTotal, MemFree or another line of /proc/meminfo."""
+    return int(_line_after("/proc/meminfo", key).split()[0]) * 1024
+
+
 def describe() -> list[str]:
     """Lines for the report."""
-    memory_gib = int(_line_after("/proc/meminfo", "MemTotal").split()[0]) / 2**20
+    memory_gib = memory_bytes("MemTotal") / 2**30
     processor = _line_after("/proc/cpuinfo", "model name")
     return [
         f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {processor}, {os.cpu_count()} CPUs shared by servers and "

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench import client, machine, report
 from bench.cells import Cell
+from bench.memory import add_option
 from bench.report import say
 from bench.run import Bench
 from bench.servers import Target
@@ -127,5 +128,6 @@ def parser(program: str, description: str, *, turns: int, seconds: float) -> Arg
     made.add_argument("--turns", type=int, default=turns, help="times that the cells are gone through")
     made.add_argument("--rounds", type=int, default=7, help="rounds of a cell in one turn")
     made.add_argument("--cells", default="", help="only cells whose name contains this")
+    add_option(made)
     made.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
     return made

@@ -13,6 +13,7 @@ from kafka.admin import KafkaAdminClient
 
 from bench import client, command, machine, report, servers, topics
 from bench.cells import CONNECTIONS, PARTITIONS, REPLICATED_CELLS, Cell
+from bench.memory import memory
 from bench.quiet import Watch
 from bench.report import Row, say
 from bench.run import DISTURBED
@@ -135,6 +136,7 @@ def main(arguments: list[str]) -> None:
             stack.enter_context(nodes)
             create(nodes)
             targets += servers.targets_of(nodes)
+        memory(stack, free=options.free_memory)
         for target in (target for target in targets if target.name == "kafka"):
             say(f"warming {target.name} for {options.jvm_warm_up:.0f} s")
             for cell in cells[:2]:

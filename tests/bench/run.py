@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from bench import client, command, machine, report, servers, topics
 from bench.cells import CELLS, CONNECTIONS, TO_RETENTION, Cell
+from bench.memory import memory
 from bench.quiet import Watch
 from bench.report import Row, say
 from bench.servers import Target
@@ -153,6 +154,7 @@ def main(arguments: list[str]) -> None:
         if options.only != "kafka":
             bench.start("tailrace", servers.tailrace(folder), stack)
             bench.start("tailrace without hand-over", servers.relaying(folder), stack)
+        memory(stack, free=options.free_memory)
         bench.warm()
         bench.measure()
         write(bench, arguments)
