@@ -7,9 +7,10 @@ gets, and beside two such readers of cold data; by turns, the medians count. The
 Tailrace, as a measure of what the machine allows.
 
 The reader stands for a consumer on another machine, so it takes as little of this one as it can: it decodes nothing but
-offsets, and gives way to all others (nice 19). What it has read leaves the page cache behind it, as on a machine that
-has been reading for longer than its memory lasts: new pages come where the last ones were. Gigabytes of memory that
-nobody used lately are had from the host of a virtual machine, which holds it up for that.
+offsets, and gives way to all others (nice 19). Memory is full of other pages, as on a machine that has been at work for
+longer than its memory lasts (memory.py says why that matters; `--free-memory` leaves it as it is). Each run beside a
+reader is set against those alone right before and after it, as pairs.py does, because a shared machine is not the same
+for a minute.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from kafka.admin import KafkaAdminClient
 
-from bench import machine, report, servers, topics
+from bench import machine, pairs, report, servers, topics
 from bench.client import build as build_client
 from bench.client import load
+from bench.memory import FreeMemory, FullMemory, add_option, memory
 from bench.report import say
 from support import batches, kafka_peer
 from support.raw import Raw, build
@@ -45,12 +47,16 @@ COLD, TAIL = "cold", "tail"
 MIB = 1 << 20
 BEAT_SECONDS = 0.002
 PLACE = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
-ROW = "| {0} | {1:,.0f} | {2:,.0f} | {3:,.0f} | {4:.2f} | {5:,.0f} | {6:,.0f} | {7:.2f} |"
+HEADER = (
+    "| {} beside | read MB/s | ack p50 µs | p99 | x alone | 95 % range "  # a p99 as a multiple of the one alone
+    "| arrival p50 µs | p99 | x alone | 95 % range | |"
+)
+ROW = "| {} | {:,.0f} | {:,.0f} | {:,.0f} | {:.2f} | {} | {:,.0f} | {:,.0f} | {:.2f} | {} | {} |"
+NOBODY = "nobody"
+AIM = 1.5  # a p99 beside a reader is at most so many times the one alone
 ANSWER_HEAD = 70  # bytes before the records in an answer for one partition of COLD, version 11
 PIECE_BYTES = 65_536
 NICEST = 19
-SETTLE_SECONDS = 4  # the host takes back what was dropped
-DROPPED_RECORDS = 65_536  # of a kibibyte each: so many at once leave the page cache
 WARM_UP_SECONDS = 10  # the other one compiles what it runs often
 
 
@@ -142,38 +148,7 @@ def beat(address: str, seconds: float) -> Beats:
     return beats
 
 
-class Behind:
-    """What a reader of the cold topic leaves behind: it leaves the page cache."""
-
-    def __init__(self, folder: Path, last: int) -> None:
-        files = sorted(folder.glob(f"**/{COLD}-0/*.log"))
-        bases = [int(file.stem) for file in files]
-        self._segments = list(zip(files, bases, [*bases[1:], last], strict=True))
-        self._from = 0
-        self._last = last
-
-    def drop(self, offset: int) -> None:
-        """The records before this offset; at the topic's end all of them, once more."""
-        if offset >= self._last:
-            self._from = 0
-        elif offset - self._from < DROPPED_RECORDS:
-            return
-        for file, base, end in self._segments:
-            first, past = max(base, self._from), min(end, offset)
-            if first < past:
-                each = file.stat().st_size / (end - base)
-                drop(file, int((first - base) * each), int((past - first) * each))
-        self._from = offset if offset < self._last else 0
-
-
-def drop(file: Path, position: int, length: int) -> None:
-    """These bytes, to the end if length is 0, leave the page cache as far as they are on the disk."""
-    descriptor = os.open(file, os.O_RDONLY)
-    os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
-
-
-def read(address: str, last: int, seconds: float, rate: float, behind: Behind | None) -> None:
+def read(address: str, last: int, seconds: float, rate: float) -> None:
     """Reads the cold topic up to an offset, over and over for so long; prints MB/s. Rate 0 is as fast as it can."""
     os.nice(NICEST)
     offset, count, began, never = 0, 0, time.perf_counter(), threading.Event()
@@ -189,8 +164,6 @@ def read(address: str, last: int, seconds: float, rate: float, behind: Behind | 
                 got += client.socket.recv_into(answer[got : min(size, got + PIECE_BYTES)])
             count += size
             offset = next_offset(answer[ANSWER_HEAD:size])
-            if behind is not None:
-                behind.drop(offset)
             if offset >= last:
                 offset = 0
     print(count / 1e6 / (time.perf_counter() - began))
@@ -212,13 +185,13 @@ def drop_caches(folder: Path) -> None:
     for file in folder.glob(f"**/{COLD}-0/*.log"):
         descriptor = os.open(file, os.O_RDONLY)
         os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
-        drop(file, 0, 0)
 
 
 def beside(peer: Peer, reader: Reader, seconds: float) -> Figures:
     """The beats beside a reader."""
-    what = (peer.address, reader.end, seconds, reader.rate, peer.folder if reader.cold else "")
+    what = (peer.address, reader.end, seconds, reader.rate)
     own = [sys.executable, "-m", "bench.cold", "--read", *map(str, what)]
     with subprocess.Popen(own, stdout=subprocess.PIPE, text=True) as process:
         beats = beat(peer.address, seconds)
@@ -260,21 +233,41 @@ def fill(peer: Peer, gigabytes: float) -> None:
     say(f"{done['requests']} batches")
 
 
+@dataclass
+class Row:
+    """The runs beside one reader, and their p99 as multiples of those of the runs alone before and after each."""
+
+    runs: list[Figures] = field(default_factory=list)
+    acks: list[float] = field(default_factory=list)
+    arrivals: list[float] = field(default_factory=list)
+
+    def add(self, before: Figures, between: Figures, after: Figures) -> None:
+        """A run and its neighbours."""
+        self.runs.append(between)
+        self.acks.append(2 * between.ack_p99 / (before.ack_p99 + after.ack_p99))
+        self.arrivals.append(2 * between.p99 / (before.p99 + after.p99))
+
+
 def measure(options: argparse.Namespace) -> str:
     """The tables, by turns of the peers too, so that a slow minute is everybody's."""
-    with tempfile.TemporaryDirectory(dir=options.folder, prefix="tailrace-cold-") as name, peers(Path(name)) as found:
-        measured: dict[str, dict[str, list[Figures]]] = {peer.name: {} for peer in found}
+    with ExitStack() as stack:
+        found = stack.enter_context(peers(machine.fresh_folder(stack, options.folder)))
+        measured: dict[str, dict[str, Row]] = {peer.name: {} for peer in found}
         for peer in found:
             fill(peer, options.gigabytes)
             beat(peer.address, WARM_UP_SECONDS)
-        for _ in range(options.rounds):
+        pages = memory(stack, free=options.free_memory)
+        for number in range(options.rounds):
             for peer in found:
-                measure_round(peer, options, measured[peer.name])
+                measure_round(peer, options, pages, measured[peer.name])
+            say(f"round {number + 1} of {options.rounds} is over")
         return "\n\n".join(table(name, rows) for name, rows in measured.items())
 
 
-def measure_round(peer: Peer, options: argparse.Namespace, rows: dict[str, list[Figures]]) -> None:
-    """One of each."""
+def measure_round(
+    peer: Peer, options: argparse.Namespace, pages: FullMemory | FreeMemory, rows: dict[str, Row]
+) -> None:
+    """One of each, with a run alone before and after it; such a one against the one before it is the control."""
     end = _end(peer.address)
     few = min(end, 64 * 1600)
     readers = {
@@ -283,14 +276,18 @@ def measure_round(peer: Peer, options: argparse.Namespace, rows: dict[str, list[
         "a reader of cold data at that rate": Reader(end, options.rate, cold=True),
         "a reader of cold data, as fast as it can": Reader(end, 0, cold=True),
     }
-    rows.setdefault("nobody", []).append(figures(0, beat(peer.address, options.seconds)))
+    before = figures(0, beat(peer.address, options.seconds))
     for name, reader in readers.items():
         if reader.cold:
             drop_caches(peer.folder)
-            beat(peer.address, SETTLE_SECONDS)
         else:
             beside(peer, reader, 1)
-        rows.setdefault(name, []).append(beside(peer, reader, options.seconds))
+        pages.fill()
+        between = beside(peer, reader, options.seconds)
+        after = figures(0, beat(peer.address, options.seconds))
+        rows.setdefault(NOBODY, Row()).add(before, after, before)
+        rows.setdefault(name, Row()).add(before, between, after)
+        before = after
 
 
 def figures(read_mb: float, beats: Beats) -> Figures:
@@ -298,19 +295,32 @@ def figures(read_mb: float, beats: Beats) -> Figures:
     return Figures(read_mb, *(f(values) for values in both for f in (statistics.median, p99)))
 
 
-def table(peer: str, rows: dict[str, list[Figures]]) -> str:
-    """The medians of one peer; each p99 also as a multiple of the one without a reader; the aim is 1.5."""
-    measured = {name: Figures(*map(statistics.median, zip(*values, strict=True))) for name, values in rows.items()}
-    alone = measured["nobody"]
-    lines = [
-        f"| {peer} beside | read MB/s | ack p50 µs | ack p99 µs | x alone | arrival p50 µs | arrival p99 µs | x alone |"
-    ]
-    lines.append("|---" + "|--:" * 7 + "|")
-    for name, one in measured.items():
-        acks = (one.ack_p50, one.ack_p99, one.ack_p99 / alone.ack_p99)
-        lines.append(ROW.format(name, one.read, *acks, one.p50, one.p99, one.p99 / alone.p99))
-        say(lines[-1])
+def table(peer: str, rows: dict[str, Row]) -> str:
+    """The medians of one peer; each p99 also as a multiple of the one without a reader, with the median's range."""
+    lines = [HEADER.format(peer), "|---" + "|--:" * 9 + "|---|"]
+    for name, row in rows.items():
+        middle = Figures(*map(statistics.median, zip(*row.runs, strict=True)))
+        aim = report.NOTHING if name == NOBODY else verdict(row)
+        acks = (middle.ack_p50, middle.ack_p99, *multiple(row.acks))
+        lines.append(ROW.format(name, middle.read, *acks, middle.p50, middle.p99, *multiple(row.arrivals), aim))
+    say("\n".join(lines))
     return "\n".join(lines)
+
+
+def multiple(ratios: list[float]) -> tuple[float, str]:
+    """The median, and where the true one lies with 95 %."""
+    low, high = pairs.median_range(ratios)
+    return statistics.median(ratios), f"{low:.2f}-{high:.2f}"
+
+
+def verdict(row: Row) -> str:
+    """Kept or missed where both ranges, or one, lie on one side of the aim; open where they hold it."""
+    ranges = [pairs.median_range(ratios) for ratios in (row.acks, row.arrivals)]
+    if len(row.acks) < pairs.FEWEST:
+        return pairs.OPEN
+    if all(high <= AIM for _, high in ranges):
+        return pairs.KEPT
+    return pairs.MISSED if any(low > AIM for low, _ in ranges) else pairs.OPEN
 
 
 def read_ahead_kb(folder: Path) -> str:
@@ -331,14 +341,14 @@ def _end(address: str) -> int:
 def main(arguments: list[str]) -> None:
     """Measures and writes the report's section."""
     if arguments[:1] == ["--read"]:
-        address, last, seconds, rate, folder = arguments[1:]
-        behind = Behind(Path(folder), int(last)) if folder else None
-        read(address, int(last), float(seconds), float(rate), behind)
+        address, last, seconds, rate = arguments[1:]
+        read(address, int(last), float(seconds), float(rate))
         return
     parser = argparse.ArgumentParser(prog="python -m bench.cold", description="Never fails.")
-    parser.add_argument("--gigabytes", type=float, default=8.0, help="size of the cold topic")
-    parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of the five measurements")
+    parser.add_argument("--gigabytes", type=float, default=5.0, help="size of the cold topic")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of the five measurements")
+    add_option(parser)
     parser.add_argument("--rate", type=float, default=400.0, help="MB/s of the readers that do not take all they get")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="a folder on a disk")
     parser.add_argument("--output", type=Path, default=report.DOCUMENT, help="the report to rewrite")
