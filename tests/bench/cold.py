@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,7 @@ from kafka.admin import KafkaAdminClient
 from bench import machine, pairs, report, servers, topics
 from bench.client import build as build_client
 from bench.client import load
-from bench.memory import FreeMemory, FullMemory, add_option, memory
+from bench.memory import add_option, memory
 from bench.report import say
 from support import batches, kafka_peer
 from support.raw import Raw, build
@@ -256,16 +256,16 @@ def measure(options: argparse.Namespace) -> str:
         for peer in found:
             fill(peer, options.gigabytes)
             beat(peer.address, WARM_UP_SECONDS)
-        pages = memory(stack, free=options.free_memory)
+        fill_memory = memory(stack, free=options.free_memory)
         for number in range(options.rounds):
             for peer in found:
-                measure_round(peer, options, pages, measured[peer.name])
+                measure_round(peer, options, fill_memory, measured[peer.name])
             say(f"round {number + 1} of {options.rounds} is over")
         return "\n\n".join(table(name, rows) for name, rows in measured.items())
 
 
 def measure_round(
-    peer: Peer, options: argparse.Namespace, pages: FullMemory | FreeMemory, rows: dict[str, Row]
+    peer: Peer, options: argparse.Namespace, fill_memory: Callable[[], None], rows: dict[str, Row]
 ) -> None:
     """One of each, with a run alone before and after it; such a one against the one before it is the control."""
     end = _end(peer.address)
@@ -282,7 +282,7 @@ def measure_round(
             drop_caches(peer.folder)
         else:
             beside(peer, reader, 1)
-        pages.fill()
+        fill_memory()
         between = beside(peer, reader, options.seconds)
         after = figures(0, beat(peer.address, options.seconds))
         rows.setdefault(NOBODY, Row()).add(before, after, before)
@@ -314,13 +314,9 @@ def multiple(ratios: list[float]) -> tuple[float, str]:
 
 
 def verdict(row: Row) -> str:
-    """Kept or missed where both ranges, or one, lie on one side of the aim; open where they hold it."""
+    """Kept where both ranges lie below the aim, missed where one lies above it, else open."""
     ranges = [pairs.median_range(ratios) for ratios in (row.acks, row.arrivals)]
-    if len(row.acks) < pairs.FEWEST:
-        return pairs.OPEN
-    if all(high <= AIM for _, high in ranges):
-        return pairs.KEPT
-    return pairs.MISSED if any(low > AIM for low, _ in ranges) else pairs.OPEN
+    return pairs.settled([(high <= AIM, low > AIM) for low, high in ranges], len(row.acks))
 
 
 def read_ahead_kb(folder: Path) -> str:

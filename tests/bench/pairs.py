@@ -80,9 +80,12 @@ def verdict(row: Ratios, *, least_rate: float | None = None, most_cpu: float | N
     if least_rate is not None and row.has_rate:
         low, high = median_range(row.measured[RATE])
         judged.append((low >= least_rate, high < least_rate))
-    if not judged:
-        return report.NOTHING
-    if len(row.measured[CPU]) < FEWEST:
+    return settled(judged, len(row.measured[CPU])) if judged else report.NOTHING
+
+
+def settled(judged: Sequence[tuple[bool, bool]], ratios: int) -> str:
+    """What ranges of so many ratios say together, of each whether it keeps its aim wholly and whether it misses it."""
+    if ratios < FEWEST:
         return OPEN
     if all(kept for kept, _ in judged):
         return KEPT

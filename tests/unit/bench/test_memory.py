@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import machine
-from bench.memory import FreeMemory, FullMemory, memory
+from bench.memory import FullMemory, memory
 
 MIB = 1 << 20
 
@@ -35,8 +35,10 @@ def test_it_stops_where_hardly_any_is_free(
     assert meminfo.asked == asked
 
 
-def test_memory_may_stay_as_it_is() -> None:
+@pytest.mark.parametrize(("free", "asked"), [(True, 0), (False, 8)])
+def test_memory_may_stay_as_it_is(monkeypatch: pytest.MonkeyPatch, free: bool, asked: int) -> None:
+    meminfo = Meminfo(600, 16)
+    monkeypatch.setattr(machine, "memory_bytes", meminfo.bytes)
     with ExitStack() as stack:
-        pages = memory(stack, free=True)
-        pages.fill()
-    assert isinstance(pages, FreeMemory)
+        memory(stack, free=free)()
+    assert meminfo.asked == asked
