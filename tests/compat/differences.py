@@ -12,7 +12,7 @@ class Difference(NamedTuple):
     why: str
 
 
-DIFFERENT_CONFIGS = {"min.insync.replicas", "socket.receive.buffer.bytes"}
+DIFFERENT_CONFIGS = {"min.insync.replicas", "socket.receive.buffer.bytes", "socket.send.buffer.bytes"}
 
 DIFFERENCES = (
     Difference(
@@ -94,6 +94,12 @@ DIFFERENCES = (
         "102400",
         "-1: the system's",
         "a read then brings several large requests at once: a fifth less CPU for Produce of 128 KiB",
+    ),
+    Difference(
+        "`socket.send.buffer.bytes` by default",
+        "102400",
+        "-1: the system's",
+        "an answer of a mebibyte then takes a few turns of the event loop, not a dozen",
     ),
     Difference(
         "a produced batch that claims LogAppendTime",

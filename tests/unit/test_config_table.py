@@ -14,7 +14,8 @@ from tailrace.config.describe import Entry, Source
 
 TESTDATA = Path(__file__).parent / "testdata" / "kafka-4.3.1-configs.tsv"
 NO_DEFAULT_IN_KAFKA = {"node.id", "process.roles", "controller.listener.names"}
-OTHER_DEFAULTS = {"socket.receive.buffer.bytes": "-1"}  # tests/compat/differences.py says why
+# tests/compat/differences.py says why
+OTHER_DEFAULTS = {"socket.receive.buffer.bytes": "-1", "socket.send.buffer.bytes": "-1"}
 
 
 def recorded(resource: str) -> dict[str, list[str]]:

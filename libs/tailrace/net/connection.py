@@ -16,7 +16,6 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from tailrace.net.answering import IN_FLIGHT_MAX, Answering
-from tailrace.net.buffers import set_receive_buffer
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
@@ -71,7 +70,7 @@ class Connection(Answering):
         if sock is not None and sock.family == socket.AF_UNIX:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
         elif sock is not None:
-            set_receive_buffer(sock, self._service.receive_buffer_bytes)
+            self._service.buffers.set_on(sock)
         if self._known is None:
             self.identity = self._identity_of(transport)
         self._server.opened(self)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.buffers import SocketBuffers
 from tailrace.net.context import Context
 from tailrace.net.large import Large
 from tailrace.net.patience import Patience
@@ -48,7 +49,7 @@ class Service:
     listener: str = "INTERNAL"
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000
-    receive_buffer_bytes: int = -1  # of each TCP connection; -1 is the system's
+    buffers: SocketBuffers = field(default_factory=SocketBuffers)  # of each TCP connection
     patience: Patience = field(default_factory=Patience)
     counts: list[int] | None = None  # requests answered here, by api key
     # Whether a client that has ended its side still gets its answers; on_end is called if a relayed one is the last.

@@ -23,6 +23,7 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
+from tailrace.net.buffers import SocketBuffers
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.endpoints import endpoint_of
 from tailrace.net.internal import internal_address
@@ -238,7 +239,7 @@ async def open_listener(
         hot={ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle, ApiKey.LIST_OFFSETS: ends.handle},
         end_of_read=produce.end_of_read,
         max_frame_bytes=config.socket_request_max_bytes,
-        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
     )
     wanted = [internal_address(config, environment.run_dir, f"broker-{config.node_id}")]
     if wanted[0].is_unix:

@@ -17,6 +17,7 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
+from tailrace.net.buffers import SocketBuffers
 from tailrace.net.lease_client import LeaseClient
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.registration import Registration
@@ -60,7 +61,7 @@ def limits_of(config: Config) -> Limits:
     return Limits(
         max_frame_bytes=config.socket_request_max_bytes,
         max_connections=config.max_connections,
-        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
         idle_ms=config.connections_max_idle_ms,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.buffers import SocketBuffers
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service, answer_frame
 from tailrace.net.endpoints import address_of
@@ -64,7 +65,7 @@ class Limits:
     max_frame_bytes: int = 104_857_600
     max_collected_bytes: int = 16_777_216  # of a request that is not relayed as it comes
     max_connections: int = 10_000
-    receive_buffer_bytes: int = -1  # of a client's connection; -1 is the system's
+    buffers: SocketBuffers = field(default_factory=SocketBuffers)  # of a client's connection
     idle_ms: float = 600_000
     head_ms: float = 10_000  # a frame's first bytes to its routing
     dribble_ms: float = 30_000  # a frame in passage must bring dribble_bytes in this time

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.buffers import set_receive_buffer
 from tailrace.net.context import Identity
 from tailrace.net.server import bind_unix
 from tailrace_gateway.connection import ClientLink
@@ -165,7 +164,7 @@ class Listener:
         sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        set_receive_buffer(sock, gateway.limits.receive_buffer_bytes)
+        gateway.limits.buffers.set_on(sock)
         advertised = gateway.advertised
         identity = Identity(
             client_host=peer[0],

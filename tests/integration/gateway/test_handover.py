@@ -18,6 +18,7 @@ from support.gateway import BOOT_ID, Client, World, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, TopicImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net.buffers import SocketBuffers
 from tailrace.net.context import Identity
 from tailrace.net.patience import Patience
 from tailrace.wire import codec
@@ -59,10 +60,10 @@ class Pair:
 
 @asynccontextmanager
 async def paired(
-    path: Path, limits: Limits | None = None, meter_of: Any = unmetered, receive_buffer: str = "-1"
+    path: Path, limits: Limits | None = None, meter_of: Any = unmetered, **configs: Any
 ) -> AsyncIterator[Pair]:
     path.joinpath("w").mkdir()
-    async with running(path, socket_receive_buffer_bytes=receive_buffer) as broker:
+    async with running(path, **configs) as broker:
         world = World(path / "w", limits or Limits(), meter_of, Advertised())
         world.gateway.handover = Handover(world.gateway, wanted=True)
         world.internal = InternalListener(world.gateway, str(path / "w" / "gateway.sock"))
@@ -594,12 +595,16 @@ async def test_large_answers_and_deaf_clients_are_bounded_as_on_any_socket(tmp_p
             assert len(rest) > size
 
 
-async def test_a_client_has_the_receive_buffer_of_the_gateway_then_of_the_broker(tmp_path: Path) -> None:
-    async with paired(tmp_path, Limits(receive_buffer_bytes=50_000), receive_buffer="60000") as pair:
+async def test_a_client_has_the_buffers_of_the_gateway_then_of_the_broker(tmp_path: Path) -> None:
+    def kept(sock: Any) -> list[int]:
+        return [sock.getsockopt(socket.SOL_SOCKET, kind) for kind in (socket.SO_RCVBUF, socket.SO_SNDBUF)]
+
+    broker = {"socket_receive_buffer_bytes": "60000", "socket_send_buffer_bytes": "70000"}
+    async with paired(tmp_path, Limits(buffers=SocketBuffers(50_000, 40_000)), **broker) as pair:
         client = await pair.world.client()
         await client.ask(m.MetadataRequest(topics=None), 8)
         (link,) = pair.world.gateway.connections
-        assert link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 100_000, "Linux counts its bookkeeping in"
+        assert kept(link.sock) == [100_000, 80_000], "Linux counts its bookkeeping in"
         await pair.handed()
         (adopted,) = pair.adopted._server.connections
-        assert adopted.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 120_000, "the broker's config"
+        assert kept(adopted.socket) == [120_000, 140_000], "the broker's configs"

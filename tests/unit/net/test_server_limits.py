@@ -15,6 +15,7 @@ import uvloop
 
 from tailrace.net import receiving
 from tailrace.net.address import Address
+from tailrace.net.buffers import SocketBuffers
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
@@ -220,11 +221,14 @@ async def test_between_services_the_end_is_the_end() -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [50_000, -1])
-async def test_a_connection_has_the_receive_buffer_that_is_asked_for(size_bytes: int) -> None:
-    async with running(receive_buffer_bytes=size_bytes) as world:
+@pytest.mark.parametrize("kind", [socket.SO_RCVBUF, socket.SO_SNDBUF])
+async def test_a_connection_has_the_buffer_that_is_asked_for(size_bytes: int, kind: int) -> None:
+    receives = kind == socket.SO_RCVBUF
+    buffers = SocketBuffers(receive_bytes=size_bytes) if receives else SocketBuffers(send_bytes=size_bytes)
+    async with running(buffers=buffers) as world:
         _, writer = await world.client()
         await turns_until(lambda: world.server.connections)
-        kept_bytes = world.connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        kept_bytes = world.connection.socket.getsockopt(socket.SOL_SOCKET, kind)
         assert (kept_bytes == 2 * 50_000) is (size_bytes > 0), "Linux counts its own bookkeeping in"
         writer.close()
 

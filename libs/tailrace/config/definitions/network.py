@@ -86,11 +86,12 @@ ROWS = (
     broker(
         "socket.send.buffer.bytes",
         INT,
-        102_400,
+        -1,  # Kafka: 102400; a large answer then takes many more turns of the event loop
         None,
         HIGH,
         READ_ONLY,
         "SO_SNDBUF of client connections; -1 leaves it to the system.",
+        honoured=True,
     ),
     broker(
         "socket.receive.buffer.bytes",
