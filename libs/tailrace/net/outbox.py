@@ -42,8 +42,14 @@ class Outbox:
         return sum(piece.length if type(piece) is Slice else len(piece) for piece in self._pieces)
 
     def send(self, pieces: Iterable[Any]) -> bool:
-        """Takes more to send; whether everything has left at once. Otherwise drained is called when it has."""
+        """Takes more to send; whether everything has left at once. Otherwise drained is called when it has.
+
+        What is sent in turns begins with the next one: this one has been spent on finding it.
+        """
         self._pieces.extend(pieces)
+        if any(type(piece) is Slice and piece.turn_bytes for piece in self._pieces):
+            self._watch(True)
+            return False
         return self._push()
 
     def _push(self) -> bool:
