@@ -99,7 +99,7 @@ DIFFERENCES = (
         "`socket.send.buffer.bytes` by default",
         "102400",
         "-1: the system's",
-        "an answer of a mebibyte then takes a few turns of the event loop, not a dozen",
+        "a large answer then waits less often until there is room for more of it",
     ),
     Difference(
         "a produced batch that claims LogAppendTime",

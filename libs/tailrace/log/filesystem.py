@@ -9,11 +9,10 @@ import errno
 import fcntl
 import os
 from collections.abc import Sequence
-from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 from tailrace.log.open_files import OpenFiles
-from tailrace.log.page_cache import resident
+from tailrace.log.page_cache import bring, resident
 from tailrace.records.batch import Bytes
 
 
@@ -183,10 +182,7 @@ class RealFile:
         return True
 
     def warm(self, length: int, position: int) -> None:
-        # Its own reading ahead gives the kernel large folios, POSIX_FADV_WILLNEED single pages: ten times the CPU.
-        end = position + length
-        while position < end and (count := os.sendfile(_sink(), self._fd, position, end - position)):
-            position += count
+        bring(self._fd, position, length)
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         self.unsynced = True
@@ -226,12 +222,6 @@ NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})  # what no fsync 
 _IOV_MAX = os.sysconf("SC_IOV_MAX")
 _NOWAIT = os.RWF_NOWAIT
 _PROBE_BYTES = 131_072  # what the kernel reads ahead at least
-
-
-@cache
-def _sink() -> int:
-    """Where sendfile puts pages that are only wanted in the page cache: /dev/null, open for good."""
-    return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
 
 class RealFilesystem:

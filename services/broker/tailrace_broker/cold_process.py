@@ -16,10 +16,10 @@ from contextlib import suppress
 from threading import Thread
 from typing import Final
 
+from tailrace.log.page_cache import bring
 from tailrace_broker.cold_orders import HELLO, MOST_AT_ONCE, ORDER, STATUS, Order, Status
 
 _NICEST: Final = 19
-_LOOK_BYTES: Final = 262_144
 
 
 def yield_to_others() -> None:
@@ -31,37 +31,23 @@ def yield_to_others() -> None:
             os.nice(_NICEST)
 
 
-def touch(descriptor: int, position: int, length: int, sink: int) -> None:
-    """Returns when these bytes are in the page cache.
-
-    The descriptor is the broker's own, so that the kernel sees one reader that goes on: it reads ahead in few large
-    folios then, which a description that is new each time would not get. A disk brings them past the processor. Under
-    a hypervisor its first look at such memory may cost it 0.1 ms, which is better spent here than in the event loop.
-    """
-    at, end, byte = position, position + length, bytearray(1)
-    while at < end and (count := os.sendfile(sink, descriptor, at, end - at)):
-        at += count
-    for place in range(position, end, _LOOK_BYTES):
-        os.preadv(descriptor, [byte], place)
-
-
 def serve(orders: socket.socket) -> None:
     """Does one order after the other until there is nobody to give any."""
-    sink = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     with suppress(ConnectionError):
         while True:
             data, descriptors, _, _ = socket.recv_fds(orders, ORDER.size, 1)
             if not data:
                 return
-            orders.send(STATUS.pack(*done(Order(*ORDER.unpack(data)), descriptors, sink)))
+            orders.send(STATUS.pack(*done(Order(*ORDER.unpack(data)), descriptors)))
 
 
-def done(order: Order, descriptors: list[int], sink: int) -> Status:
+def done(order: Order, descriptors: list[int]) -> Status:
     """Does it and closes the descriptors; there is none where this process may open no more of them."""
     error = errno.EMFILE
     for descriptor in descriptors:
         try:
-            touch(descriptor, order.position, order.length, sink)
+            # The broker's own descriptor, so that the kernel sees one reader that goes on, and reads ahead for it.
+            bring(descriptor, order.position, order.length)
             error = 0
         except OSError as failed:
             error = failed.errno or errno.EIO

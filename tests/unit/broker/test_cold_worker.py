@@ -15,7 +15,7 @@ from tailrace.log.filesystem import RealFile
 from tailrace.log.reading import Slice
 from tailrace_broker import cold_worker
 from tailrace_broker.cold_orders import ORDER, STATUS, Order, Status
-from tailrace_broker.cold_process import done, serve, touch
+from tailrace_broker.cold_process import done, serve
 from tailrace_broker.cold_worker import InProcess, InThreads
 
 
@@ -172,23 +172,7 @@ def test_one_order_after_the_other_until_there_is_nobody_to_give_any(file: RealF
 
 
 def test_descriptors_are_closed_also_after_an_error(tmp_path: Path) -> None:
-    descriptor, sink = os.open(tmp_path, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
-    assert done(Order(7, 0, 10), [descriptor], sink) == Status(7, errno.EINVAL)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    assert done(Order(7, 0, 10), [descriptor]) == Status(7, errno.EINVAL)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
-    os.close(sink)
-
-
-def test_the_processor_has_looked_at_what_was_brought(file: RealFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[int] = []
-    preadv = os.preadv
-
-    def noted(descriptor: int, buffers: list[bytearray], offset: int) -> int:
-        looks.append(offset)
-        return preadv(descriptor, buffers, offset)
-
-    monkeypatch.setattr(os, "preadv", noted)
-    sink = os.open(os.devnull, os.O_WRONLY)
-    touch(file.fileno(), 1000, 299_000, sink)
-    os.close(sink)
-    assert looks == [1000, 1000 + 262_144]

@@ -58,3 +58,17 @@ def test_it_does_not_tell_of_what_is_no_file_and_keeps_no_mapping() -> None:
         assert resident(here.fileno(), 0)
         assert Path("/proc/self/maps").read_text().count(__file__) == before
     assert resident(-1, 0) is None
+
+
+def test_the_processor_has_looked_at_what_was_brought(file: RealFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.pwritev([b"x" * 300_000], 0)
+    looks: list[int] = []
+    preadv = os.preadv
+
+    def noted(descriptor: int, buffers: list[bytearray], offset: int) -> int:
+        looks.append(offset)
+        return preadv(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", noted)
+    file.warm(299_000, 1000)
+    assert looks == [1000, 1000 + 262_144]

@@ -86,7 +86,7 @@ ROWS = (
     broker(
         "socket.send.buffer.bytes",
         INT,
-        -1,  # Kafka: 102400; a large answer then takes many more turns of the event loop
+        -1,  # Kafka: 102400; a large answer then waits more often until there is room
         None,
         HIGH,
         READ_ONLY,
