@@ -2,13 +2,16 @@
 
 Each client connection has one upstream connection to a gateway, opened at its first such request, with a preamble that
 says who the client is, or, where a gateway handed the client over, the one by which it came; the server runs one
-relayed request at a time, so answers keep their order. When the gateway has gone the next request looks for another.
+relayed request at a time, so answers keep their order. When the gateway has gone the next request looks for another,
+and waits a moment for it: a gateway that is started again is back within a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
+from operator import is_not
 from typing import Any
 
 from tailrace.metadata.image import MetadataImage
@@ -21,6 +24,8 @@ from tailrace.net.metadata_follower import MetadataFollower
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
 _RELAY_TIMEOUT_MS = 1_860_000
 _REACH_MS = 1000.0  # a client waits meanwhile
+_ABSENT_MS = 5000.0  # while no gateway lives; well below what clients wait for an answer
+_KNOCK_MS = 250.0  # how often it is tried again meanwhile, without news of a gateway
 _HANDED_OVER = Address("the gateway that handed the client over", -1)
 
 
@@ -34,11 +39,23 @@ class GatewayRelay:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def ask(self, connection: Any, frame: bytes) -> bytes:
-        """Relays one frame; Disconnected while there is no gateway."""
+        """Relays one frame; Disconnected where no gateway is to be reached for some seconds."""
         client = self._clients.get(connection)
         if client is None or not client.connected:
-            client = self._clients[connection] = await self._connected(connection)
+            client = self._clients[connection] = await self._found(connection)
         return await client.ask_frame(frame, timeout_ms=_RELAY_TIMEOUT_MS)
+
+    async def _found(self, connection: Any) -> Client:
+        """A new connection to a gateway, if need be to one that has yet to come."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ABSENT_MS / 1000):
+                while True:
+                    image = self._follower.image
+                    with contextlib.suppress(Disconnected):
+                        return await self._connected(connection)
+                    with contextlib.suppress(TimeoutError):
+                        await self._follower.wait_for(partial(is_not, image), _KNOCK_MS)
+        raise Disconnected(f"no gateway could be reached within {_ABSENT_MS:.0f} ms")
 
     async def _connected(self, connection: Any, timeout_ms: float = 5000) -> Client:
         """A new connection to the first gateway that lives."""
