@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tailrace.log.filesystem import File
 from tailrace.records.batch import Bytes
@@ -31,10 +31,15 @@ class Reader:
         self.waits = False
 
 
+# Sends of a slice what the socket of this descriptor takes at once, and says later how many bytes that were, None if
+# nobody knows, and whether it failed then. False, and nothing is said, where it cannot.
+Carrier: TypeAlias = Callable[["Slice", int, Callable[[int | None, bool], None]], bool]
+
+
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
-    __slots__ = ("data", "file", "length", "next_offset", "position", "turn_bytes", "unsettled")
+    __slots__ = ("carrier", "data", "file", "length", "next_offset", "position", "turn_bytes", "unsettled")
 
     def __init__(self, file: File, position: int, length: int, next_offset: int = -1) -> None:
         self.file = file
@@ -42,6 +47,7 @@ class Slice:
         self.length = length
         self.next_offset = next_offset  # of what follows its batches in the log
         self.turn_bytes = 0  # how much of it may be sent before others have their turn; 0 for the usual
+        self.carrier: Carrier | None = None  # who sends it instead
         # Looks at the headers, where nobody did yet, waiting for the disk or not: how many bytes are sound. None once
         # that is known.
         self.unsettled: Callable[[bool], int] | None = None

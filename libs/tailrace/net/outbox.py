@@ -2,6 +2,8 @@
 
 Its descriptor is a second one of the connection's socket, because uvloop lets nobody watch a transport's own. It is
 used only while the transport itself has nothing to send, so what both write is in order.
+
+A slice may have a carrier, who sends it in place of the event loop. Nothing else is sent meanwhile.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from tailrace.log.reading import Slice
@@ -30,6 +33,8 @@ class Outbox:
         self._drained = drained
         self._broke = broke
         self._watching = False
+        self._carried = False  # somebody else is sending the oldest piece
+        self._closed = False
 
     @property
     def busy(self) -> bool:
@@ -47,7 +52,7 @@ class Outbox:
         What is sent in turns begins with the next one: this one has been spent on finding it.
         """
         self._pieces.extend(pieces)
-        if any(type(piece) is Slice and piece.turn_bytes for piece in self._pieces):
+        if any(type(piece) is Slice and piece.turn_bytes and piece.carrier is None for piece in self._pieces):
             self._watch(True)
             return False
         return self._push()
@@ -55,7 +60,7 @@ class Outbox:
     def _push(self) -> bool:
         pieces, left = self._pieces, _TURN_BYTES
         try:
-            while pieces and left > 0:
+            while pieces and left > 0 and not self._carry(pieces):
                 left -= self._send_first(pieces)
         except (BlockingIOError, InterruptedError):
             pass
@@ -64,8 +69,37 @@ class Outbox:
             self._watch(False)
             self._broke(error)
             return False
-        self._watch(bool(pieces))
+        self._watch(bool(pieces) and not self._carried)
         return not pieces
+
+    def _carry(self, pieces: deque[Any]) -> bool:
+        """Whether somebody else sends the oldest piece now."""
+        piece = pieces[0]
+        if not self._carried and type(piece) is Slice and piece.carrier is not None:
+            self._carried = piece.carrier(piece, self._fd, self._told)
+            if not self._carried:
+                piece.carrier = None
+        return self._carried
+
+    def _told(self, sent: int | None, failed: bool) -> None:
+        """The carrier took what the socket took. What failed is tried again here, for the sake of the error."""
+        self._carried = False
+        if self._closed:
+            return
+        if sent is None:
+            self._pieces.clear()
+            self._broke(ConnectionAbortedError("nobody knows how much of an answer was sent"))
+            return
+        piece = self._pieces[0]
+        whole = sent == len(piece)
+        self._pop(sent)
+        if whole:
+            if self._push():
+                self._drained()
+            return
+        if failed:
+            self._pieces[0].carrier = None
+        self._watch(True)
 
     def _send_first(self, pieces: deque[Any]) -> int:
         """Sends of the oldest piece what the socket takes; returns how much of this turn that was."""
@@ -78,11 +112,15 @@ class Outbox:
             turn = _TURN_BYTES if piece.turn_bytes else sent
         else:
             turn = sent = self._sock.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
-        if sent == len(piece):
-            pieces.popleft()
-        else:
-            pieces[0] = _rest(piece, sent)
+        self._pop(sent)
         return turn
+
+    def _pop(self, sent: int) -> None:
+        """So many bytes of the oldest piece have left."""
+        if sent == len(self._pieces[0]):
+            self._pieces.popleft()
+        else:
+            self._pieces[0] = _rest(self._pieces[0], sent)
 
     def _writable(self) -> None:
         if self._push():
@@ -99,8 +137,12 @@ class Outbox:
 
     def close(self) -> None:
         """Forgets what has not left."""
+        self._closed = True
         self._pieces.clear()
         self._watch(False)
+        if self._carried:  # the carrier has a descriptor of its own, and the client is to see the end now
+            with suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
 
@@ -109,5 +151,5 @@ def _rest(piece: Any, sent: int) -> Any:
     if type(piece) is not Slice:
         return memoryview(piece)[sent:]
     rest = Slice(piece.file, piece.position + sent, piece.length - sent)
-    rest.turn_bytes = piece.turn_bytes
+    rest.turn_bytes, rest.carrier = piece.turn_bytes, piece.carrier
     return rest

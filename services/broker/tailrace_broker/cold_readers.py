@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tailrace.log.reading import Slice
+from tailrace.log.reading import Carrier, Slice
 
 # Below it a copy is cheaper than the calls (dataplane.md).
 _SENDFILE_BYTES: Final = 65_536
@@ -30,9 +30,10 @@ class ColdReader:
     Files are known by their identity alone, so that one that was deleted is not kept; a mistaken one costs a wait.
     """
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_runs", "carrier")
 
-    def __init__(self) -> None:
+    def __init__(self, carrier: Carrier | None = None) -> None:
+        self.carrier = carrier
         self._runs: dict[int, tuple[int, int]] = {}  # (up to where, how much was asked for beyond the answer)
 
     def reads(self, piece: Slice) -> bool:
@@ -65,16 +66,16 @@ class ColdReader:
         return Slice(piece.file, piece.position, end - piece.position)
 
 
-def cold_reader(state: dict[str, Any]) -> ColdReader:
+def cold_reader(state: dict[str, Any], carrier: Carrier | None = None) -> ColdReader:
     """Of a connection, known by its state, that has to wait for the disk."""
     reader = state.get(_COLD)
     if reader is None:
-        reader = state[_COLD] = ColdReader()
+        reader = state[_COLD] = ColdReader(carrier)
     return reader
 
 
 def loaded(piece: Slice, sends_files: bool, state: dict[str, Any], *, wait: bool = False) -> Any:
-    """The records as they will be sent, in slices to who reads cold data.
+    """The records as they will be sent; to who reads cold data by somebody else, or else in slices.
 
     None where the disk would have to be waited for and `wait` is not set.
     """
@@ -88,5 +89,5 @@ def loaded(piece: Slice, sends_files: bool, state: dict[str, Any], *, wait: bool
     elif not piece.cached():
         return None
     if reader is not None and reader.reads(piece):
-        piece.turn_bytes = _SLICE_BYTES
+        piece.turn_bytes, piece.carrier = _SLICE_BYTES, reader.carrier
     return piece

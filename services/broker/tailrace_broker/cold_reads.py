@@ -112,7 +112,7 @@ class ColdReads:
             job = Job((), done)
             self.walk(walks[0], job.tell)
             return job
-        reader = cold_reader(state)
+        reader = cold_reader(state, self._worker.carry)
         job = Job([reader.wants(piece) for piece in wanted], done)
         self.turns.add(job)
         self._begin()

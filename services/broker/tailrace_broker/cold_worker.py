@@ -1,4 +1,8 @@
-"""Who brings cold data into the page cache for a broker: a process of its own, and threads where there is none."""
+"""Who brings cold data into the page cache for a broker: a process of its own, and threads where there is none.
+
+The process also sends it: the event loop would be busy with that for half as long again as with data in the cache, and
+whoever tails the log would wait.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,20 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, Protocol
 
 from tailrace.log.reading import Slice
-from tailrace_broker.cold_orders import MOST_AT_ONCE, ORDER, STATUS, Status
+from tailrace_broker.cold_orders import MOST_AT_ONCE, ORDER, STATUS, Order, Status
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_process")
 _NICEST: Final = 19
 _REST_SECONDS: Final = 10.0  # after a death, times their number
 _MOST_REST_SECONDS: Final = 600.0
 _LAST_BREATH_SECONDS: Final = 5.0
-_DEAD: Final = -1  # in place of an error
+_DEAD: Final = Status(0, -1)  # what no process says
 _MOST_NUMBERS: Final = 2**31
 
 
@@ -34,6 +39,10 @@ class ColdWorker(Protocol):
 
     async def warm(self, piece: Slice) -> None:
         """Returns when all of it is in the page cache; OSError if it cannot be read."""
+        ...
+
+    def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+        """As reading.Carrier, of what is in the page cache."""
         ...
 
     def close(self) -> None: ...
@@ -57,6 +66,10 @@ class InThreads:
         """As ColdWorker.warm."""
         await asyncio.get_running_loop().run_in_executor(self._threads, piece.warm)
 
+    def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+        """They hold the interpreter's lock as long as the event loop would."""
+        return False
+
     def close(self) -> None:
         """Waits for what is under way."""
         self._threads.shutdown(cancel_futures=True)
@@ -71,7 +84,7 @@ class InProcess:
         self._orders: socket.socket | None = None
         self._up = False  # it has said something
         self._number = 0
-        self._waiting: dict[int, asyncio.Future[int]] = {}
+        self._waiting: dict[int, Callable[[Status], None]] = {}
         self._not_before = 0.0  # of the event loop's clock
         self.starts = 0
 
@@ -85,22 +98,30 @@ class InProcess:
         loop = asyncio.get_running_loop()
         if self._orders is None and loop.time() >= self._not_before:
             self._start(loop)
+        told: asyncio.Future[Status] = loop.create_future()
+        taken = self._order(piece, [], lambda status: None if told.done() else told.set_result(status))
         # What the process could not read a thread reads again, for the sake of the error.
-        if not self._up or self._orders is None or await self._done(loop, self._orders, piece) != 0:
+        if not taken or (await told).error:
             await self._threads.warm(piece)
 
-    async def _done(self, loop: asyncio.AbstractEventLoop, orders: socket.socket, piece: Slice) -> int:
+    def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
+        """As ColdWorker.carry; nobody knows what was sent by a process that died."""
+        return self._order(
+            piece, [client], lambda status: told(None if status is _DEAD else status.sent, status.error != 0)
+        )
+
+    def _order(self, piece: Slice, client: list[int], told: Callable[[Status], None]) -> bool:
+        """Whether the process will do it; told is called then, in a later turn of the event loop."""
+        if not self._up or self._orders is None:
+            return False
         self._number = number = self._number % _MOST_NUMBERS + 1
+        order = Order(number, piece.position, piece.length, sends=bool(client))
         try:
-            socket.send_fds(orders, [ORDER.pack(number, piece.position, piece.length)], [piece.file.fileno()])
+            socket.send_fds(self._orders, [ORDER.pack(*order)], [piece.file.fileno(), *client])
         except OSError:  # it is dying, or so slow that its orders fill the socket
-            return _DEAD
-        future: asyncio.Future[int] = loop.create_future()
-        self._waiting[number] = future
-        try:
-            return await future
-        finally:
-            self._waiting.pop(number, None)
+            return False
+        self._waiting[number] = told
+        return True
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         self.starts += 1
@@ -134,9 +155,8 @@ class InProcess:
             return
         self._up = True
         status = Status(*STATUS.unpack(data))
-        future = self._waiting.get(status.number)
-        if future is not None and not future.done():
-            future.set_result(status.error)
+        if (told := self._waiting.pop(status.number, None)) is not None:
+            told(status)
 
     def _bury(self, loop: asyncio.AbstractEventLoop) -> None:
         process = self._let_go(loop)
@@ -149,9 +169,9 @@ class InProcess:
         if orders is not None:
             loop.remove_reader(orders)
             orders.close()
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_result(_DEAD)
+        waiting, self._waiting = self._waiting, {}
+        for told in waiting.values():
+            told(_DEAD)
         process, self._process = self._process, None
         return process
 

@@ -126,13 +126,20 @@ def test_only_what_is_in_the_page_cache_is_loaded_without_waiting(
     assert len(loaded(one, sends_files, state, wait=True)) == length
 
 
-def test_who_reads_cold_data_gets_it_in_slices(file: MemoryFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_reads_cold_data_gets_it_by_somebody_else_or_in_slices(
+    file: MemoryFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def carrier(*_: object) -> bool:
+        return True
+
     state: dict[str, Any] = {}
-    assert loaded(Slice(file, 0, 70_000), True, state).turn_bytes == 0
+    hot = loaded(Slice(file, 0, 70_000), True, state)
+    assert (hot.turn_bytes, hot.carrier) == (0, None)
     with monkeypatch.context() as cold:
         cold.setattr(MemoryFile, "cached", lambda *_: False)
-        cold_reader(state).wants(Slice(file, 0, 140_000))
-    assert loaded(Slice(file, 0, 70_000), True, state).turn_bytes == 131_072
+        cold_reader(state, carrier).wants(Slice(file, 0, 140_000))
+    brought = loaded(Slice(file, 0, 70_000), True, state)
+    assert (brought.turn_bytes, brought.carrier) == (131_072, carrier)
     assert loaded(Slice(file, 0, 1000), True, state) == b"x" * 1000
     # It lies in the page cache, and yet it is touched for it first.
     assert loaded(Slice(file, 70_000, 70_000), True, state) is None

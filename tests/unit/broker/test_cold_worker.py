@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -157,16 +157,88 @@ async def test_who_waits_when_the_broker_stops_is_let_go(worker: InProcess, file
     assert worker.pid is None
 
 
+class Told:
+    """What a carrier said, once."""
+
+    def __init__(self) -> None:
+        self.said: asyncio.Future[tuple[int | None, bool]] = asyncio.get_running_loop().create_future()
+
+    def __call__(self, sent: int | None, failed: bool) -> None:
+        self.said.set_result((sent, failed))
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A client's socket as the broker has it, and the client's end."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        yield ours, theirs
+
+
+async def test_the_process_sends_what_the_socket_takes(
+    worker: InProcess, file: RealFile, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    file.pwritev([bytes(range(256)) * 4000], 0)
+    piece, told = Slice(file, 100, 1_000_000), Told()
+    assert not worker.carry(piece, ours.fileno(), told)  # there is no process
+    await worker.warm(Slice(file, 0, 10))
+    await up(worker)
+    assert worker.carry(piece, ours.fileno(), told)
+    sent, failed = await told.said
+    assert sent is not None
+    assert 0 < sent < 1_000_000
+    assert not failed
+    received = theirs.recv(1_000_000, socket.MSG_DONTWAIT)
+    assert received == file.pread(len(received), 100)
+    while len(received) < sent:
+        received += theirs.recv(1_000_000, socket.MSG_DONTWAIT)
+    assert received == file.pread(sent, 100)
+    with pytest.raises(BlockingIOError):
+        theirs.recv(1, socket.MSG_DONTWAIT)
+
+
+async def test_what_cannot_be_sent_is_told(
+    worker: InProcess, file: RealFile, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    await worker.warm(Slice(file, 0, 10))
+    await up(worker)
+    behind, gone = Told(), Told()
+    assert worker.carry(Slice(file, 299_000, 2_000), ours.fileno(), behind)
+    assert await behind.said == (1_000, True)
+    theirs.close()
+    assert worker.carry(Slice(file, 0, 1_000), ours.fileno(), gone)
+    assert await gone.said == (0, True)
+    assert worker.starts == 1
+
+
+async def test_nobody_knows_what_a_process_that_died_has_sent(
+    worker: InProcess, file: RealFile, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    await worker.warm(Slice(file, 0, 10))
+    await up(worker)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    told = Told()
+    assert worker.carry(Slice(file, 0, 1_000), pair[0].fileno(), told)
+    os.kill(worker.pid, signal.SIGKILL)
+    assert await told.said == (None, True)
+
+
 def test_one_order_after_the_other_until_there_is_nobody_to_give_any(file: RealFile) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     serving = threading.Thread(target=serve, args=(theirs,))
     serving.start()
     with theirs, ours:
         for number in (1, 2):
-            socket.send_fds(ours, [ORDER.pack(number, 0, 300_000)], [file.fileno()])
-            assert STATUS.unpack(ours.recv(100)) == (number, 0)
-        ours.send(ORDER.pack(3, 0, 10))  # the descriptor could not come along
-        assert STATUS.unpack(ours.recv(100)) == (3, errno.EMFILE)
+            socket.send_fds(ours, [ORDER.pack(*Order(number, 0, 300_000))], [file.fileno()])
+            assert STATUS.unpack(ours.recv(100)) == Status(number, 0)
+        ours.send(ORDER.pack(*Order(3, 0, 10)))  # the descriptor could not come along
+        assert STATUS.unpack(ours.recv(100)) == Status(3, errno.EMFILE)
+        socket.send_fds(ours, [ORDER.pack(*Order(4, 0, 10, sends=True))], [file.fileno()])  # nor the socket's
+        assert STATUS.unpack(ours.recv(100)) == Status(4, errno.EMFILE)
         ours.shutdown(socket.SHUT_WR)
         serving.join()
 
