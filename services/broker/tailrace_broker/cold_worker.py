@@ -1,7 +1,6 @@
 """Who brings cold data into the page cache for a broker: a process of its own, and threads where there is none.
 
-The process also sends it: the event loop would be busy with that for half as long again as with data in the cache, and
-whoever tails the log would wait.
+The process also sends it: the event loop would be busy with that in many turns, and whoever tails the log would wait.
 """
 
 from __future__ import annotations
