@@ -90,7 +90,8 @@ async def test_it_is_found_without_news_where_it_was(
     follower._replace(image_with(address))  # the last that this broker heard: no controller is active
     relay = GatewayRelay(follower, BOOT_ID)
     asked = asyncio.create_task(relay.ask(CONNECTION, LIST_GROUPS))
-    await asyncio.sleep(0.005)
+    for _ in range(10):
+        await asyncio.sleep(0)
     server = await gateway(address)
     assert codec.response_correlation_id(memoryview(await asked)[4:]) == 7
     relay.forget(CONNECTION)
