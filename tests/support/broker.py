@@ -43,6 +43,7 @@ class FollowerTwin:
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
         self._subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []
+        self._moved = asyncio.Event()
         self.on_ask: Callable[[Any], Any] | None = None
 
     def subscribe(self, callback: Callable[[MetadataImage, MetadataImage], None]) -> None:
@@ -53,8 +54,16 @@ class FollowerTwin:
             raise TimeoutError
         return await self.on_ask(message)
 
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool], timeout_ms: float) -> MetadataImage:
+        async with asyncio.timeout(timeout_ms / 1000):
+            while not predicate(self.image):
+                await self._moved.wait()
+        return self.image
+
     def move(self, **changes: Any) -> None:
         old, self.image = self.image, replace(self.image, **changes)
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
         for callback in self._subscribers:
             callback(old, self.image)
 

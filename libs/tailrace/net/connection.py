@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from tailrace.net.answering import IN_FLIGHT_MAX, Answering
 from tailrace.net.context import Context, Identity
-from tailrace.net.dispatch import ORDINARY, answer_frame, api_versions
+from tailrace.net.dispatch import ORDINARY, Relay, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
 from tailrace.net.patience import IDLE, Patience, Quiet
 from tailrace.net.receiving import SIZE
@@ -290,24 +290,31 @@ class Connection(Answering):
         if not self._service.serves(header.api_key, header.api_version):
             self._unserved(header, frame)
         elif len(frame) < LARGE_BYTES:
-            self._start(header, codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :]))
+            request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
+            self._begin(self._run, header, request)
         else:
-            large = self._run_large(header, bytes(frame[header.body_offset :]))
-            self._task = asyncio.get_running_loop().create_task(large)
+            self._begin(self._run_large, header, bytes(frame[header.body_offset :]))
 
     def _rename(self, frame: memoryview) -> None:
         (size,) = _KEY.unpack_from(frame, _ID_AT) if len(frame) >= _ID_AT + _KEY.size else (0,)
         self.named = bytes(frame[_ID_AT : _ID_AT + _KEY.size + max(size, 0)])
         self.renamed(self.named[_KEY.size :].decode("utf-8", "replace"))
 
-    def _relay(self, frame: bytes) -> None:
-        relay = self._service.relay
-        assert relay is not None
-        self._task = asyncio.get_running_loop().create_task(self._run_relay(relay(self, frame)))
+    def _begin(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run_guarded(work, *given))
 
-    async def _run_relay(self, asked: Awaitable[bytes]) -> None:
+    async def _run_guarded(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
+        """A bug outside the handlers leaves nothing to answer with: the connection ends, and nobody waits for ever."""
         try:
-            answer = await asked
+            await work(*given)
+        except Exception:
+            self._service.log.exception("request failed")
+            self._task = None
+            self._refuse("a request could not be answered, by a bug")
+
+    async def _run_relay(self, relay: Relay, frame: bytes) -> None:
+        try:
+            answer = await relay(self, frame)
         except (ConnectionError, TimeoutError) as gone:
             self._task = None
             if self._ended:  # the gateway does not answer who has left
@@ -318,9 +325,6 @@ class Connection(Answering):
         self._slots.append(answer)
         self._task = None
         self._parse()
-
-    def _start(self, header: RequestHeader, request: Any) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(header, request))
 
     async def _run_large(self, header: RequestHeader, body: bytes) -> None:
         """What takes long to decode is decoded elsewhere."""
@@ -347,7 +351,7 @@ class Connection(Answering):
         if header.api_key == ApiKey.PREAMBLE and self._service.internal:
             self._preamble(header, frame)
         elif self._service.relay is not None and header.api_key < _PRIVATE_FROM:
-            self._relay(bytes(frame))
+            self._begin(self._run_relay, self._service.relay, bytes(frame))
         elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
             self._slots.append(api_versions(self._service, header.api_version, header.correlation_id))
         else:

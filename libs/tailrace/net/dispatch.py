@@ -26,6 +26,8 @@ Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
 # ORDINARY: the handler of that key takes it.
 HotHandler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
 ORDINARY: Final = object()
+# (connection, whole frame) -> whole frame of the answer. Raises ConnectionError or TimeoutError where none comes.
+Relay: TypeAlias = Callable[[Any, bytes], Awaitable[bytes]]
 
 
 def _nothing() -> None:
@@ -56,8 +58,7 @@ class Service:
     answers_after_end: bool = False
     on_end: Callable[[Any], None] | None = None
     on_close: Callable[[Any], None] | None = None
-    # Takes whole frames of APIs that are not served here and answers whole frames (a broker's own client listener).
-    relay: Callable[[Any, bytes], Awaitable[bytes]] | None = None
+    relay: Relay | None = None  # takes the frames of APIs that are not served here (a broker's own client listener)
     large: Large = field(default_factory=Large)
 
     def serves(self, key: int, version: int) -> bool:

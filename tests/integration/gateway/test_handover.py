@@ -24,6 +24,7 @@ from tailrace.net.patience import Patience
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
+from tailrace_broker import client_listener
 from tailrace_gateway.app import close_connections
 from tailrace_gateway.gateway import Advertised, Limits
 from tailrace_gateway.handover import Handover
@@ -537,7 +538,10 @@ async def test_a_broker_that_does_not_answer_the_offer_is_relayed_to(tmp_path: P
         assert not pair.handed_over
 
 
-async def test_a_relayed_request_without_any_gateway_closes_the_connection(tmp_path: Path) -> None:
+async def test_a_relayed_request_without_any_gateway_closes_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_listener, "_ABSENT_MS", 10.0)
     async with paired(tmp_path) as pair:
         client = await pair.handed()
         pair.broker.follower.move(services={})

@@ -146,6 +146,35 @@ async def test_a_refusal_and_a_bug_are_both_answered(tmp_path: Path, group: str,
         await client.close()
 
 
+async def test_a_relay_with_a_bug_closes_the_connection_and_nothing_else(tmp_path: Path) -> None:
+    async def relay(connection: Any, frame: bytes) -> bytes:
+        raise ZeroDivisionError
+
+    async with running(tmp_path, relay=relay) as (_, address, _server):
+        client, other = Client(address, "c"), Client(address, "c")
+        await other.ask(ListGroupsRequest(states_filter=[]), timeout_ms=9000)
+        with pytest.raises(Disconnected):
+            await client.ask(FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, topics=[]), timeout_ms=9000)
+        assert (await other.ask(ListGroupsRequest(states_filter=[]), timeout_ms=9000)).error_code == 0
+        await client.close()
+        await other.close()
+
+
+@pytest.mark.parametrize(("step", "states"), [("encode", []), ("decode", ["x" * 30_000])])
+async def test_a_bug_of_the_codec_closes_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, states: list[str]
+) -> None:
+    async def fails(*args: Any) -> Any:
+        raise ZeroDivisionError
+
+    async with running(tmp_path) as (_, address, server):
+        monkeypatch.setattr(server.service.large, step, fails)
+        client = Client(address, "c")
+        with pytest.raises(Disconnected):
+            await client.ask(ListGroupsRequest(states_filter=states), timeout_ms=9000)
+        await client.close()
+
+
 async def test_the_preamble_says_whom_a_connection_speaks_for(tmp_path: Path) -> None:
     identity = Identity("User:alice", "10.0.0.1", 5, "CLIENT", "public", 9092, 77, 2)
     async with running(tmp_path) as (role, address, _):
