@@ -38,6 +38,10 @@ _FREE_AT: Final = Struct("=d")
 def yield_to_others() -> None:
     """Lowest priority for the processor and, where there is one, for the disk; dies with its parent."""
     with suppress(OSError):
+        # A group of its own: what a terminal signals is for the broker. No session of its own: Linux would share the
+        # processor out between the sessions first (sched(7), autogroup), and priorities would count within one only.
+        os.setpgid(0, 0)
+    with suppress(OSError):
         os.nice(_NICE)
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None, use_errno=True)

@@ -86,14 +86,12 @@ class ProcessWorker:
 
     async def _start(self) -> Process:
         try:
-            # A session of its own: what a terminal signals is for the broker.
             self._process = await asyncio.create_subprocess_exec(
                 *COMMAND,
                 str(self._pace),
                 stdin=PIPE,
                 stdout=PIPE,
                 limit=_MAX_LINE_BYTES,
-                start_new_session=True,
                 pass_fds=(self._pace,),
             )
         except OSError as refused:
