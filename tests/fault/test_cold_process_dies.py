@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from support.children import child_of
 from support.waiting import until
 from tailrace.testing import Cluster
 
-TOPIC, RECORDS, KILLS = "old", 1000, (200, 500)
+TOPIC, RECORDS = "old", 2500
 VALUE = bytes(30_000)
-# Each record is on the disk when it is acknowledged, so that its pages can be dropped.
-CONFIGS = {"flush.messages": "1", "segment.bytes": str(16 << 20)}
+# Each record is on the disk when it is acknowledged, so that its pages can be dropped. The first half makes a scan.
+CONFIGS = {"flush.messages": "1", "segment.bytes": str(4 << 20)}
 
 
 @pytest.fixture
@@ -49,7 +50,15 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_kill_9_of_the_cold_process_costs_no_record(cluster: Cluster, tmp_path: Path) -> None:
+def brought(cluster: Cluster, name: str) -> float:
+    """What a broker's metric says."""
+    address = cluster.addresses("broker")["http"]
+    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
+    return float(next(line.split()[1] for line in text.splitlines() if line.startswith(f"tailrace_{name}_total ")))
+
+
+@pytest.mark.parametrize("kills", [(200, 500), (2000,), ()])
+def test_kill_9_of_the_cold_process_costs_no_record(cluster: Cluster, tmp_path: Path, kills: tuple[int, ...]) -> None:
     forget(tmp_path / "data")
     broker = cluster.process_id("broker")
     consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest", max_poll_records=50)
@@ -60,7 +69,7 @@ def test_kill_9_of_the_cold_process_costs_no_record(cluster: Cluster, tmp_path: 
     def poll() -> bool:
         for row in (row for rows in consumer.poll(1000).values() for row in rows):
             read.append((row.offset, int(row.value.split(b" ")[0])))
-        if len(killed) < len(KILLS) and len(read) >= KILLS[len(killed)]:
+        if len(killed) < len(kills) and len(read) >= kills[len(killed)]:
             forget(tmp_path / "data")
             process = child_of(broker, "cold_process")
             if process is None:  # it rests before it is started again; threads read meanwhile
@@ -73,7 +82,10 @@ def test_kill_9_of_the_cold_process_costs_no_record(cluster: Cluster, tmp_path: 
     until(poll, "every record is read", timeout_s=60)
     consumer.close()
     assert read == [(number, number) for number in range(RECORDS)]
-    assert killed[0], "nothing was read from the disk"
+    assert all(killed[:1]), "nothing was read from the disk"
+    assert brought(cluster, "cold_read_bytes") > 0
+    if 500 not in kills:  # after a death threads read for a while, and they know no pool
+        assert brought(cluster, "cold_read_pool_bytes") > 0
 
 
 def test_the_cold_process_ends_with_its_broker(cluster: Cluster, tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ class Values:
     log_cleaner_min_compaction_lag_ms: int
     log_cleaner_threads: int
     log_cleanup_policy: tuple[str, ...]
+    log_cold_read_buffer_bytes: int
     log_dir: tuple[str, ...]
     log_dir_failure_timeout_ms: int
     log_dir_pressure_refuse_bytes: int

@@ -15,11 +15,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tailrace.errors import ApiError
 from tailrace.log.elsewhere import Walk
 from tailrace.log.reading import NotCached, Slice
-from tailrace.records.batch import HEADER_SIZE, MAGIC, BatchHeader, corrupt, read_header, validate
+from tailrace.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    PLACE,
+    BatchHeader,
+    Bytes,
+    corrupt,
+    read_header,
+    validate,
+)
 
 if TYPE_CHECKING:
     from tailrace.log.segment import Segment
 
+_NOTHING: Bytes = b""
 _SEARCHED_BYTES: Final = 1024 * 1024
 _MOST_LOOKED_AT: Final = 256  # a quarter of a millisecond
 _MAX_RELATIVE_OFFSET: Final = 2**31 - 1
@@ -77,14 +88,23 @@ def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> i
 
     None where they do not. No more than _MOST_LOOKED_AT of them are looked at: the event loop has others to serve.
     """
-    behind, expected, left = start, lowest, _MOST_LOOKED_AT
-    for at, header in segment.raw_headers(start):
-        if header.base_offset < expected:
+    size, chunk, first = segment.size_bytes, _NOTHING, start
+    at, expected, left = start, lowest, _MOST_LOOKED_AT
+    while at + HEADER_SIZE <= size:
+        if at - first + HEADER_SIZE > len(chunk):
+            first, chunk = at, segment._heads(at, at)
+            if len(chunk) < HEADER_SIZE:
+                break
+        base_offset, length, magic, delta = PLACE.unpack_from(chunk, at - first)
+        behind = at + length + LOG_OVERHEAD
+        if magic != MAGIC or base_offset < 0 or delta < 0 or not at + HEADER_SIZE <= behind <= size:
+            break
+        if base_offset < expected:
             return None
         if at >= end or not left:
             return at if at <= end else None
-        behind, expected, left = at + header.size_bytes, header.next_offset, left - 1
-    whole = behind == end == segment.size_bytes and (segment.end_offset is None or expected <= segment.end_offset)
+        at, expected, left = behind, base_offset + delta + 1, left - 1
+    whole = at == end == size and (segment.end_offset is None or expected <= segment.end_offset)
     return end if whole else None
 
 
@@ -101,7 +121,8 @@ def settle(segment: Segment, start: int, length: int, lowest: int, wait: bool) -
         if not cold.piece.length:
             raise
         behind = cold.piece.position + cold.piece.length  # all of it at once
-        raise NotCached(Slice(segment.file, start, max(start + length, behind) - start)) from None
+        closed = segment.end_offset is not None
+        raise NotCached(Slice(segment.file, start, max(start + length, behind) - start, closed=closed)) from None
     finally:
         reader.waits = waits
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from tailrace.log.held import Held
 from tailrace.log.open_files import OpenFiles
 from tailrace.log.page_cache import bring, resident
 from tailrace.records.batch import Bytes
@@ -25,6 +26,8 @@ class FileStat(NamedTuple):
 
 class File(Protocol):
     """An open file. It stays readable after its name is removed, until the last reference to it goes."""
+
+    held: Held | None  # parts of it besides the page cache; None again when it is written to, or read anew
 
     @property
     def unsynced(self) -> bool:
@@ -117,10 +120,11 @@ class Filesystem(Protocol):
 class RealFile:
     """A descriptor that closes itself with its last reference, so that slices of a deleted segment stay readable."""
 
-    __slots__ = ("_fd", "_may_wait", "unsynced")
+    __slots__ = ("_fd", "_may_wait", "held", "unsynced")
 
     def __init__(self, path: str, flags: int) -> None:
         self._fd = -1
+        self.held: Held | None = None
         self.unsynced = False
         self._may_wait = True  # until the file system says that it knows no reads that do not wait, as tmpfs does
         self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
@@ -185,7 +189,7 @@ class RealFile:
         bring(self._fd, position, length)
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
-        self.unsynced = True
+        self.unsynced, self.held = True, None
         written = os.pwritev(self._fd, buffers[:_IOV_MAX], position)
         if written != sum(map(len, buffers)):
             self._write_rest(b"".join(buffers)[written:], position + written)
@@ -198,7 +202,7 @@ class RealFile:
             view = view[written:]
 
     def truncate(self, size_bytes: int) -> None:
-        self.unsynced = True
+        self.unsynced, self.held = True, None
         os.ftruncate(self._fd, size_bytes)
 
     def sync(self) -> None:
@@ -210,6 +214,7 @@ class RealFile:
             raise
 
     def reread(self) -> None:
+        self.held = None
         # What is dirty stays in the page cache, and a later sync writes it or fails.
         os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
 

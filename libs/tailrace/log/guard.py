@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from tailrace.log.filesystem import File, FileStat, Filesystem
+from tailrace.log.held import Held
 from tailrace.log.open_files import OpenFiles
 from tailrace.records.batch import Bytes
 
@@ -137,6 +138,14 @@ class GuardedFile:
     @property
     def unsynced(self) -> bool:
         return self._file.unsynced
+
+    @property
+    def held(self) -> Held | None:
+        return self._file.held
+
+    @held.setter
+    def held(self, held: Held | None) -> None:
+        self._file.held = held
 
     def owe_sync(self) -> None:
         self._file.owe_sync()

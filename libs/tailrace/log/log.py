@@ -253,7 +253,8 @@ class Log:
         if segment.holes:
             return self._read_beside_holes(offset, limit, max_bytes, min_one)
         self._remember(next_offset, segment, end)
-        piece = Slice(segment.file, start, max(0, end - start), next_offset)
+        closed = segment is not self.active
+        piece = Slice(segment.file, start, max(0, end - start), next_offset, closed=closed)
         if 0 < piece.length <= len(data):
             piece.data = data
         if start < segment.sound_from or end > segment.sound_to:

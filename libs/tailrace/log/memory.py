@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from tailrace.log.filesystem import FileStat
+from tailrace.log.held import Held
 from tailrace.log.open_files import OpenFiles
 from tailrace.records.batch import Bytes
 
@@ -163,6 +164,7 @@ class MemoryFile:
         self._inode = inode
         # An error that no sync has told of yet is told to who opens the file after it, too.
         self._heard = inode.errors if inode.told else inode.errors - 1
+        self.held: Held | None = None
         self.unsynced = False
         inode.open_files.add(self)
 
@@ -206,7 +208,7 @@ class MemoryFile:
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> None:
         data = b"".join(buffers)
         filesystem = self._filesystem
-        self.unsynced = True
+        self.unsynced, self.held = True, None
         self._inode.modified_ms = filesystem.now_ms
         try:
             filesystem.maybe_fail("write")
@@ -219,7 +221,7 @@ class MemoryFile:
 
     def truncate(self, size_bytes: int) -> None:
         self._filesystem.maybe_fail("truncate")
-        self.unsynced = True
+        self.unsynced, self.held = True, None
         _apply(self._inode.cached, size_bytes)
         self._inode.pending.append(size_bytes)
 
@@ -243,6 +245,7 @@ class MemoryFile:
         self._heard, self._inode.told = self._inode.errors, True
 
     def reread(self) -> None:
+        self.held = None
         self._filesystem.maybe_fail("read")
         self._inode.reread()
 

@@ -7,6 +7,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from tailrace.log.filesystem import File
+from tailrace.log.held import Loan
 from tailrace.records.batch import Bytes
 
 
@@ -39,13 +40,26 @@ Carrier: TypeAlias = Callable[["Slice", int, Callable[[int | None, bool], None]]
 class Slice:
     """Bytes of one segment that stay valid while the slice is held, also if the segment is deleted meanwhile."""
 
-    __slots__ = ("carrier", "data", "file", "length", "next_offset", "position", "turn_bytes", "unsettled")
+    __slots__ = (
+        "carrier",
+        "closed",
+        "data",
+        "file",
+        "length",
+        "loan",
+        "next_offset",
+        "position",
+        "turn_bytes",
+        "unsettled",
+    )
 
-    def __init__(self, file: File, position: int, length: int, next_offset: int = -1) -> None:
+    def __init__(self, file: File, position: int, length: int, next_offset: int = -1, *, closed: bool = False) -> None:
         self.file = file
         self.position = position
         self.length = length
         self.next_offset = next_offset  # of what follows its batches in the log
+        self.closed = closed  # nothing more is appended to the segment
+        self.loan: Loan | None = None  # what it is sent from in place of the page cache
         self.turn_bytes = 0  # how much of it may be sent before others have their turn; 0 for the usual
         self.carrier: Carrier | None = None  # who sends it instead
         # Looks at the headers, where nobody did yet, waiting for the disk or not: how many bytes are sound. None once
@@ -64,6 +78,8 @@ class Slice:
         self.settle()
         if self.data is not None:
             return bytes(memoryview(self.data)[: self.length])
+        if self.loan is not None:
+            return self.loan.read(self.length, self.position)
         return self.file.pread(self.length, self.position) if self.length else b""
 
     def read_cached(self) -> Bytes | None:
@@ -72,14 +88,25 @@ class Slice:
             return None
         if self.data is not None:
             return memoryview(self.data)[: self.length]
-        return self.file.pread_cached(self.length, self.position) if self.length else b""
+        if not self.length:
+            return b""
+        if self.borrow():
+            assert self.loan is not None
+            return self.loan.read(self.length, self.position)
+        return self.file.pread_cached(self.length, self.position)
 
     def cached(self) -> bool:
-        """Whether all of it is in the page cache, as far as a look at some of its pages tells. Raises NotCached."""
-        if not self.file.cached(self.length, self.position):
+        """Whether all of it is in memory, as far as a look at some pages of the page cache tells. Raises NotCached."""
+        if not self.borrow() and not self.file.cached(self.length, self.position):
             return False
         self.settle(wait=False)
         return True
+
+    def borrow(self) -> bool:
+        """Whether it lies in memory besides the page cache, and stays there as long as the slice is held."""
+        if self.loan is None and self.length and (held := self.file.held) is not None:
+            self.loan = held.lend(self.length, self.position)
+        return self.loan is not None
 
     def settle(self, *, wait: bool = True) -> None:
         """Shortens it to the sound batches at its beginning; CORRUPT_MESSAGE if there are none. May read the disk."""

@@ -351,6 +351,11 @@ class Segment:
         length = min(_WALK_BYTES, self.size_bytes - at)
         if limit is not None:
             length = min(length, max(0, limit - at) + HEADER_SIZE)
+        reader = self.reader
+        if not (reader.waits or reader.stopped or reader.in_haste) and (held := self.file.held) is not None:
+            seen = held.peek(length, at)
+            if seen is not None:
+                return seen
         return self._pread(length, at, first)
 
     def _pread(self, length: int, position: int, first: int) -> Bytes:
@@ -358,9 +363,16 @@ class Segment:
         if reader.waits:
             return self.file.pread(length, position)
         reader.left_bytes -= length
-        data = None if reader.stopped or reader.left_bytes < 0 else self.file.pread_cached(length, position)
+        file = self.file
+        data: Bytes | None = None
+        if not reader.stopped and reader.left_bytes >= 0:
+            held = file.held
+            data = None if held is None else held.read(length, position)
+            # What is on its way is not looked for by a read that must not wait: the kernel would begin to read it, too.
+            if data is None and (held is None or not held.awaits(length, position)):
+                data = file.pread_cached(length, position)
         if data is None:
-            raise NotCached(Slice(self.file, first, position + length - first))
+            raise NotCached(Slice(file, first, position + length - first, closed=self.end_offset is not None))
         return data
 
     def read_to(self, position: int, limit: int) -> Bytes:

@@ -5,15 +5,13 @@ An index entry is believed where the batch that it names lies there. These are m
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, Bytes, corrupt
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, PLACE, Bytes, corrupt
 
 if TYPE_CHECKING:
     from tailrace.log.segment import Segment
 
-_PLACE: Final = Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
 _NOTHING: Bytes = b""
 _FEW: Final = 4
 
@@ -40,7 +38,7 @@ def position_of(segment: Segment, offset: int) -> int:
         if not start <= position <= start + len(chunk) - HEADER_SIZE:
             start = position
             chunk = segment._heads(position, position)
-        base_offset, length, magic, delta = _PLACE.unpack_from(chunk, position - start)
+        base_offset, length, magic, delta = PLACE.unpack_from(chunk, position - start)
         end = position + length + LOG_OVERHEAD
         if base_offset < next_offset or magic != MAGIC or delta < 0 or not position + HEADER_SIZE <= end <= size:
             return segment._examined_position_of(offset, position)
@@ -70,7 +68,7 @@ def begins(segment: Segment, chunk: Bytes, position: int, last_offset: int, at: 
     """
     last = -1
     if len(chunk) - at >= HEADER_SIZE:
-        base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at)
+        base_offset, length, magic, delta = PLACE.unpack_from(chunk, at)
         last, size = base_offset + delta, length + LOG_OVERHEAD
         fits = magic == MAGIC and HEADER_SIZE <= size <= segment.size_bytes - position
         if fits and last == last_offset and base_offset >= 0 and delta >= 0:
@@ -106,7 +104,7 @@ def end_within(segment: Segment, position: int, limit: int, known: Bytes = _NOTH
         if at - start + HEADER_SIZE > len(chunk):
             start = at
             chunk = segment._heads(at, first, limit)
-        base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at - start)
+        base_offset, length, magic, delta = PLACE.unpack_from(chunk, at - start)
         end = at + length + LOG_OVERHEAD
         if base_offset < next_offset or magic != MAGIC or delta < 0 or not at + HEADER_SIZE <= end <= size:
             if segment.examined:
@@ -125,7 +123,7 @@ def _few_within(segment: Segment, position: int, limit: int, known: Bytes) -> tu
     for _ in range(_FEW):
         if at - position + HEADER_SIZE > len(known) or segment.holes:
             break
-        base_offset, length, magic, delta = _PLACE.unpack_from(known, at - position)
+        base_offset, length, magic, delta = PLACE.unpack_from(known, at - position)
         end = at + length + LOG_OVERHEAD
         if base_offset < next_offset or magic != MAGIC or delta < 0 or not at + HEADER_SIZE <= end <= size:
             break

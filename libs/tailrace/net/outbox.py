@@ -106,7 +106,11 @@ class Outbox:
         piece = pieces[0]
         if type(piece) is Slice:
             most = piece.turn_bytes or _TURN_BYTES
-            sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, min(piece.length, most))
+            most = min(piece.length, most)
+            if piece.loan is not None:
+                sent = self._sock.send(piece.loan.view(most, piece.position))
+            else:
+                sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, most)
             if not sent:
                 raise OSError("the segment ends before the records that were announced")
             turn = _TURN_BYTES if piece.turn_bytes else sent
@@ -151,5 +155,5 @@ def _rest(piece: Any, sent: int) -> Any:
     if type(piece) is not Slice:
         return memoryview(piece)[sent:]
     rest = Slice(piece.file, piece.position + sent, piece.length - sent)
-    rest.turn_bytes, rest.carrier = piece.turn_bytes, piece.carrier
+    rest.turn_bytes, rest.carrier, rest.loan = piece.turn_bytes, piece.carrier, piece.loan
     return rest

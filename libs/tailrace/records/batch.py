@@ -43,6 +43,10 @@ _ATTRIBUTES: Final = Struct(">h")
 _MAX_TIMESTAMP: Final = Struct(">q")
 
 
+PLACE: Final = Struct(">qi4xb6xi")
+"""Of a header what says where the batch lies: base offset, batch length, magic, last offset delta."""
+
+
 class BatchHeader(NamedTuple):
     """The 61 bytes before the records, as they are on the wire and on disk."""
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import resource
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +39,7 @@ from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
 from tailrace_broker.cleaner import Cleaner
 from tailrace_broker.cleaner_worker import ProcessWorker, Workers, open_pace
 from tailrace_broker.client_listener import GatewayRelay
+from tailrace_broker.cold_pool import BLOCK_BYTES, Pool
 from tailrace_broker.cold_reads import ColdReads
 from tailrace_broker.cold_worker import InProcess, InThreads
 from tailrace_broker.dir_watch import DirWatch
@@ -185,7 +186,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 metrics=metrics,
                 pressure=pressure,
                 log=log,
-                cold_reads=ColdReads(InProcess(InThreads())),
+                cold_reads=ColdReads(InProcess(InThreads(), open_pool(config))),
             )
             async with (
                 beside(broker.recoveries.run()),
@@ -345,6 +346,14 @@ def open_cleaner(broker: Broker, environment: Environment, pace: int) -> Cleaner
     broker.cleaner = cleaner
     gauges.count_cleaner(broker.metrics, cleaner, workers)
     return cleaner
+
+
+def open_pool(config: Config) -> Pool | None:
+    """Memory for cold reads; none where the config leaves too little for a block, or the kernel gives none."""
+    size_bytes = config.log_cold_read_buffer_bytes
+    with suppress(OSError):
+        return Pool(size_bytes) if size_bytes >= BLOCK_BYTES else None
+    return None
 
 
 def space_of(path: str) -> tuple[int, int]:

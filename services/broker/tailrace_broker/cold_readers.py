@@ -4,13 +4,19 @@ Whoever reads on where the disk had to be waited for gets everything there by th
 read ahead meanwhile: its next reading ahead is the work of whoever touches what the last one brought, much of it where
 read_ahead_kb is large, and the event loop has no time for that. What is asked for at once grows with what was read in
 one go, as the kernel's own reading ahead does.
+
+Who goes on for long is a scan. The page cache has no use for what is read once, so that scans are read into a pool
+(cold_pool.py), some mebibytes ahead of them.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tailrace.log.reading import Carrier, Slice
+from tailrace_broker.cold_pool import BLOCK_BYTES, Apart, HeldBlocks, Pool
 
 # Below it a copy is cheaper than the calls (dataplane.md).
 _SENDFILE_BYTES: Final = 65_536
@@ -21,7 +27,11 @@ _MOST_AHEAD_BYTES: Final = 8_388_608  # of all files of a connection together
 # Beyond what the kernel may have read ahead: what lies there tells whether the data is still cold.
 _FAR_BYTES: Final = 16_777_216
 _MOST_FILES: Final = 64  # of one connection; the one that began first is forgotten
+_SCAN_BYTES: Final = 16_777_216  # brought for a connection, and it is a scan
+_LOOK_BYTES: Final = 16_384  # behind an answer's end, for whether the next batch follows
 _COLD: Final = "cold reader"
+
+_Begin = Callable[[Sequence[Slice], Callable[[OSError | None], None]], object]
 
 
 class ColdReader:
@@ -30,48 +40,115 @@ class ColdReader:
     Files are known by their identity alone, so that one that was deleted is not kept; a mistaken one costs a wait.
     """
 
-    __slots__ = ("_runs", "carrier")
+    __slots__ = ("__weakref__", "_begin", "_brought_bytes", "_filling", "_runs", "_scans", "carrier")
 
-    def __init__(self, carrier: Carrier | None = None) -> None:
+    def __init__(self, carrier: Carrier | None = None, begin: _Begin | None = None) -> None:
         self.carrier = carrier
+        self._begin = begin
         self._runs: dict[int, tuple[int, int]] = {}  # (up to where, how much was asked for beyond the answer)
+        self._scans: dict[int, int] = {}  # up to where blocks of the pool were claimed
+        self._brought_bytes = 0
+        self._filling = False  # blocks of the pool for its next answers
 
     def reads(self, piece: Slice) -> bool:
         """Whether the file is one that it reads cold data of."""
-        return id(piece.file) in self._runs
+        return id(piece.file) in self._runs or id(piece.file) in self._scans
+
+    def scans(self, piece: Slice) -> bool:
+        """Whether the file is one that it reads into the pool."""
+        return id(piece.file) in self._scans
 
     def must_wait(self, piece: Slice) -> bool:
         """Whether it goes on in such a file, beyond what was brought, or its next answer of that size would.
 
         The last batch's end is found by a look behind it, which is to be there by then, too.
         """
+        if id(piece.file) in self._scans:
+            return piece.length > 0 and not piece.borrow()
         run = self._runs.get(id(piece.file))
         return run is not None and piece.position + 2 * piece.length > run[0] >= piece.position - _MOST_AHEAD_BYTES
 
-    def wants(self, piece: Slice) -> Slice:
+    def wants(self, piece: Slice, pool: Pool | None = None) -> Sequence[Slice]:
         """What is to be brought for this piece: more than it, if it goes on. Forgets a file that is cold no more."""
-        to, ahead = self._runs.pop(id(piece.file), (-1, 0))
+        file = id(piece.file)
+        to, ahead = self._runs.pop(file, (-1, 0))
+        scanned = self._scans.pop(file, -1)
         try:
             end, size = piece.position + piece.length, piece.file.stat().size_bytes
-            if piece.file.resident(max(0, min(end + _FAR_BYTES, size) - 1)):
-                return piece
+            looked = scanned // _FAR_BYTES == end // _FAR_BYTES
+            if not looked and piece.file.resident(max(0, min(end + _FAR_BYTES, size) - 1)):
+                self._brought_bytes += piece.length  # and the kernel more
+                return [piece]
         except OSError:
-            return piece  # who brings it hears of it
+            return [piece]  # who brings it hears of it
+        scan = piece.closed and self._brought_bytes >= _SCAN_BYTES
+        blocks = self._claim(pool, piece, piece.position, min(end + _LOOK_BYTES, size)) if pool and scan else None
+        if blocks:
+            self._scans[file] = blocks[-1].position + BLOCK_BYTES
+            _forget_first(self._scans)
+            return blocks
         goes_on = piece.position <= to <= end + piece.length
         ahead = min(max(_FIRST_AHEAD_BYTES, 2 * ahead), _MOST_AHEAD_BYTES // (1 + len(self._runs))) if goes_on else 0
         end = max(end, min(end + ahead, size))
-        self._runs[id(piece.file)] = end, ahead
-        if len(self._runs) > _MOST_FILES:
-            del self._runs[next(iter(self._runs))]
-        return Slice(piece.file, piece.position, end - piece.position)
+        self._brought_bytes += end - piece.position
+        self._runs[file] = end, ahead
+        _forget_first(self._runs)
+        return [Slice(piece.file, piece.position, end - piece.position)]
+
+    def soon_go_on(self, piece: Slice) -> None:
+        """Has more read into the pool while this piece of a scan is sent; in a turn of its own, for others' sake."""
+        if id(piece.file) in self._scans and not self._filling:
+            asyncio.get_running_loop().call_soon(self._go_on, piece)
+
+    def _go_on(self, piece: Slice) -> None:
+        to, held = self._scans.get(id(piece.file)), piece.file.held
+        if to is None or self._filling or self._begin is None or not isinstance(held, HeldBlocks):
+            return
+        end, window = piece.position + piece.length, max(piece.length, held.pool.window())
+        to = max(to, end)
+        if to - end >= window // 2:
+            return
+        try:
+            size = piece.file.stat().size_bytes
+            last = min(end + window, size)
+            if to // _FAR_BYTES != last // _FAR_BYTES and piece.file.resident(min(last + _FAR_BYTES, size) - 1):
+                del self._scans[id(piece.file)]  # it is cold no more
+                return
+        except OSError:
+            return  # who waits for it hears of it
+        blocks = self._claim(held.pool, piece, to, last, least=1) if to < last else None
+        if blocks:
+            self._scans[id(piece.file)] = blocks[-1].position + BLOCK_BYTES
+            self._filling = True
+            self._begin(blocks, self._filled)
+
+    def _filled(self, _: OSError | None) -> None:
+        self._filling = False
+
+    def _claim(self, pool: Pool, piece: Slice, start: int, end: int, least: int | None = None) -> list[Apart] | None:
+        first, last = start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
+        count = last - first + 1
+        pool.readers.add(self)
+        return pool.claim(piece.file, first, count, count if least is None else least)
 
 
-def cold_reader(state: dict[str, Any], carrier: Carrier | None = None) -> ColdReader:
+def _forget_first(known: dict[int, Any]) -> None:
+    if len(known) > _MOST_FILES:
+        del known[next(iter(known))]
+
+
+def cold_reader(state: dict[str, Any], carrier: Carrier | None = None, begin: _Begin | None = None) -> ColdReader:
     """Of a connection, known by its state, that has to wait for the disk."""
     reader = state.get(_COLD)
     if reader is None:
-        reader = state[_COLD] = ColdReader(carrier)
+        reader = state[_COLD] = ColdReader(carrier, begin)
     return reader
+
+
+def scans(piece: Slice, state: dict[str, Any]) -> bool:
+    """Whether a connection, known by its state, is reading the file into the pool."""
+    reader: ColdReader | None = state.get(_COLD)
+    return reader is not None and reader.scans(piece)
 
 
 def loaded(piece: Slice, sends_files: bool, state: dict[str, Any], *, wait: bool = False) -> Any:
@@ -82,12 +159,14 @@ def loaded(piece: Slice, sends_files: bool, state: dict[str, Any], *, wait: bool
     reader: ColdReader | None = state.get(_COLD)
     if reader is not None and not wait and reader.must_wait(piece):
         return None
+    records: Any = piece
     if not sends_files or piece.length < _SENDFILE_BYTES:
-        return piece.read() if wait else piece.read_cached()
-    if wait:
+        records = piece.read() if wait else piece.read_cached()
+    elif wait:
         piece.settle()
     elif not piece.cached():
         return None
     if reader is not None and reader.reads(piece):
         piece.turn_bytes, piece.carrier = _SLICE_BYTES, reader.carrier
-    return piece
+        reader.soon_go_on(piece)
+    return records

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from tailrace.log.elsewhere import Walk
 from tailrace.log.reading import Slice
 from tailrace_broker.cold_orders import MOST_AT_ONCE
+from tailrace_broker.cold_pool import Apart
 from tailrace_broker.cold_readers import cold_reader
 from tailrace_broker.cold_worker import ColdWorker, InThreads
 
@@ -25,6 +26,8 @@ _TURN_BYTES: Final = 1_048_576
 MOST_TRIES: Final = 4
 # How much it is given then, which the event loop waits for: one batch, or some small ones.
 LAST_BYTES: Final = 65_536
+_UNUSED_SECONDS: Final = 60.0  # and the pool gives its memory back,
+_A_MOMENT_SECONDS: Final = 0.01  # not all at once
 
 _Done: TypeAlias = Callable[[OSError | None], None]
 
@@ -36,10 +39,11 @@ def _refuse(walk: Walk, done: _Done) -> None:
 class Job:
     """What one fetch wants from the disk; done is called with the error that a read ended with, or None."""
 
-    __slots__ = ("cancelled", "done", "wanted")
+    __slots__ = ("_all", "cancelled", "done", "wanted")
 
     def __init__(self, wanted: Sequence[Slice], done: Callable[[OSError | None], None]) -> None:
         self.wanted = deque(wanted)
+        self._all = wanted  # what was read into the pool stays there until the fetch has been looked at again
         self.done = done
         self.cancelled = False
 
@@ -47,6 +51,13 @@ class Job:
         """Says that it is over, to who still wants to know."""
         if not self.cancelled:
             self.done(error)
+        self._all = ()
+
+    def cancel(self, _: object = None) -> None:
+        """Nobody wants it any more, nor the places that were kept for it."""
+        self.cancelled = True
+        self.wanted.clear()
+        self._all = ()
 
     def turn(self) -> Slice:
         """What its next turn brings: no more than _TURN_BYTES, out of one file."""
@@ -99,7 +110,9 @@ class ColdReads:
         self.turns = Turns(MOST_AT_ONCE)
         self.walk: Callable[[Walk, _Done], None] = _refuse  # put in by the broker: its lookups do that
         self.count = 0  # fetches that had to wait for the disk
-        self.bytes = 0  # what was brought for them
+        self.bytes = 0  # what was brought for them into the page cache,
+        self.pool_bytes = 0  # and into the pool
+        self._timer: asyncio.TimerHandle | None = None  # until the pool is looked after
 
     def start(self, state: dict[str, Any], wanted: Sequence[Slice], done: Callable[[OSError | None], None]) -> Job:
         """For the connection with this state.
@@ -112,8 +125,13 @@ class ColdReads:
             job = Job((), done)
             self.walk(walks[0], job.tell)
             return job
-        reader = cold_reader(state, self._worker.carry)
-        job = Job([reader.wants(piece) for piece in wanted], done)
+        reader = cold_reader(state, self._worker.carry, self.begin)
+        pool = self._worker.pool if self._worker.reads_apart else None
+        return self.begin([part for piece in wanted for part in reader.wants(piece, pool)], done)
+
+    def begin(self, wanted: Sequence[Slice], done: _Done) -> Job:
+        """Brings what is wanted of the disk, and no more than that, for somebody who may wait for it or not."""
+        job = Job(wanted, done)
         self.turns.add(job)
         self._begin()
         return job
@@ -122,19 +140,46 @@ class ColdReads:
         loop = asyncio.get_running_loop()
         while not self._closed and (job := self.turns.next()) is not None:
             piece = job.turn()
-            loop.create_task(self._worker.warm(piece)).add_done_callback(partial(self._ended, job, piece))
+            loop.create_task(self._bring(piece)).add_done_callback(partial(self._ended, job))
 
-    def _ended(self, job: Job, piece: Slice, task: asyncio.Task[None]) -> None:
+    async def _bring(self, piece: Slice) -> None:
+        if isinstance(piece, Apart):
+            count = await piece.fill(self._worker.read)
+            self.pool_bytes += count
+            self._look_after_pool(_UNUSED_SECONDS)
+            if not piece.missing:
+                return
+        await self._worker.warm(piece)
+        self.bytes += piece.length
+
+    def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
         if task.cancelled() or self._closed:
             return
         error = task.exception()
         if error is not None:
             job.wanted.clear()
-        else:
-            self.bytes += piece.length
-        if self.turns.ended(job):
-            job.tell(error if error is None or isinstance(error, OSError) else OSError(str(error)))
-        self._begin()
+        try:
+            if self.turns.ended(job):
+                job.tell(error if error is None or isinstance(error, OSError) else OSError(str(error)))
+        finally:
+            self._begin()
+
+    def _look_after_pool(self, seconds: float) -> None:
+        if self._timer is None and not self._closed:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(seconds, self._maybe_give_back, self.pool_bytes)
+
+    def _maybe_give_back(self, seen_bytes: int) -> None:
+        """A block of the pool at a time, if nothing was read into it since."""
+        self._timer = None
+        pool, rests = self._worker.pool, self.pool_bytes == seen_bytes
+        if pool is not None and (not rests or pool.give_back()):
+            self._look_after_pool(_A_MOMENT_SECONDS if rests else _UNUSED_SECONDS)
+
+    @property
+    def held_bytes(self) -> int:
+        """What the pool holds."""
+        return 0 if self._worker.pool is None else self._worker.pool.held_bytes
 
     @property
     def process_starts(self) -> int:
@@ -144,4 +189,6 @@ class ColdReads:
     def close(self) -> None:
         """Nobody waits for it any more."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         self._worker.close()

@@ -6,6 +6,7 @@ The process also sends it: the event loop would be busy with that in many turns,
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import subprocess
@@ -17,7 +18,8 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from tailrace.log.reading import Slice
-from tailrace_broker.cold_orders import MOST_AT_ONCE, ORDER, STATUS, Order, Status
+from tailrace_broker.cold_orders import MOST_AT_ONCE, MOST_PARTS, STATUS, Kind, Order, Status
+from tailrace_broker.cold_pool import UNREAD, Apart, Pool
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_process")
 _NICEST: Final = 19
@@ -25,6 +27,7 @@ _REST_SECONDS: Final = 10.0  # after a death, times their number
 _MOST_REST_SECONDS: Final = 600.0
 _LAST_BREATH_SECONDS: Final = 5.0
 _DEAD: Final = Status(0, -1)  # what no process says
+_FOR_NOW: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})  # nothing is wrong with the file
 _MOST_NUMBERS: Final = 2**31
 
 
@@ -40,8 +43,22 @@ class ColdWorker(Protocol):
         """Returns when all of it is in the page cache; OSError if it cannot be read."""
         ...
 
+    @property
+    def pool(self) -> Pool | None:
+        """Where it reads to past the page cache."""
+        ...
+
+    @property
+    def reads_apart(self) -> bool:
+        """Whether it can do that now."""
+        ...
+
+    async def read(self, piece: Apart) -> int | None:
+        """As Apart.fill asks for it: returns when the block is in the pool, how many bytes it has."""
+        ...
+
     def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
-        """As reading.Carrier, of what is in the page cache."""
+        """As reading.Carrier, of what is in the page cache or in the pool."""
         ...
 
     def close(self) -> None: ...
@@ -57,6 +74,8 @@ class InThreads:
     """A few threads of the broker."""
 
     starts = 0
+    pool: Pool | None = None
+    reads_apart = False
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "cold-read", initializer=_give_way)
@@ -64,6 +83,10 @@ class InThreads:
     async def warm(self, piece: Slice) -> None:
         """As ColdWorker.warm."""
         await asyncio.get_running_loop().run_in_executor(self._threads, piece.warm)
+
+    async def read(self, piece: Apart) -> int | None:
+        """As ColdWorker.read."""
+        return None
 
     def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
         """They hold the interpreter's lock as long as the event loop would."""
@@ -77,8 +100,9 @@ class InThreads:
 class InProcess:
     """A process (cold_process.py), started at the first cold read, and again if it dies; threads until it is up."""
 
-    def __init__(self, threads: InThreads) -> None:
+    def __init__(self, threads: InThreads, pool: Pool | None = None) -> None:
         self._threads = threads
+        self._pool = pool
         self._process: subprocess.Popen[bytes] | None = None
         self._orders: socket.socket | None = None
         self._up = False  # it has said something
@@ -97,29 +121,68 @@ class InProcess:
         loop = asyncio.get_running_loop()
         if self._orders is None and loop.time() >= self._not_before:
             self._start(loop)
-        told: asyncio.Future[Status] = loop.create_future()
-        taken = self._order(piece, [], lambda status: None if told.done() else told.set_result(status))
         # What the process could not read a thread reads again, for the sake of the error.
-        if not taken or (await told).error:
+        if (await self._ordered(piece, Kind.BRING, 0)).error:
             await self._threads.warm(piece)
+
+    @property
+    def pool(self) -> Pool | None:
+        """As ColdWorker.pool."""
+        return self._pool
+
+    @property
+    def reads_apart(self) -> bool:
+        """As ColdWorker.reads_apart."""
+        return self._up and self._pool is not None
+
+    async def read(self, piece: Apart) -> int | None:
+        """As ColdWorker.read."""
+        status = await self._ordered(piece, Kind.READ, piece.block.place)
+        if status is _DEAD or status.error in _FOR_NOW:
+            return UNREAD
+        # Short in the middle of a file: something is wrong with it, and the page cache's way will say what.
+        short = status.size < min(piece.length, piece.file.stat().size_bytes - piece.position)
+        return None if status.error or short else status.size
+
+    async def _ordered(self, piece: Slice, kind: Kind, place: int) -> Status:
+        told: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+
+        def tell(status: Status) -> None:
+            # The piece is held until now, whoever waits: until now the process may write to its place.
+            if piece is not None and not told.done():
+                told.set_result(status)
+
+        order = Order(self._next(), piece.position, piece.length, kind, place)
+        return await told if self._give(order, [piece.file.fileno()], tell) else _DEAD
 
     def carry(self, piece: Slice, client: int, told: Callable[[int | None, bool], None]) -> bool:
         """As ColdWorker.carry; nobody knows what was sent by a process that died."""
-        return self._order(
-            piece, [client], lambda status: told(None if status is _DEAD else status.sent, status.error != 0)
-        )
+        loan, number = piece.loan, self._next()
 
-    def _order(self, piece: Slice, client: list[int], told: Callable[[Status], None]) -> bool:
+        def tell(status: Status) -> None:
+            nonlocal loan
+            loan = None  # held until now, also where the connection was closed: until now it was sent from
+            told(None if status is _DEAD else status.size, status.error != 0)
+
+        if loan is None:
+            order = Order(number, piece.position, piece.length, Kind.SEND)
+            return self._give(order, [piece.file.fileno(), client], tell)
+        parts = tuple(loan.parts(piece.length, piece.position)[:MOST_PARTS])
+        return self._give(Order(number, 0, 0, Kind.SEND_HELD, parts=parts), [client], tell)
+
+    def _next(self) -> int:
+        self._number = self._number % _MOST_NUMBERS + 1
+        return self._number
+
+    def _give(self, order: Order, descriptors: list[int], told: Callable[[Status], None]) -> bool:
         """Whether the process will do it; told is called then, in a later turn of the event loop."""
         if not self._up or self._orders is None:
             return False
-        self._number = number = self._number % _MOST_NUMBERS + 1
-        order = Order(number, piece.position, piece.length, sends=bool(client))
         try:
-            socket.send_fds(self._orders, [ORDER.pack(*order)], [piece.file.fileno(), *client])
+            socket.send_fds(self._orders, [order.pack()], descriptors)
         except OSError:  # it is dying, or so slow that its orders fill the socket
             return False
-        self._waiting[number] = told
+        self._waiting[order.number] = told
         return True
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -131,9 +194,11 @@ class InProcess:
             return
         with theirs:
             try:
-                # A session of its own: what a terminal signals is for the broker.
-                command = [*COMMAND, str(theirs.fileno())]
-                self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True)
+                # A group of its own: what a terminal signals is for the broker. In the broker's session: Linux shares
+                # the processor out between sessions first (sched(7), autogroup), and priorities count within one only.
+                shared = [] if self._pool is None else [self._pool.descriptor]
+                command = [*COMMAND, str(theirs.fileno()), *map(str, shared or [-1])]
+                self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(), *shared), process_group=0)
             except OSError:
                 ours.close()
                 return
@@ -180,6 +245,8 @@ class InProcess:
         self._not_before = float("inf")
         if process is not None:
             _end(process)
+        if self._pool is not None:
+            self._pool.close()
         self._threads.close()
 
 

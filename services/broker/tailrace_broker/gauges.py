@@ -25,6 +25,10 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
     cold = broker.cold_reads
     metrics.counters["cold_reads"] = ("Times a fetch had to wait for the disk", lambda: cold.count)
     metrics.counters["cold_read_bytes"] = ("Bytes brought into the page cache for them", lambda: cold.bytes)
+    metrics.counters["cold_read_pool_bytes"] = (
+        "Bytes brought into the pool for them, past the page cache",
+        lambda: cold.pool_bytes,
+    )
     metrics.counters["cold_process_starts"] = (
         "Starts of the process that reads cold data; growing means that it dies",
         lambda: cold.process_starts,
@@ -48,6 +52,7 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
             ),
             "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
             "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
+            "cold_read_pool_used_bytes": ("What the pool for cold reads holds", lambda: cold.held_bytes),
             "cold_read_queue_size": ("Fetches that wait for their turn on the disk", lambda: len(cold.turns)),
             "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),
             "connection_count": ("Open connections", lambda: len(server.connections)),

@@ -1,6 +1,8 @@
 """What is brought for who reads cold data, and when its answers wait for that."""
 
+import asyncio
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from tailrace.log.filesystem import FileStat
 from tailrace.log.memory import MemoryFile
 from tailrace.log.reading import Slice
+from tailrace_broker.cold_pool import Apart, Pool
 from tailrace_broker.cold_readers import ColdReader, cold_reader, loaded
 
 MIB = 1 << 20
@@ -20,6 +23,7 @@ class File:
         self.size = size
         self.hot_from = size if hot_from is None else hot_from
         self.error: OSError | None = None
+        self.held: Any = None
 
     def stat(self) -> FileStat:
         return FileStat(self.size, 0)
@@ -33,12 +37,18 @@ class File:
         raise AssertionError("the kernel begins to read what is not there, in the way of its own reading ahead")
 
 
-def piece(file: Any, position: int, length: int = MIB) -> Slice:
-    return Slice(file, position, length)
+def piece(file: Any, position: int, length: int = MIB, *, closed: bool = False) -> Slice:
+    return Slice(file, position, length, closed=closed)
 
 
-def place(wanted: Slice) -> tuple[int, int]:
-    return wanted.position, wanted.length
+def place(wanted: Sequence[Slice]) -> tuple[int, int]:
+    (one,) = wanted
+    return one.position, one.length
+
+
+@pytest.fixture
+def pool() -> Pool:
+    return Pool(8 * MIB)
 
 
 def test_who_goes_on_is_brought_more_each_time() -> None:
@@ -47,10 +57,10 @@ def test_who_goes_on_is_brought_more_each_time() -> None:
     seen: list[int] = []
     while len(seen) < 6:
         if not seen or reader.must_wait(piece(file, at)):
-            wanted = reader.wants(piece(file, at))
-            seen.append(wanted.length // MIB)
-            assert wanted.position == at
-            end = at + wanted.length
+            position, length = place(reader.wants(piece(file, at)))
+            seen.append(length // MIB)
+            assert position == at
+            end = at + length
         at += MIB
         assert reader.must_wait(piece(file, at)) == (at >= end - MIB)
     assert seen == [1, 2, 3, 5, 9, 9]
@@ -92,7 +102,7 @@ def test_who_catches_up_is_not_kept_from_the_newest() -> None:
 def test_behind_what_was_brought_for_it_nobody_looks_before_it_is_there() -> None:
     reader, file = ColdReader(), File()
     reader.wants(piece(file, 0))
-    end = MIB + reader.wants(piece(file, MIB)).length
+    end = MIB + place(reader.wants(piece(file, MIB)))[1]
     assert not reader.must_wait(piece(file, end - 2 * MIB))  # it ends a mebibyte before the end
     assert reader.must_wait(piece(file, end - 2 * MIB + 1))
 
@@ -153,3 +163,106 @@ def test_a_segment_that_was_deleted_is_not_kept() -> None:
     gone = weakref.ref(file)
     del file
     assert gone() is None
+
+
+def scanning(pool: Pool, file: Any, *, begun: list[Any] | None = None) -> ColdReader:
+    """Who has read as much as makes a scan."""
+    reader = ColdReader(None, None if begun is None else lambda blocks, done: begun.append((blocks, done)))
+    at = 0
+    while at < 16 * MIB:
+        at += place(reader.wants(piece(file, at, MIB, closed=True), pool))[1]
+    return reader
+
+
+def numbers(wanted: Sequence[Slice]) -> list[int]:
+    return [one.number for one in wanted if isinstance(one, Apart)]
+
+
+def arrive(wanted: Sequence[Slice]) -> None:
+    for one in wanted:
+        assert isinstance(one, Apart)
+        one.block.length = MIB
+
+
+def test_a_scan_goes_to_the_pool_and_a_short_run_through_the_page_cache(pool: Pool) -> None:
+    file = File()
+    reader = scanning(pool, file)
+    assert not reader.scans(piece(file, 0))
+    # With the beginning of what follows: whether a batch begins there.
+    wanted = reader.wants(piece(file, 30 * MIB + 5, MIB - 5, closed=True), pool)
+    assert numbers(wanted) == [30, 31]
+    assert reader.scans(piece(file, 0))
+    one = piece(file, 30 * MIB)
+    assert reader.must_wait(one)
+    arrive(wanted)
+    assert not reader.must_wait(one)
+    assert one.loan is not None
+
+
+def test_what_is_still_written_to_goes_through_the_page_cache(pool: Pool) -> None:
+    """A read past the page cache keeps those waiting who append to the file."""
+    file = File()
+    reader = scanning(pool, file)
+    assert numbers(reader.wants(piece(file, 30 * MIB, MIB, closed=False), pool)) == []
+    assert not reader.scans(piece(file, 0))
+
+
+def test_where_the_pool_has_no_place_the_page_cache_has(pool: Pool) -> None:
+    file, other = File(), piece(File(), 0)
+    taken = pool.claim(other.file, 0, 8, 8)
+    reader = scanning(pool, file)
+    assert place(reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool)) == (30 * MIB, MIB)
+    assert taken is not None
+    taken.clear()
+    assert numbers(reader.wants(piece(file, 31 * MIB, MIB, closed=True), pool)) == [31, 32]
+
+
+def test_what_others_read_is_read_where_it_is(pool: Pool) -> None:
+    file = File(hot_from=60 * MIB)
+    reader = scanning(pool, file)
+    assert place(reader.wants(piece(file, 59 * MIB, closed=True), pool)) == (59 * MIB, MIB)
+    assert not reader.scans(piece(file, 0))
+    assert numbers(reader.wants(piece(file, 20 * MIB, closed=True), pool)) == [20, 21]
+
+
+async def test_a_scan_is_read_ahead_of_itself(pool: Pool) -> None:
+    file, begun = File(size=34 * MIB + 1), list[Any]()
+    reader = scanning(pool, file, begun=begun)
+    wanted = reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool)
+    assert numbers(wanted) == [30, 31]
+    arrive(wanted)
+    reader.soon_go_on(piece(file, 30 * MIB))
+    assert begun == []  # whose turn it is has done enough
+    await asyncio.sleep(0)
+    ((blocks, done),) = begun
+    assert numbers(blocks) == [32, 33, 34]  # of four mebibytes what there is of the file
+    reader.soon_go_on(piece(file, 31 * MIB))
+    await asyncio.sleep(0)
+    assert len(begun) == 1  # these are still being read
+    done(None)
+    reader.soon_go_on(piece(file, 33 * MIB))
+    await asyncio.sleep(0)
+    assert len(begun) == 1  # there is no more
+
+
+async def test_scans_share_the_pool(pool: Pool) -> None:
+    begun = list[Any]()
+    files = [File() for _ in range(3)]
+    readers = [scanning(pool, file, begun=begun) for file in files]
+    for reader, file in zip(readers, files, strict=True):
+        arrive(reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool))
+    readers[0].soon_go_on(piece(files[0], 31 * MIB))
+    await asyncio.sleep(0)
+    ((blocks, _),) = begun
+    assert numbers(blocks) == [32, 33]  # up to a third of half of eight
+
+
+async def test_a_scan_ends_where_others_read(pool: Pool) -> None:
+    file, begun = File(), list[Any]()
+    reader = scanning(pool, file, begun=begun)
+    arrive(reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool))
+    file.hot_from = 60 * MIB
+    reader.soon_go_on(piece(file, 46 * MIB))  # looked for every 16 MiB
+    await asyncio.sleep(0)
+    assert begun == []
+    assert not reader.scans(piece(file, 0))

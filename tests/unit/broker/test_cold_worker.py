@@ -14,9 +14,12 @@ import pytest
 from tailrace.log.filesystem import RealFile
 from tailrace.log.reading import Slice
 from tailrace_broker import cold_worker
-from tailrace_broker.cold_orders import ORDER, STATUS, Order, Status
+from tailrace_broker.cold_orders import MOST_PARTS, STATUS, Kind, Order, Status
+from tailrace_broker.cold_pool import BLOCK_BYTES, Pool
 from tailrace_broker.cold_process import done, serve
 from tailrace_broker.cold_worker import InProcess, InThreads
+
+NO_MEMORY = memoryview(b"")
 
 
 @pytest.fixture
@@ -31,10 +34,10 @@ class Threads(InThreads):
 
     def __init__(self) -> None:
         super().__init__()
-        self.read: list[int] = []
+        self.warmed: list[int] = []
 
     async def warm(self, piece: Slice) -> None:
-        self.read.append(piece.position)
+        self.warmed.append(piece.position)
         await super().warm(piece)
 
 
@@ -44,8 +47,13 @@ async def threads() -> Threads:
 
 
 @pytest.fixture
-async def worker(threads: Threads) -> AsyncIterator[InProcess]:
-    worker = InProcess(threads)
+def pool() -> Pool:
+    return Pool(12 * BLOCK_BYTES)
+
+
+@pytest.fixture
+async def worker(threads: Threads, pool: Pool) -> AsyncIterator[InProcess]:
+    worker = InProcess(threads, pool)
     yield worker
     worker.close()
 
@@ -75,12 +83,12 @@ async def up(worker: InProcess) -> None:
 async def test_a_process_reads_once_it_is_up(worker: InProcess, threads: Threads, file: RealFile) -> None:
     assert worker.starts == 0  # it costs nothing before the first cold read
     await worker.warm(Slice(file, 0, 100_000))
-    assert threads.read == [0]
+    assert threads.warmed == [0]
     assert worker.starts == 1
     await up(worker)
     await asyncio.gather(*(worker.warm(Slice(file, n, 200_000)) for n in range(1, 40)))
     await worker.warm(Slice(file, 400_000, 10))  # behind the end, as when the file was cut meanwhile
-    assert threads.read == [0]
+    assert threads.warmed == [0]
     assert worker.starts == 1
 
 
@@ -101,7 +109,7 @@ async def test_threads_read_where_the_process_died(worker: InProcess, threads: T
     os.kill(worker.pid, signal.SIGKILL)
     await asyncio.gather(*waiting)
     await worker.warm(Slice(file, 3, 10))
-    assert sorted(threads.read) == [0, 1, 2, 3]
+    assert sorted(threads.warmed) == [0, 1, 2, 3]
     assert worker.pid is None
     assert worker.starts == 1  # not again at once: it may die each time
 
@@ -117,7 +125,7 @@ async def test_it_is_started_again_after_a_rest(worker: InProcess, threads: Thre
     await worker.warm(Slice(file, 1, 10))
     await up(worker)
     await worker.warm(Slice(file, 2, 10))
-    assert threads.read == [0, 1]
+    assert threads.warmed == [0, 1]
     assert worker.starts == 2
 
 
@@ -140,7 +148,7 @@ async def test_without_a_process_threads_read(
         await worker.warm(Slice(file, position, 10))
         if worker._orders is not None:
             await said(worker)  # that it has ended
-    assert threads.read == [0, 1]
+    assert threads.warmed == [0, 1]
     assert worker.pid is None
 
 
@@ -229,15 +237,15 @@ async def test_nobody_knows_what_a_process_that_died_has_sent(
 
 def test_one_order_after_the_other_until_there_is_nobody_to_give_any(file: RealFile) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    serving = threading.Thread(target=serve, args=(theirs,))
+    serving = threading.Thread(target=serve, args=(theirs, NO_MEMORY))
     serving.start()
     with theirs, ours:
         for number in (1, 2):
-            socket.send_fds(ours, [ORDER.pack(*Order(number, 0, 300_000))], [file.fileno()])
+            socket.send_fds(ours, [Order(number, 0, 300_000).pack()], [file.fileno()])
             assert STATUS.unpack(ours.recv(100)) == Status(number, 0)
-        ours.send(ORDER.pack(*Order(3, 0, 10)))  # the descriptor could not come along
+        ours.send(Order(3, 0, 10).pack())  # the descriptor could not come along
         assert STATUS.unpack(ours.recv(100)) == Status(3, errno.EMFILE)
-        socket.send_fds(ours, [ORDER.pack(*Order(4, 0, 10, sends=True))], [file.fileno()])  # nor the socket's
+        socket.send_fds(ours, [Order(4, 0, 10, Kind.SEND).pack()], [file.fileno()])  # nor the socket's
         assert STATUS.unpack(ours.recv(100)) == Status(4, errno.EMFILE)
         ours.shutdown(socket.SHUT_WR)
         serving.join()
@@ -245,6 +253,118 @@ def test_one_order_after_the_other_until_there_is_nobody_to_give_any(file: RealF
 
 def test_descriptors_are_closed_also_after_an_error(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
-    assert done(Order(7, 0, 10), [descriptor]) == Status(7, errno.EINVAL)
+    assert done(Order(7, 0, 10), [descriptor], NO_MEMORY) == Status(7, errno.EINVAL)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> RealFile:
+    """Some blocks, and a little more; every place in it is different."""
+    file = RealFile(str(tmp_path / "large"), os.O_RDWR | os.O_CREAT)
+    file.pwritev([b"".join(number.to_bytes(4, "big") for number in range(10 * BLOCK_BYTES // 4)), b"the end"], 0)
+    return file
+
+
+async def hold(worker: InProcess, file: RealFile) -> None:
+    """All of the file is read into the pool."""
+    await worker.warm(Slice(file, 0, 10))
+    await up(worker)
+    assert worker.pool is not None
+    claimed = worker.pool.claim(file, 0, 11, 11)
+    assert claimed is not None
+    for block in claimed:
+        await block.fill(worker.read)
+
+
+async def test_the_process_reads_into_the_pool(worker: InProcess, threads: Threads, large: RealFile) -> None:
+    assert not worker.reads_apart  # there is no process yet
+    await hold(worker, large)
+    assert threads.warmed == [0]
+    held = large.held
+    assert held is not None
+    for position, length in ((0, 10), (BLOCK_BYTES - 3, 7), (5, 3 * BLOCK_BYTES), (10 * BLOCK_BYTES, 7)):
+        assert held.read(length, position) == large.pread(length, position)
+    assert held.read(8, 10 * BLOCK_BYTES) is None  # behind the end
+    large.pwritev([b"!"], 0)
+    assert large.held is None
+
+
+async def test_the_process_sends_from_the_pool(
+    worker: InProcess, large: RealFile, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    await hold(worker, large)
+    whole, received = large.pread(11 * BLOCK_BYTES, 0), b""
+    piece = Slice(large, 7, len(whole) - 7)
+    assert piece.borrow()
+    os.ftruncate(large.fileno(), 0)  # unseen by the file: from the page cache nothing can come any more
+    orders, most = 0, 0
+    while piece.length:
+        told = Told()
+        assert worker.carry(piece, ours.fileno(), told)
+        sent, failed = await told.said
+        assert sent is not None
+        assert not failed
+        orders, most = orders + 1, max(most, sent)
+        loan, piece = piece.loan, Slice(large, piece.position + sent, piece.length - sent)
+        piece.loan = loan
+        while len(received) < len(whole) - 7 - piece.length:
+            received += theirs.recv(1 << 20, socket.MSG_DONTWAIT)
+    assert received == whole[7:]
+    assert most <= MOST_PARTS * BLOCK_BYTES
+
+
+async def test_what_is_sent_stays_where_it_is_until_the_process_has_sent_it(
+    worker: InProcess, large: RealFile, pool: Pool, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    await hold(worker, large)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    piece, told = Slice(large, 0, 100), Told()
+    assert piece.borrow()
+    assert worker.carry(piece, pair[0].fileno(), told)
+    del piece  # its connection was closed
+    other = RealFile(f"/proc/self/fd/{large.fileno()}", os.O_RDONLY)
+    assert pool.claim(other, 0, 12, 12) is None
+    assert len(pool.claim(other, 0, 12, 1) or []) == 11
+    os.kill(worker.pid, signal.SIGCONT)
+    assert await told.said == (100, False)
+    assert len(pool.claim(other, 0, 12, 1) or []) == 12
+    assert pair[1].recv(1000) == large.pread(100, 0)
+
+
+async def test_a_process_that_dies_leaves_blocks_unread_and_the_file_as_it_was(
+    worker: InProcess, large: RealFile, pool: Pool
+) -> None:
+    await worker.warm(Slice(large, 0, 10))
+    await up(worker)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    (block,) = pool.claim(large, 2, 1, 1) or []
+    reading = asyncio.create_task(block.fill(worker.read))
+    waiting = asyncio.create_task(block.fill(worker.read))  # somebody else, for the same
+    await asyncio.sleep(0)
+    os.kill(worker.pid, signal.SIGKILL)
+    assert await reading == await waiting == 0
+    assert block.missing
+    assert not worker.reads_apart
+    assert large.held is not None
+    assert large.held.awaits(10, 2 * BLOCK_BYTES)
+    del block, reading, waiting
+    assert not large.held.awaits(10, 2 * BLOCK_BYTES)
+
+
+async def test_a_file_that_cannot_be_read_past_the_page_cache_is_not_tried_again(
+    worker: InProcess, large: RealFile, pool: Pool, tmp_path: Path
+) -> None:
+    await worker.warm(Slice(large, 0, 10))
+    await up(worker)
+    folder = RealFile(str(tmp_path), os.O_RDONLY)
+    (block,) = pool.claim(folder, 0, 1, 1) or []
+    assert await block.fill(worker.read) == 0
+    assert pool.held(folder).refused
+    assert pool.claim(folder, 0, 1, 1) is None
+    assert folder.held is not None
+    assert folder.held.read(10, 0) is None
+    assert not folder.held.awaits(10, 0)

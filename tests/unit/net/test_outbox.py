@@ -113,9 +113,29 @@ class Silent:
         self.told.pop()(sent, failed)
 
 
-def carried(file: RealFile, carrier: Any, position: int = 0, length: int = SIZE) -> Slice:
+class Lent:
+    """All of the file in memory, in parts of a few bytes; a Loan."""
+
+    def __init__(self, file: RealFile) -> None:
+        self.memory = file.pread(SIZE, 0)
+
+    def parts(self, length: int, position: int) -> list[tuple[int, int]]:
+        return [(position, min(length, PART - position % PART))]
+
+    def view(self, length: int, position: int) -> bytes:
+        place, count = self.parts(length, position)[0]
+        return self.memory[place : place + count]
+
+    def read(self, length: int, position: int) -> bytes:
+        return self.memory[position : position + length]
+
+
+PART = 30_000
+
+
+def carried(file: RealFile, carrier: Any, position: int = 0, length: int = SIZE, *, lent: bool = False) -> Slice:
     piece = Slice(file, position, length)
-    piece.turn_bytes, piece.carrier = 131_072, carrier
+    piece.turn_bytes, piece.carrier, piece.loan = 131_072, carrier, Lent(file) if lent else None
     return piece
 
 
@@ -124,16 +144,17 @@ def carried(file: RealFile, carrier: Any, position: int = 0, length: int = SIZE)
     script=st.lists(st.none() | st.integers(0, SIZE), max_size=8),
     pieces=st.lists(st.tuples(st.booleans(), st.integers(0, SIZE - 1), st.integers(1, SIZE)), min_size=1, max_size=6),
     fails=st.booleans(),
+    lent=st.booleans(),
 )
 def test_who_sends_what_makes_no_difference_to_the_client(
-    file: RealFile, script: list[int | None], pieces: list[tuple[bool, int, int]], fails: bool
+    file: RealFile, script: list[int | None], pieces: list[tuple[bool, int, int]], fails: bool, lent: bool
 ) -> None:
     async def run() -> None:
         client, carrier, out, expected = Client(), Carrier(script), list[Any](), b""
         carrier.fails = fails
         for is_slice, position, length in pieces:
             data = file.pread(length, position)  # to its end at most
-            out.append(carried(file, carrier, position, len(data)) if is_slice else data)
+            out.append(carried(file, carrier, position, len(data), lent=lent) if is_slice else data)
             expected += data
         at_once = client.outbox.send(out)
         assert await client.receives(len(expected)) == expected

@@ -71,6 +71,14 @@ ROWS = (
         "-1: 1 % of the disk, 512 MiB at most; 0: never.",
     ),
     ours(
+        "log.cold.read.buffer.bytes",
+        LONG,
+        67_108_864,
+        between(0, 1 << 36),
+        "Memory for who reads much that lies on the disk only, so that it does not push out of the page cache what "
+        "others read; 0: everything goes through the page cache.",
+    ),
+    ours(
         "internal.listen",
         STRING,
         None,

@@ -29,7 +29,7 @@ from tailrace.wire.fetch import (
     node_endpoints,
 )
 from tailrace.wire.fetch_heads import FetchHead, FetchHeads
-from tailrace_broker.cold_readers import loaded
+from tailrace_broker.cold_readers import loaded, scans
 from tailrace_broker.cold_reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
 from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
 from tailrace_broker.handlers.follower_fetch import FollowerFetch
@@ -61,16 +61,53 @@ class FetchPath:
         known = self._heads.read(version, body)
         if known is not None:
             answer = self._at_once(*known, correlation_id, connection)
-            if answer is not None:
+            if type(answer) is Slice:
+                if scans(answer, connection.state):
+                    return self._when_there(answer, known, version, correlation_id, body, connection)
+            elif answer is not None:
                 return answer
+        return self._in_full(connection, version, correlation_id, body, known is None)
+
+    def _when_there(
+        self,
+        missing: Slice,
+        known: tuple[FetchHead, int],
+        version: int,
+        correlation_id: int,
+        body: memoryview,
+        connection: Any,
+    ) -> asyncio.Future[Any]:
+        """A future of the answer, which is tried again as it was when the disk has answered; else all the long way."""
+        loop = asyncio.get_running_loop()
+        there: asyncio.Future[OSError | None] = loop.create_future()
+
+        async def again() -> Any:
+            error = await there
+            answer = self._at_once(*known, correlation_id, connection) if error is None else None
+            if answer is None or type(answer) is Slice:
+                answer = self._in_full(connection, version, correlation_id, memoryview(kept), False)
+            return await answer if isinstance(answer, asyncio.Future) else answer
+
+        def arrived(error: OSError | None) -> None:
+            if not there.done():
+                there.set_result(error)
+
+        kept = bytes(body)
+        job = self.cold.start(connection.state, [missing], arrived)
+        answered = loop.create_task(again())
+        answered.add_done_callback(job.cancel)
+        return answered
+
+    def _in_full(self, connection: Any, version: int, correlation_id: int, body: memoryview, strange: bool) -> Any:
+        """As handle, of any request; a strange one is tried at once, and perhaps recognised from now on."""
         request = decode_fetch(version, body)
         broker = self.broker
         if request.replica_id >= 0:
             return self.followers.handle(connection, version, correlation_id, request)
-        if known is None and asks_for_one(request):
+        if strange and asks_for_one(request):
             head = self._heads.learn(version, body, request)
             answer = self._at_once(head, request.topics[0][1][0].fetch_offset, correlation_id, connection)
-            if answer is not None:
+            if answer is not None and type(answer) is not Slice:
                 return answer
         try:
             session, full = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
@@ -80,8 +117,11 @@ class FetchPath:
         wait.sends_files, wait.state = connection.sends_files, connection.state
         return wait.begin()
 
-    def _at_once(self, head: FetchHead, offset: int, correlation_id: int, connection: Any) -> list[Any] | None:
-        """One partition, no session, enough data: nothing that could wait is built. None for all else."""
+    def _at_once(self, head: FetchHead, offset: int, correlation_id: int, connection: Any) -> list[Any] | Slice | None:
+        """One partition, no session, enough data: nothing that could wait is built. None for all else.
+
+        A slice where that is what the disk would have to be waited for.
+        """
         broker, leader_epoch = self.broker, head.leader_epoch
         partition: Partition | None = head.place
         if partition is None or partition.leader != broker.node_id:
@@ -100,10 +140,12 @@ class FetchPath:
             if piece.length < head.min_bytes:
                 return None
             records = loaded(piece, connection.sends_files, connection.state)
-        except (ApiError, OSError, NotCached):
-            return None  # the long way says why, or waits for the disk
+        except (ApiError, OSError):
+            return None  # the long way says why
+        except NotCached as cold:
+            return cold.piece if type(cold.piece) is Slice else None  # no walk
         if records is None:
-            return None
+            return piece
         broker.metrics.bytes_out += len(records)
         return head.answer(correlation_id, mark, log.log_start_offset, records)
 
@@ -281,7 +323,8 @@ class FetchWait:
         """After the answer, or when the client went away: no partition holds on to this wait."""
         self.done = True
         if self._job is not None:
-            self._job.cancelled = True
+            self._job.cancel()
+            self._job = None
         for partition in self.partitions:
             partition.waiters.discard(self)
 

@@ -220,7 +220,8 @@ class FollowerWait:
         """After the answer, or when the follower went away: no partition holds on to this wait."""
         self.done = True
         if self._job is not None:
-            self._job.cancelled = True
+            self._job.cancel()
+            self._job = None
         for _, _, partition, _ in self.reads:
             partition.tail.waiters.discard(self)
 
