@@ -166,8 +166,7 @@ def read(address: str, last: int, seconds: float, rate: float) -> None:
                 never.wait(early)
             struct.pack_into(">q", request, place, offset)
             client.socket.sendall(request)
-            if client.socket.recv_into(head, flags=socket.MSG_WAITALL) < len(head):
-                raise ConnectionError("the answer ended early")
+            receive(client.socket, memoryview(head))
             size = int.from_bytes(head[:4], "big")
             discard(client.socket, 4 + size - len(head))
             count += size
@@ -190,6 +189,15 @@ def reading_request() -> tuple[bytearray, int]:
     body = fetch(COLD, ANY_OFFSET, MIB, 0).encode(version=12)
     request = bytearray(framed(request_header(FETCH, 12, 0, "cold", flexible=True) + body))
     return request, request.index(struct.pack(">q", ANY_OFFSET))
+
+
+def receive(sock: socket.socket, place: memoryview) -> None:
+    """All of it, in as many pieces as it comes."""
+    while place:
+        count = sock.recv_into(place)
+        if not count:
+            raise ConnectionError("the answer ended early")
+        place = place[count:]
 
 
 def discard(sock: socket.socket, size: int) -> None:

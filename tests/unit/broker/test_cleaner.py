@@ -475,6 +475,9 @@ async def test_the_process_cleans_at_the_lowest_priority(tmp_path: Path, pace: i
         assert await node.cleaner.round()
         assert worker.starts == 1 and [offsets(log) for log in logs] == [[45, 46, 47, 48, 49, 50]] * 2
         assert worker.pid is not None and os.getpriority(os.PRIO_PROCESS, worker.pid) == 19
+        # Which counts within one session only, where Linux shares the processor out between sessions first.
+        assert os.getsid(worker.pid) == os.getsid(0)
+        assert os.getpgid(worker.pid) != os.getpgid(0)  # what a terminal signals
         await worker.close()
         assert worker.pid is None
 

@@ -97,6 +97,9 @@ async def test_it_runs_where_nobody_else_wants_to(worker: InProcess, file: RealF
     await up(worker)
     assert worker.pid is not None
     assert os.sched_getscheduler(worker.pid) == os.SCHED_IDLE
+    # Linux shares the processor out between sessions first; what a terminal signals goes to a group.
+    assert os.getsid(worker.pid) == os.getsid(0)
+    assert os.getpgid(worker.pid) != os.getpgid(0)
 
 
 async def test_threads_read_where_the_process_died(worker: InProcess, threads: Threads, file: RealFile) -> None:
@@ -288,6 +291,21 @@ async def test_the_process_reads_into_the_pool(worker: InProcess, threads: Threa
     assert held.read(8, 10 * BLOCK_BYTES) is None  # behind the end
     large.pwritev([b"!"], 0)
     assert large.held is None
+
+
+async def test_what_is_read_into_the_pool_does_not_come_into_the_page_cache(
+    worker: InProcess, large: RealFile, threads: Threads
+) -> None:
+    await worker.warm(Slice(large, 0, 10))
+    large.sync()
+    os.posix_fadvise(large.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    places = range(0, 10 * BLOCK_BYTES, BLOCK_BYTES // 2)
+    before = [large.resident(place) for place in places]  # all of them where the file system is the memory itself
+    await up(worker)
+    assert worker.pool is not None
+    for block in worker.pool.claim(large, 0, 10, 10) or []:
+        assert await block.fill(worker.read) == BLOCK_BYTES
+    assert [large.resident(place) for place in places] == before
 
 
 async def test_the_process_sends_from_the_pool(
