@@ -1,4 +1,4 @@
-"""Reads that would wait for the disk: a process brings them into the page cache while the event loop goes on.
+"""Reads that would wait for the disk: a process brings them into memory while the event loop goes on.
 
 One job is under way for a connection, which waits for it, so the queue is no longer than there are connections. Jobs
 take turns of a mebibyte, so that who asked for much does not keep the disk from the others. Who gets what how:

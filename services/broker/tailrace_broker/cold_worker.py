@@ -1,4 +1,4 @@
-"""Who brings cold data into the page cache for a broker: a process of its own, and threads where there is none.
+"""Who brings cold data into memory for a broker: a process of its own, and threads where there is none.
 
 The process also sends it: the event loop would be busy with that in many turns, and whoever tails the log would wait.
 """
