@@ -12,8 +12,8 @@ from tailrace.wire.codec import encode_request
 from tailrace.wire.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer
 from tailrace.wire.fetch_heads import FetchHead, FetchHeads
 from tailrace.wire.header import skip_request_header
+from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import FetchRequest
-from tailrace.wire.strict import Malformed
 
 VERSIONS = range(12, 19)
 ID = UUID(int=0x0123456789ABCDEF0123456789ABCDEF)

@@ -13,13 +13,14 @@ from prometheus_client import CollectorRegistry
 
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
-from tailrace_coordinator.coordinator import TOPIC, Coordinator
+from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.metrics import CoordinatorMetrics
@@ -89,14 +90,14 @@ def image(
     def partition(leads: int) -> PartitionImage:
         return PartitionImage((0,), (0,), leads, leader_epoch, 0)
 
-    offsets = TopicImage(TOPIC, OFFSETS_ID, (partition(leader),))
+    offsets = TopicImage(GROUP_METADATA_TOPIC, OFFSETS_ID, (partition(leader),))
     return MetadataImage(
         offset=10,
-        topics={TOPIC: offsets, topic: TopicImage(topic, TOPIC_ID, (partition(0),))},
-        topic_names={OFFSETS_ID: TOPIC, TOPIC_ID: topic},
+        topics={GROUP_METADATA_TOPIC: offsets, topic: TopicImage(topic, TOPIC_ID, (partition(0),))},
+        topic_names={OFFSETS_ID: GROUP_METADATA_TOPIC, TOPIC_ID: topic},
         brokers={0: BrokerImage(0, 1, UUID(int=9), (Endpoint("INTERNAL", "127.0.0.1", 1),), fenced=False)},
         services={("coordinator", 0): ServiceImage("coordinator", 0, 5, INCARNATION)},
-        shards={(TOPIC, 0): ShardImage(TOPIC, 0, owner, shard_epoch)},
+        shards={(GROUP_METADATA_TOPIC, 0): ShardImage(GROUP_METADATA_TOPIC, 0, owner, shard_epoch)},
     )
 
 

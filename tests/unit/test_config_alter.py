@@ -13,9 +13,9 @@ from tailrace.config.alter import (
     validate_group,
 )
 from tailrace.config.definition import Scope
-from tailrace.config.describe import Source
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.resources import ConfigSource
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 CONFIG = Config.load("broker")
@@ -313,7 +313,7 @@ def test_a_broker_hides_secrets_and_keys_nobody_knows() -> None:
 def test_the_cluster_wide_default_shows_only_what_is_set() -> None:
     entries = describe.cluster_default(DEFAULT)
     assert [entry.name for entry in entries] == sorted(DEFAULT)
-    assert {entry.source for entry in entries} == {Source.DYNAMIC_DEFAULT_BROKER_CONFIG}
+    assert {entry.source for entry in entries} == {ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG}
 
 
 def test_a_groups_own_config_comes_before_the_brokers() -> None:

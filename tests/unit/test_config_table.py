@@ -10,7 +10,7 @@ import pytest
 from tailrace.config import DEFINITIONS, TOPIC_DEFINITIONS, describe
 from tailrace.config.config import Config
 from tailrace.config.definition import Scope
-from tailrace.config.describe import Entry, Source
+from tailrace.config.describe import Entry
 
 TESTDATA = Path(__file__).parent / "testdata" / "kafka-4.3.1-configs.tsv"
 NO_DEFAULT_IN_KAFKA = {"node.id", "process.roles", "controller.listener.names"}
@@ -78,10 +78,6 @@ def test_a_topics_honoured_key_names_broker_keys_that_exist() -> None:
     for definition in TOPIC_DEFINITIONS.values():
         for synonym in definition.synonyms:
             assert synonym.name in DEFINITIONS
-
-
-def test_sources_have_the_numbers_of_the_protocol() -> None:
-    assert [source.value for source in Source] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_a_key_that_claims_an_effect_is_read_by_some_code() -> None:

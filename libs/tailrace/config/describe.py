@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from tailrace.config.config import Config
 from tailrace.config.definition import ConfigDef, ConfigError, Dynamic, Scope
@@ -20,26 +19,14 @@ from tailrace.config.definitions import (
     TOPIC_DEFINITIONS,
 )
 from tailrace.config.topic import inherited
-
-
-class Source(IntEnum):
-    """Numbers as DescribeConfigs v1 sends them."""
-
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
+from tailrace.kafka.resources import ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
 class SynonymEntry:
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +36,7 @@ class Entry:
     name: str
     value: str | None
     read_only: bool
-    source: Source
+    source: ConfigSource
     is_sensitive: bool
     type: int
     synonyms: tuple[SynonymEntry, ...]
@@ -72,7 +59,7 @@ def broker(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -
         if definition.internal:
             continue
         synonyms = _broker_synonyms(name, config)
-        source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
         read_only = definition.dynamic is Dynamic.READ_ONLY
         entries.append(_entry(definition, definition.text(config.get(name)), source, synonyms, read_only))
     entries += [_dynamic_only(name, own[name]) for name in own if name not in DEFINITIONS]
@@ -84,7 +71,7 @@ def cluster_default(default: Mapping[str, str]) -> list[Entry]:
     entries = []
     for name, text in sorted(default.items()):
         definition = DEFINITIONS.get(name) or DYNAMIC_DEFINITIONS.get(name)
-        source = Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         if definition is None:
             entries.append(_unknown(name, source))
         else:
@@ -103,13 +90,13 @@ def overridden(overrides: Mapping[str, str], config: Config) -> list[Entry]:
 
 
 def _topic_entry(name: str, override: str | None, config: Config) -> Entry:
-    return _resource_entry(TOPIC_DEFINITIONS[name], override, Source.DYNAMIC_TOPIC_CONFIG, config)
+    return _resource_entry(TOPIC_DEFINITIONS[name], override, ConfigSource.DYNAMIC_TOPIC_CONFIG, config)
 
 
 def group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     """Every config of one group (KIP-848, KIP-932)."""
     return [
-        _resource_entry(definition, overrides.get(name), Source.DYNAMIC_GROUP_CONFIG, config)
+        _resource_entry(definition, overrides.get(name), ConfigSource.GROUP_CONFIG, config)
         for name, definition in sorted(GROUP_DEFINITIONS.items())
     ]
 
@@ -117,15 +104,15 @@ def group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
 def client_metrics(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     """Every config of one client metrics subscription (KIP-714)."""
     return [
-        _resource_entry(definition, overrides.get(name), Source.DYNAMIC_CLIENT_METRICS_CONFIG, config)
+        _resource_entry(definition, overrides.get(name), ConfigSource.CLIENT_METRICS_CONFIG, config)
         for name, definition in sorted(CLIENT_METRICS_DEFINITIONS.items())
     ]
 
 
-def _resource_entry(definition: ConfigDef, override: str | None, own_source: Source, config: Config) -> Entry:
+def _resource_entry(definition: ConfigDef, override: str | None, own_source: ConfigSource, config: Config) -> Entry:
     synonyms = _broker_synonyms(definition.synonyms[0].name, config) if definition.synonyms else []
     if not definition.synonyms and definition.scope is Scope.GROUP:
-        synonyms = [SynonymEntry(definition.name, definition.text(definition.default), Source.DEFAULT_CONFIG)]
+        synonyms = [SynonymEntry(definition.name, definition.text(definition.default), ConfigSource.DEFAULT_CONFIG)]
     value = inherited(definition, config)
     if override is not None:
         try:
@@ -133,7 +120,7 @@ def _resource_entry(definition: ConfigDef, override: str | None, own_source: Sou
         except ConfigError:
             value = override  # written by a newer version: shown as it is
         synonyms = [SynonymEntry(definition.name, definition.text(value), own_source), *synonyms]
-    source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     return _entry(definition, definition.text(value), source, synonyms, read_only=False)
 
 
@@ -143,9 +130,9 @@ def _broker_synonyms(name: str, config: Config) -> list[SynonymEntry]:
     found = [
         SynonymEntry(each, _shown(DEFINITIONS[each], layer[each].text), source)
         for layer, source in (
-            (config.dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
-            (config.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
-            (config.static, Source.STATIC_BROKER_CONFIG),
+            (config.dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+            (config.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (config.static, ConfigSource.STATIC_BROKER_CONFIG),
         )
         for each in names
         if each in layer
@@ -154,14 +141,14 @@ def _broker_synonyms(name: str, config: Config) -> list[SynonymEntry]:
         definition = DEFINITIONS[each]
         if definition.default is not None:
             text = _shown(definition, definition.text(definition.default))
-            found.append(SynonymEntry(each, text, Source.DEFAULT_CONFIG))
+            found.append(SynonymEntry(each, text, ConfigSource.DEFAULT_CONFIG))
     while found and found[0].name != name:
         del found[0]
     return found
 
 
 def _entry(
-    definition: ConfigDef, value: str | None, source: Source, synonyms: Sequence[SynonymEntry], read_only: bool
+    definition: ConfigDef, value: str | None, source: ConfigSource, synonyms: Sequence[SynonymEntry], read_only: bool
 ) -> Entry:
     return Entry(
         name=definition.name,
@@ -180,13 +167,13 @@ def _shown(definition: ConfigDef, text: str | None) -> str | None:
 
 
 def _dynamic_only(name: str, text: str) -> Entry:
-    source = Source.DYNAMIC_BROKER_CONFIG
+    source = ConfigSource.DYNAMIC_BROKER_CONFIG
     definition = DYNAMIC_DEFINITIONS.get(name)
     if definition is None:
         return _unknown(name, source)
     return _entry(definition, text, source, [SynonymEntry(name, text, source)], read_only=False)
 
 
-def _unknown(name: str, source: Source) -> Entry:
+def _unknown(name: str, source: ConfigSource) -> Entry:
     """A key nobody knows might be a secret: Apache Kafka hides its value too."""
     return Entry(name, None, True, source, True, 0, (SynonymEntry(name, None, source),), None)

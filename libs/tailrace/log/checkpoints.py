@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from uuid import UUID
 
-TopicPartition: TypeAlias = tuple[str, int]
+from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
 
 RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET: Final = "log-start-offset-checkpoint"
@@ -64,15 +63,6 @@ def _parse(content: bytes, width: int) -> list[list[str]]:
     if len(lines) < 2 or lines[0] != _VERSION or lines[1] != str(len(rows)) or any(len(row) != width for row in rows):
         raise DamagedCheckpoint("a checkpoint file has another version, count or width")
     return rows
-
-
-def format_uuid(uuid: UUID) -> str:
-    """Kafka's form of an id: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
-
-
-def parse_uuid(text: str) -> UUID:
-    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
 def format_partition_metadata(topic_id: UUID) -> bytes:

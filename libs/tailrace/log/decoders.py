@@ -8,8 +8,8 @@ from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
-from tailrace.log.checkpoints import format_uuid
-from tailrace.log.files import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tailrace.kafka.ids import format_uuid
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata import codec
 from tailrace.records import groups, transaction_state
 from tailrace.records.fields import BadRecord
@@ -66,7 +66,11 @@ _METADATA_NAMES: Final = {
 
 def decoder_for(topic: str) -> Callable[[Record], Row] | None:
     """What puts this topic's records into words; None for a topic of users."""
-    known = {OFFSETS_TOPIC: offsets_record, TRANSACTIONS_TOPIC: transactions_record, METADATA_TOPIC: metadata_record}
+    known = {
+        GROUP_METADATA_TOPIC: offsets_record,
+        TRANSACTION_STATE_TOPIC: transactions_record,
+        CLUSTER_METADATA_TOPIC: metadata_record,
+    }
     return known.get(topic)
 
 

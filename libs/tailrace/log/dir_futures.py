@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from tailrace.log.checkpoints import PARTITION_METADATA, TopicPartition, format_partition_metadata
+from tailrace.kafka.ids import TopicPartition
+from tailrace.log.checkpoints import PARTITION_METADATA, format_partition_metadata
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem import join, write_file_atomically
 from tailrace.log.log import Log

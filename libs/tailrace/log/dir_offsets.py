@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from threading import Lock
 
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log.checkpoints import (
     CLEANER_OFFSET,
     LOG_START_OFFSET,
     RECOVERY_POINT,
     REPLICATION_OFFSET,
     DamagedCheckpoint,
-    TopicPartition,
     format_offsets,
     parse_offsets,
 )

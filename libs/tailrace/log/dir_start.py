@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from tailrace.kafka.ids import parse_uuid
 from tailrace.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
@@ -17,7 +18,6 @@ from tailrace.log.checkpoints import (
     format_meta_properties,
     parse_clean_shutdown,
     parse_properties,
-    parse_uuid,
 )
 from tailrace.log.filesystem import join, write_file_atomically
 from tailrace.log.rereading import reread_tail

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log import unopened
-from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.config import LogSettings
 from tailrace.log.unopened import Listing
 

@@ -11,6 +11,8 @@ from struct import Struct
 from typing import Any, Final
 
 from tailrace.errors import ApiError
+from tailrace.kafka.ids import format_uuid
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.log import checkpoints, files, producer_state, transactions
 from tailrace.log.decoders import Row, decoder_for
 from tailrace.log.twins import decode_twin
@@ -59,7 +61,7 @@ def _segment(path: Path, data: Bytes, deep: bool) -> Iterator[Row]:
     place = files.partition_of(path.absolute().parent)
     decode = decoder_for(place[0]) if place else None
     if path.name == "bootstrap.checkpoint":
-        decode = decoder_for(files.METADATA_TOPIC)
+        decode = decoder_for(CLUSTER_METADATA_TOPIC)
     view, position = memoryview(data), 0
     while position < len(view):
         if len(view) - position < HEADER_SIZE:
@@ -241,7 +243,7 @@ def _twin(path: Path, data: Bytes) -> Iterator[Row]:
 
 
 def _partition_metadata(_path: Path, data: Bytes) -> Iterator[Row]:
-    yield {"row": "partition", "topic_id": checkpoints.format_uuid(checkpoints.parse_partition_metadata(bytes(data)))}
+    yield {"row": "partition", "topic_id": format_uuid(checkpoints.parse_partition_metadata(bytes(data)))}
 
 
 def _properties(_path: Path, data: Bytes) -> Iterator[Row]:

@@ -16,9 +16,6 @@ from tailrace.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION
 from tailrace.log.twins import TWIN_SUFFIX
 from tailrace.records.batch import Bytes
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
-METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
 BY_SUFFIX: Final = {

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.errors import ApiError
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.log import files
 from tailrace.metadata.kraft import Replayed
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, Bytes, read_header, validate
 from tailrace.records.record import iterate
 
-DIRECTORY: Final = f"{files.METADATA_TOPIC}-0"
+DIRECTORY: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 _SNAPSHOT: Final = re.compile(r"(?P<offset>\d{20})-(?P<epoch>\d{10})\.checkpoint$")
 
 

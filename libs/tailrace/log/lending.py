@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tailrace.log.checkpoints import TopicPartition
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from tailrace.errors import ApiError
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log import dir_futures, dir_start, dir_unopened
 from tailrace.log.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -21,7 +22,6 @@ from tailrace.log.checkpoints import (
     PARTITION_METADATA,
     RECOVERY_POINT,
     CleanShutdown,
-    TopicPartition,
     format_clean_shutdown,
     format_partition_metadata,
     one_bit_apart,

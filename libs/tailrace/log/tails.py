@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tailrace.log.checkpoints import TopicPartition
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log.filesystem import Filesystem, join
 from tailrace.log.log import Log
 from tailrace.log.recovery import Progress

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
 from tailrace.log import checkpoints, files
-from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.findings import Finding, Partition
 from tailrace.log.twins import TWIN_SUFFIX, decode_twin, true_content
 from tailrace.log.verify_partition import verify_partition
 
 __all__ = ["Finding", "Partition", "size_bytes", "verify"]
 
-_COMPACTED: Final = (files.OFFSETS_TOPIC, files.TRANSACTIONS_TOPIC, "__share_group_state")
 _NEEDS_ALL: Final = "restore the file from a copy of the directory, or let the broker start: it checks every log anew"
 _MIGHT_MOVE: Final = "stop the broker and remove the line; it is written anew"
 
@@ -58,7 +58,7 @@ def _facts(directory: Path, log_directory: Path, topics: Collection[str], *, cle
     assert place is not None
     cleaned = _offsets(log_directory / checkpoints.CLEANER_OFFSET)
     starts = _offsets(log_directory / checkpoints.LOG_START_OFFSET)
-    compacted = place in cleaned or place[0] in topics or place[0] in _COMPACTED
+    compacted = place in cleaned or place[0] in topics or place[0] in INTERNAL_TOPICS
     return Partition(directory, dense=not compacted, clean=clean, log_start_offset=starts.get(place, 0))
 
 
@@ -99,7 +99,7 @@ class _LogDirectory:
             found = checkpoints.parse_properties(path.read_bytes())
             if found.get("version") != "1" or "cluster.id" not in found or not found["node.id"].isdecimal():
                 raise ValueError("version 1, cluster.id or node.id is missing")
-            _exact_id(found.get("directory.id", checkpoints.format_uuid(UUID(int=1))))
+            _exact_id(found.get("directory.id", format_uuid(UUID(int=1))))
         except (OSError, ValueError, KeyError) as error:
             advice = "write it anew with the cluster.id and node.id of the cluster's other directories"
             yield Finding(path, f"cannot be read as meta.properties: {_why(error)}", advice)
@@ -150,7 +150,7 @@ class _LogDirectory:
             yield _unreadable(directory, error)
             return
         yield from found.findings
-        if place[0] == files.METADATA_TOPIC:
+        if place[0] == CLUSTER_METADATA_TOPIC:
             return  # the controllers' log is in no checkpoint and needs no partition.metadata
         self.ends[place] = (found.start_offset, found.end_offset)
         path = directory / checkpoints.PARTITION_METADATA
@@ -200,7 +200,7 @@ def _topic_id(path: Path) -> UUID:
 
 
 def _exact_id(text: str) -> None:
-    if checkpoints.format_uuid(checkpoints.parse_uuid(text)) != text:
+    if format_uuid(parse_uuid(text)) != text:
         raise ValueError(f"{text} is no id")
 
 

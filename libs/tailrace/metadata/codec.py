@@ -13,6 +13,8 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from tailrace.metadata import records as r
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.varint import read_unsigned, write_unsigned
 
 FRAME_VERSION: Final = 1
 
@@ -40,22 +42,11 @@ class _Reader:
         if self.position < len(self.data) and (value := self.data[self.position]) < 0x80:
             self.position += 1
             return value
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 28:
-                raise MalformedRecord("varint longer than five bytes")
-
-
-def _write_uvarint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+        try:
+            value, self.position = read_unsigned(self.data, self.position)
+        except (IndexError, Malformed) as wrong:
+            raise MalformedRecord(f"varint at {self.position} of {len(self.data)}") from wrong
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +69,7 @@ def _write_string(out: bytearray, value: str | None) -> None:
         out.append(0)
         return
     data = value.encode()
-    _write_uvarint(out, len(data) + 1)
+    write_unsigned(out, len(data) + 1)
     out += data
 
 
@@ -119,7 +110,7 @@ def _write_int32s(out: bytearray, values: tuple[int, ...] | None) -> None:
     if values is None:
         out.append(0)
         return
-    _write_uvarint(out, len(values) + 1)
+    write_unsigned(out, len(values) + 1)
     out += struct.pack(f">{len(values)}i", *values)
 
 
@@ -132,7 +123,7 @@ def _array(of: _Type) -> _Type:
     """A compact array as a tuple; None is written as null and read back as None."""
 
     def write(out: bytearray, values: tuple[Any, ...] | None) -> None:
-        _write_uvarint(out, 0 if values is None else len(values) + 1)
+        write_unsigned(out, 0 if values is None else len(values) + 1)
         for value in values or ():
             of.write(out, value)
 
@@ -171,12 +162,12 @@ def _fields(cls: type, plain: Iterable[_Field], tagged: Iterable[_Tagged] = ()) 
             for (tag, (name, kind)), value in zip(tags.items(), values, strict=False)
             if value != defaults[name]
         ]
-        _write_uvarint(out, len(present))
+        write_unsigned(out, len(present))
         for tag, kind, value in present:
             data = bytearray()
             kind.write(data, value)
-            _write_uvarint(out, tag)
-            _write_uvarint(out, len(data))
+            write_unsigned(out, tag)
+            write_unsigned(out, len(data))
             out += data
         return bytes(out)
 
@@ -213,7 +204,7 @@ def _frame(key: int, version: int) -> bytes:
     """What every record of one kind begins with."""
     out = bytearray()
     for number in (FRAME_VERSION, key, version):
-        _write_uvarint(out, number)
+        write_unsigned(out, number)
     return bytes(out)
 
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from uuid import UUID
 
+from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ResourceKey, TopicImage
 from tailrace.metadata.records import NO_LEADER, NO_UUID
-
-BROKER_RESOURCE = 4
 
 
 def moved(
@@ -38,7 +37,7 @@ def moved(
     }
     configs: dict[ResourceKey, Mapping[str, str]] = {}
     for (kind, name), values in image.configs.items():
-        if kind != BROKER_RESOURCE or not name:
+        if kind != ConfigResource.BROKER or not name:
             configs[kind, name] = values
         elif int(name) in broker_ids:
             configs[kind, str(broker_ids[int(name)])] = values

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import (
     BrokerImage,
     MetadataImage,
@@ -36,7 +37,6 @@ from tailrace.metadata.records import (
     UnregisterBrokerRecord,
 )
 
-TOPIC_RESOURCE = 2
 T = TypeVar("T")
 
 
@@ -149,8 +149,8 @@ def _remove_topic(draft: _Draft, record: RemoveTopicRecord) -> None:
     name = draft.mapping("topic_names").pop(record.topic_id)
     del draft.mapping("topics")[name]
     draft.partitions.pop(name, None)
-    if (TOPIC_RESOURCE, name) in draft.peek("configs"):
-        del draft.mapping("configs")[TOPIC_RESOURCE, name]
+    if (ConfigResource.TOPIC, name) in draft.peek("configs"):
+        del draft.mapping("configs")[ConfigResource.TOPIC, name]
     if gone := [shard for shard in draft.peek("shards") if shard[0] == name]:
         shards = draft.mapping("shards")
         for shard in gone:

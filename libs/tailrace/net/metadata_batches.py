@@ -13,7 +13,6 @@ from tailrace.metadata.snapshot import to_records
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.records.record import Record, build, iterate
 
-TOPIC: Final = "__cluster_metadata"
 TOPIC_ID: Final = UUID(int=1)
 SNAPSHOT_BATCH_RECORDS: Final = 1000
 

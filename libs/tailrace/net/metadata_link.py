@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, Protocol
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.metadata_batches import TOPIC, TOPIC_ID, Snapshot, decode_snapshot, replay
+from tailrace.net.metadata_batches import TOPIC_ID, Snapshot, decode_snapshot, replay
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import FetchRequest, FetchSnapshotRequest
 
@@ -103,7 +104,7 @@ class MetadataLink:
             max_wait_ms=MAX_WAIT_MS if self._knows else 0,
             min_bytes=1,
             max_bytes=MAX_BYTES,
-            topics=[FetchRequest.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
+            topics=[FetchRequest.FetchTopic(topic=CLUSTER_METADATA_TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
         )
         answer = await client.ask(request, timeout_ms=ANSWER_TIMEOUT_MS)
         self._check(answer.error_code)
@@ -157,7 +158,7 @@ class MetadataLink:
         while True:
             wanted = asked.SnapshotId(end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch)
             partition = asked(partition=0, current_leader_epoch=-1, snapshot_id=wanted, position=len(data))
-            topic = FetchSnapshotRequest.TopicSnapshot(name=TOPIC, partitions=[partition])
+            topic = FetchSnapshotRequest.TopicSnapshot(name=CLUSTER_METADATA_TOPIC, partitions=[partition])
             answer = await client.ask(FetchSnapshotRequest(topics=[topic]), timeout_ms=ANSWER_TIMEOUT_MS)
             got = answer.topics[0].partitions[0] if not answer.error_code else answer
             if got.error_code:

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import BatchHeader
-from tailrace.records.record import read_varint, skip_headers
+from tailrace.records.record import skip_headers
+from tailrace.wire.varint import read_zigzag
 
 MOST_BLAMED: Final = 1000
 _STEP: Final = 4096
@@ -71,12 +72,12 @@ def _step(
     on_step: Callable[[], None],
 ) -> tuple[int, int]:
     """Looks at these records, the first of which begins at position; where the next one begins, the latest delta."""
-    size, read, counted = len(data), read_varint, rules.counted
+    size, read, counted = len(data), read_zigzag, rules.counted
     earliest, latest = rules.earliest_ms - header.base_timestamp, rules.latest_ms - header.base_timestamp
     zero, newest = -header.base_timestamp, -_2_TO_63
     outside, keyless, keyed = blamed.outside, blamed.keyless, rules.keyed
     for index in indices:
-        # As read_varint, whose calls would take most of the time, where it is one byte.
+        # As read_zigzag, whose calls would take most of the time, where it is one byte.
         length = data[position]
         if length < 0x80:
             length, position = (length >> 1) ^ -(length & 1), position + 1

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, Bytes, corrupt, pack
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, compress, decompress
-from tailrace.records.record import read_varint, with_delete_horizon, write_varint
+from tailrace.records.record import with_delete_horizon
+from tailrace.wire.varint import read_zigzag, write_zigzag
 
 _2_TO_63: Final = 2**63
 
@@ -53,16 +54,16 @@ def entries(data: bytes | bytearray, count: int) -> Iterator[Entry]:
     try:
         for _ in range(count):
             start = position
-            length, position = read_varint(data, position)
+            length, position = read_zigzag(data, position)
             end = position + length
-            timestamp_delta, rest = read_varint(data, position + 1)  # one byte of attributes, unused
-            offset_delta, position = read_varint(data, rest)
-            length, position = read_varint(data, position)
+            timestamp_delta, rest = read_zigzag(data, position + 1)  # one byte of attributes, unused
+            offset_delta, position = read_zigzag(data, rest)
+            length, position = read_zigzag(data, position)
             key = None
             if length >= 0:
                 key = bytes(data[position : position + length])
                 position += length
-            length, position = read_varint(data, position)
+            length, position = read_zigzag(data, position)
             if end > size or position + max(length, 0) > end:
                 raise corrupt("a record does not fit its batch")
             yield new(make, (offset_delta, timestamp_delta, key, length < 0, start, end, rest))
@@ -110,8 +111,8 @@ def rebuilt_with_horizon(header: BatchHeader, kept: Kept, horizon_ms: int) -> by
         delta = _int64(entry[1] + shift)
         newest = max(newest, delta)
         start = bytearray(1)  # of attributes
-        write_varint(start, delta)
-        write_varint(body, len(start) + entry[5] - entry[6])
+        write_zigzag(start, delta)
+        write_zigzag(body, len(start) + entry[5] - entry[6])
         body += start
         body += view[entry[6] : entry[5]]
     return rebuilt(with_delete_horizon(header, horizon_ms), Kept(body, kept.record_count, newest, kept.tombstones))

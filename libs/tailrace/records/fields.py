@@ -6,6 +6,9 @@ import struct
 from collections.abc import Callable
 from typing import TypeVar
 
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.varint import read_unsigned
+
 T = TypeVar("T")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -52,14 +55,11 @@ class FieldReader:
         return int(_INT64.unpack(self.take(8))[0])
 
     def varint(self) -> int:
-        number = shift = 0
-        while shift < 35:
-            byte = self.take(1)[0]
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-            shift += 7
-        raise BadRecord("varint of more than five bytes")
+        try:
+            number, self.at = read_unsigned(self.raw, self.at)
+        except (IndexError, Malformed) as wrong:
+            raise BadRecord(f"varint at {self.at} of {len(self.raw)}") from wrong
+        return number
 
     def nullable_string(self) -> str | None:
         size = self.varint() - 1 if self.flexible else self.int16()

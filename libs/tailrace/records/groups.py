@@ -16,6 +16,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from tailrace.records.fields import BadRecord, FieldReader
+from tailrace.wire.varint import unsigned
 
 OFFSET_COMMIT_LEGACY_KEY = 0
 OFFSET_COMMIT_KEY = 1
@@ -169,7 +170,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
             _INT16.pack(4),
             _INT64.pack(record.offset),
             _INT32.pack(record.leader_epoch),
-            _varint(len(metadata) + 1),
+            unsigned(len(metadata) + 1),
             metadata,
             _INT64.pack(record.commit_timestamp_ms),
             b"\0" if record.topic_id is None else bytes((1, _TOPIC_ID_TAG, 16)) + record.topic_id.bytes,
@@ -212,15 +213,6 @@ def _string(text: str | None) -> bytes:
         return b"\xff\xff"
     raw = text.encode()
     return _INT16.pack(len(raw)) + raw
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number >= 0x80:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
 
 
 def _read_offset(reader: FieldReader, group_id: str, topic: str, partition: int) -> OffsetCommitted:

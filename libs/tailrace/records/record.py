@@ -21,11 +21,11 @@ from tailrace.records.batch import (
     read_header,
 )
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
+from tailrace.wire.varint import read_zigzag, write_zigzag
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 _LENGTH: Final = Struct(">i")
-_MAX_VARINT_SHIFT: Final = 63
 _2_TO_31: Final = 2**31
 
 
@@ -112,7 +112,7 @@ def rebuild(header: BatchHeader, records: list[Record]) -> bytearray:
     body = bytearray()
     for record in records:
         encoded = _encode_record(record, header.base_timestamp, header.base_offset)
-        write_varint(body, len(encoded))
+        write_zigzag(body, len(encoded))
         body += encoded
     # With LogAppendTime the header's max timestamp is the time of all records and must stay.
     newest = header.max_timestamp if header.is_log_append_time else max(record.timestamp for record in records)
@@ -132,15 +132,15 @@ def with_delete_horizon(header: BatchHeader, horizon_ms: int) -> BatchHeader:
 
 
 def _read_record(data: bytes, position: int, header: BatchHeader, most_headers: int) -> tuple[Record, int]:
-    length, position = read_varint(data, position)
+    length, position = read_zigzag(data, position)
     end = position + length
     if length < 0 or end > len(data):
         raise IndexError
-    timestamp_delta, position = read_varint(data, position + 1)  # one byte of attributes, unused
-    offset_delta, position = read_varint(data, position)
+    timestamp_delta, position = read_zigzag(data, position + 1)  # one byte of attributes, unused
+    offset_delta, position = read_zigzag(data, position)
     key, position = _read_bytes(data, position, end)
     value, position = _read_bytes(data, position, end)
-    count, position = read_varint(data, position)
+    count, position = read_zigzag(data, position)
     headers: Headers = ()
     if count:
         headers, position = _read_headers(data, position, end, count, most_headers)
@@ -172,10 +172,10 @@ def skip_headers(data: bytes, position: int, end: int, count: int) -> int:
     if not 0 <= count <= end - position:
         raise IndexError
     for _ in range(count):
-        length, position = read_varint(data, position)
+        length, position = read_zigzag(data, position)
         if length < 0:  # a key cannot be null
             raise IndexError
-        length, position = read_varint(data, position + length)
+        length, position = read_zigzag(data, position + length)
         if length < -1 or position > end:
             raise IndexError
         position += max(0, length)
@@ -183,7 +183,7 @@ def skip_headers(data: bytes, position: int, end: int, count: int) -> int:
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(data, position)
+    length, position = read_zigzag(data, position)
     if length < 0:
         if length != -1:
             raise IndexError
@@ -193,42 +193,13 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position : position + length], position + length
 
 
-def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
-    """A zigzag varint (up to 64 bits) and the position behind it; IndexError if it does not end."""
-    byte = data[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    value = byte & 0x7F
-    shift = 7
-    while shift <= _MAX_VARINT_SHIFT:
-        position += 1
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position + 1
-        shift += 7
-    raise IndexError
-
-
-def write_varint(output: bytearray, value: int) -> None:
-    """Appends value as a zigzag varint."""
-    rest = (value << 1) if value >= 0 else ((-value << 1) - 1)
-    if rest < 0x80:
-        output.append(rest)
-        return
-    while rest >= 0x80:
-        output.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    output.append(rest)
-
-
 def _encode_record(record: Record, base_timestamp: int, base_offset: int) -> bytearray:
     body = bytearray(1)
-    write_varint(body, record.timestamp - base_timestamp)
-    write_varint(body, record.offset - base_offset)
+    write_zigzag(body, record.timestamp - base_timestamp)
+    write_zigzag(body, record.offset - base_offset)
     _write_bytes(body, record.key)
     _write_bytes(body, record.value)
-    write_varint(body, len(record.headers))
+    write_zigzag(body, len(record.headers))
     for key, value in record.headers:
         _write_bytes(body, key.encode())
         _write_bytes(body, value)
@@ -237,7 +208,7 @@ def _encode_record(record: Record, base_timestamp: int, base_offset: int) -> byt
 
 def _write_bytes(output: bytearray, value: bytes | None) -> None:
     if value is None:
-        write_varint(output, -1)
+        write_zigzag(output, -1)
     else:
-        write_varint(output, len(value))
+        write_zigzag(output, len(value))
         output += value

@@ -11,8 +11,9 @@ from typing import Any
 
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.header import response_header_bytes, skip_tags
+from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
-from tailrace.wire.strict import Malformed, check
+from tailrace.wire.strict import check
 
 __all__ = [
     "Malformed",

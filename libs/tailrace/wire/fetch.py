@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from struct import Struct, error
 from typing import Any, NamedTuple
 
-from tailrace.wire.produce import _uvarint
-from tailrace.wire.strict import MOST_ROWS, Malformed, uvarint
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.strict import MOST_ROWS
+from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
@@ -75,7 +76,7 @@ class _Reader:
 
     def count(self) -> int:
         if self.flexible:
-            value, self.pos = uvarint(self.body, self.pos)
+            value, self.pos = read_unsigned(self.body, self.pos)
             value -= 1
         else:
             (value,) = _I32.unpack_from(self.body, self.pos)
@@ -96,7 +97,7 @@ class _Reader:
 
     def string(self) -> bytes:
         if self.flexible:
-            size, self.pos = uvarint(self.body, self.pos)
+            size, self.pos = read_unsigned(self.body, self.pos)
             return self.raw(size - 1)
         (size,) = _I16.unpack_from(self.body, self.pos)
         self.pos += 2
@@ -111,11 +112,11 @@ class _Reader:
         if self.body[self.pos] == 0:
             self.pos += 1
             return {}
-        count, self.pos = uvarint(self.body, self.pos)
+        count, self.pos = read_unsigned(self.body, self.pos)
         found = {}
         for _ in range(count):
-            tag, self.pos = uvarint(self.body, self.pos)
-            size, self.pos = uvarint(self.body, self.pos)
+            tag, self.pos = read_unsigned(self.body, self.pos)
+            size, self.pos = read_unsigned(self.body, self.pos)
             found[tag] = self.raw(size)
         return found
 
@@ -307,13 +308,13 @@ def encode_fetch_answer(
             return _usual_answer(version, correlation_id, session_id, key, row)
     head = bytearray(b"\x00") if flexible else bytearray()
     head += _ANSWER_HEAD.pack(0, error_code, session_id) if version >= 7 else _I32.pack(0)
-    head += _uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics))
+    head += unsigned(len(topics) + 1) if flexible else _I32.pack(len(topics))
     parts: list[Any] = [b""]
     size = 0
     for key, rows in topics:
         if flexible:
-            head += key if version >= 13 else _uvarint(len(key) + 1) + key
-            head += _uvarint(len(rows) + 1)
+            head += key if version >= 13 else unsigned(len(key) + 1) + key
+            head += unsigned(len(rows) + 1)
         else:
             head += _I16.pack(len(key)) + key + _I32.pack(len(rows))
         for row in rows:
@@ -339,8 +340,8 @@ def _usual_answer(version: int, correlation_id: int, session_id: int, key: bytes
     """Records of one partition, written in one go (v12 and later)."""
     records = row.records
     length = len(records)
-    topic = key if version >= 13 else _uvarint(len(key) + 1) + key
-    fields = _ROW_V12.pack(row[0], row[1], row[2], row[3], row[4], row.aborted, row.preferred) + _uvarint(length + 1)
+    topic = key if version >= 13 else unsigned(len(key) + 1) + key
+    fields = _ROW_V12.pack(row[0], row[1], row[2], row[3], row[4], row.aborted, row.preferred) + unsigned(length + 1)
     size = _USUAL_BYTES + len(topic) + len(fields) + length
     head = _USUAL_HEAD.pack(size, correlation_id, 0, 0, 0, session_id, 2)
     return [b"".join((head, topic, b"\x02", fields)), records, _USUAL_TAIL]
@@ -353,7 +354,7 @@ def _row_head(version: int, row: PartitionData) -> bytes:
     if row.transactions:
         return _row_head_with_aborted(version, row, length)
     if version >= 12:
-        return _ROW_V12.pack(index, code, high_watermark, stable, start, row.aborted, row.preferred) + _uvarint(
+        return _ROW_V12.pack(index, code, high_watermark, stable, start, row.aborted, row.preferred) + unsigned(
             length + 1
         )
     if version >= 11:
@@ -370,14 +371,14 @@ def _row_head_with_aborted(version: int, row: PartitionData, length: int) -> byt
     flexible, aborted = version >= 12, row.transactions
     marks = row[:5] if version >= 5 else row[:4]
     head = bytearray(Struct(">ihqqq" if version >= 5 else ">ihqq").pack(*marks))
-    head += _uvarint(len(aborted) + 1) if flexible else _I32.pack(len(aborted))
+    head += unsigned(len(aborted) + 1) if flexible else _I32.pack(len(aborted))
     for producer_id, first_offset in aborted:
         head += _ABORTED.pack(producer_id, first_offset)
         if flexible:
             head += b"\x00"
     if version >= 11:
         head += _I32.pack(row.preferred)
-    return bytes(head) + (_uvarint(length + 1) if flexible else _I32.pack(length))
+    return bytes(head) + (unsigned(length + 1) if flexible else _I32.pack(length))
 
 
 def _row_tags(row: PartitionData) -> bytes:
@@ -393,8 +394,8 @@ def node_endpoints(nodes: list[tuple[int, str, int]]) -> bytes:
     """The body's tag section with node endpoints (tag 0): (node id, host, port) of the leaders hinted at."""
     if not nodes:
         return b"\x00"
-    inner = bytearray(_uvarint(len(nodes) + 1))
+    inner = bytearray(unsigned(len(nodes) + 1))
     for node_id, host, port in nodes:
         name = host.encode()
-        inner += _I32.pack(node_id) + _uvarint(len(name) + 1) + name + _I32.pack(port) + b"\x00\x00"
-    return b"\x01\x00" + _uvarint(len(inner)) + bytes(inner)
+        inner += _I32.pack(node_id) + unsigned(len(name) + 1) + name + _I32.pack(port) + b"\x00\x00"
+    return b"\x01\x00" + unsigned(len(inner)) + bytes(inner)

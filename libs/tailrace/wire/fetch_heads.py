@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any, Final
 
 from tailrace.wire.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer
-from tailrace.wire.produce import _uvarint
+from tailrace.wire.varint import unsigned
 
 _FLEXIBLE_FROM: Final = 12
 _TOPIC_IDS_FROM: Final = 13  # KIP-516
@@ -65,7 +65,7 @@ class FetchHead:
         self._version = version
         if version < _FLEXIBLE_FROM:
             return
-        self._topic = topic = self.key if self.by_id else _uvarint(len(self.key) + 1) + self.key
+        self._topic = topic = self.key if self.by_id else unsigned(len(self.key) + 1) + self.key
         answer = Struct(f">iiBihiB{len(topic)}sBihqqqBi")
         self._size = answer.size - 4 + len(_TAIL)
         self._pack = answer.pack
@@ -78,7 +78,7 @@ class FetchHead:
             )
             return encode_fetch_answer(self._version, correlation_id, 0, 0, [(self.key, [row])])
         length = len(records)
-        written = _uvarint(length + 1)
+        written = unsigned(length + 1)
         head = self._pack(
             self._size + len(written) + length, correlation_id, 0, 0, 0, 0, _ONE, self._topic, _ONE, self.index, 0,
             high_watermark, high_watermark, log_start_offset, self.committed, -1,

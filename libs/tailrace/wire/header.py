@@ -11,7 +11,8 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
-from tailrace.wire.strict import Malformed, uvarint
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.varint import read_unsigned
 
 _HEAD = Struct(">hhih")
 HEAD_BYTES = _HEAD.size
@@ -79,10 +80,10 @@ def skip_tags(frame: Any, pos: int) -> int:
     try:
         if frame[pos] == 0:
             return pos + 1
-        count, pos = uvarint(frame, pos)
+        count, pos = read_unsigned(frame, pos)
         for _ in range(count):
-            _, pos = uvarint(frame, pos)
-            size, pos = uvarint(frame, pos)
+            _, pos = read_unsigned(frame, pos)
+            size, pos = read_unsigned(frame, pos)
             pos += size
     except IndexError as short:
         raise Malformed("tag section ends in the middle of a field") from short

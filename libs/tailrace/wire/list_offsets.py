@@ -9,8 +9,8 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import NamedTuple, TypeAlias
 
-from tailrace.wire.produce import _uvarint
-from tailrace.wire.strict import Malformed, uvarint
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
@@ -79,7 +79,7 @@ def _asked(version: int, body: memoryview) -> tuple[Asked, int]:
 
 def _count(flexible: bool, body: memoryview, pos: int) -> tuple[int, int]:
     if flexible:
-        value, pos = uvarint(body, pos)
+        value, pos = read_unsigned(body, pos)
         value -= 1
     else:
         (value,) = _I32.unpack_from(body, pos)
@@ -91,7 +91,7 @@ def _count(flexible: bool, body: memoryview, pos: int) -> tuple[int, int]:
 
 def _name(flexible: bool, body: memoryview, pos: int) -> tuple[bytes, int]:
     if flexible:
-        size, pos = uvarint(body, pos)
+        size, pos = read_unsigned(body, pos)
         size -= 1
     else:
         (size,) = _I16.unpack_from(body, pos)
@@ -126,10 +126,10 @@ def encode_list_offsets_body(version: int, topics: list[tuple[bytes, list[bytes]
     out = bytearray()
     if version >= 2:
         out += b"\x00\x00\x00\x00"
-    out += _uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics))
+    out += unsigned(len(topics) + 1) if flexible else _I32.pack(len(topics))
     for name, rows in topics:
-        out += _uvarint(len(name) + 1) + name if flexible else _I16.pack(len(name)) + name
-        out += _uvarint(len(rows) + 1) if flexible else _I32.pack(len(rows))
+        out += unsigned(len(name) + 1) + name if flexible else _I16.pack(len(name)) + name
+        out += unsigned(len(rows) + 1) if flexible else _I32.pack(len(rows))
         out += b"".join(rows)
         if flexible:
             out += b"\x00"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tailrace.wire import codec
 from tailrace.wire.messages import MetadataResponse
-from tailrace.wire.produce import _uvarint
+from tailrace.wire.varint import unsigned
 
 _FLEXIBLE_FROM: Final = 9
 _I32 = Struct(">i")
@@ -26,7 +26,7 @@ def encode_metadata(response: Any, version: int, topics: Sequence[bytes]) -> byt
     assert not response.topics
     body = codec.encode_response_body(response, version)
     flexible = version >= _FLEXIBLE_FROM
-    none, count = (_uvarint(1), _uvarint(len(topics) + 1)) if flexible else (_I32.pack(0), _I32.pack(len(topics)))
+    none, count = (unsigned(1), unsigned(len(topics) + 1)) if flexible else (_I32.pack(0), _I32.pack(len(topics)))
     at = len(body) - _bytes_behind(version)
     assert body[at - len(none) : at] == none
     return b"".join((body[: at - len(none)], count, *topics, body[at:]))

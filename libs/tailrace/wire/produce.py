@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from struct import Struct, error
 from typing import Any, NamedTuple
 
-from tailrace.wire.strict import MOST_ROWS, Malformed, uvarint
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.strict import MOST_ROWS
+from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
@@ -103,25 +105,25 @@ def _classic(body: memoryview) -> tuple[Produce, int]:
 
 def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
     end = len(body)
-    length, pos = uvarint(body, 0)
+    length, pos = read_unsigned(body, 0)
     transactional_id = None
     if length:
         transactional_id = bytes(body[pos : pos + length - 1])
         pos += length - 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(body, pos)
-    count, pos = uvarint(body, pos + 6)
+    count, pos = read_unsigned(body, pos + 6)
     topics, rows_before = [], count - 1
     for _ in range(_count(count - 1, end - pos)):
         if version >= 13:
             key = bytes(body[pos : pos + 16])
             pos += 16
         else:
-            length, pos = uvarint(body, pos)
+            length, pos = read_unsigned(body, pos)
             if not length:
                 raise Malformed("Produce names no topic")
             key = bytes(body[pos : pos + length - 1])
             pos += length - 1
-        partitions, pos = uvarint(body, pos)
+        partitions, pos = read_unsigned(body, pos)
         rows = []
         for _ in range(_count(partitions - 1, end - pos, rows_before)):
             row, pos = _flexible_partition(body, pos)
@@ -135,7 +137,7 @@ def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
 
 def _flexible_partition(body: memoryview, pos: int) -> tuple[ProducePartition, int]:
     (index,) = _I32.unpack_from(body, pos)
-    length, pos = uvarint(body, pos + 4)
+    length, pos = read_unsigned(body, pos + 4)
     records = None
     if length:
         records = body[pos : pos + length - 1]
@@ -151,10 +153,10 @@ def _flexible_partition(body: memoryview, pos: int) -> tuple[ProducePartition, i
 def _tags(body: memoryview, pos: int) -> tuple[int, int]:
     """Steps over a tag section; returns the shard epoch in it (or -1) and the next position."""
     shard_epoch = -1
-    count, pos = uvarint(body, pos)
+    count, pos = read_unsigned(body, pos)
     for _ in range(count):
-        tag, pos = uvarint(body, pos)
-        size, pos = uvarint(body, pos)
+        tag, pos = read_unsigned(body, pos)
+        size, pos = read_unsigned(body, pos)
         if tag == SHARD_EPOCH_TAG and size == 4:
             (shard_epoch,) = _I32.unpack_from(body, pos)
         pos += size
@@ -175,11 +177,11 @@ def encode_produce_answer(
     """The response frame without messages, record errors or leader hints (those go through the codec)."""
     pack = _PARTITION.pack
     if version >= 9:
-        parts = [b"\x00", _uvarint(len(topics) + 1)]
+        parts = [b"\x00", unsigned(len(topics) + 1)]
         for key, rows in topics:
             answers = [pack(*row) + _TAIL_V9 for row in rows]
-            parts.append(key if version >= 13 else _uvarint(len(key) + 1) + key)
-            parts.append(_uvarint(len(answers) + 1))
+            parts.append(key if version >= 13 else unsigned(len(key) + 1) + key)
+            parts.append(unsigned(len(answers) + 1))
             parts += answers
             parts.append(b"\x00")
         parts.append(b"\x00\x00\x00\x00\x00")
@@ -233,19 +235,8 @@ def encode_internal_produce(
             topic_id,
             b"\x02",
             _I32.pack(partition),
-            _uvarint(len(records) + 1),
+            unsigned(len(records) + 1),
         )
     )
-    tail = b"\x01" + _uvarint(SHARD_EPOCH_TAG) + b"\x04" + _I32.pack(shard_epoch) + b"\x00\x00"
+    tail = b"\x01" + unsigned(SHARD_EPOCH_TAG) + b"\x04" + _I32.pack(shard_epoch) + b"\x00\x00"
     return b"".join((_I32.pack(len(head) + len(records) + len(tail)), head, bytes(records), tail))
-
-
-def _uvarint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

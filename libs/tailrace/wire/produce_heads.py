@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
-from tailrace.wire.strict import uvarint
+from tailrace.wire.varint import read_unsigned
 
 _FIXED: Final = Struct(">BhiB")  # no transactional id, acks, timeout, one topic
 _FLEXIBLE_FROM: Final = 9
@@ -77,7 +77,7 @@ class Heads:
             if len(known) >= _MAX_HEADS:
                 known.clear()
             known[written] = head
-        length, pos = uvarint(body, at)
+        length, pos = read_unsigned(body, at)
         tail = pos + length - 1
         if not length or end - tail != 3 or body[tail] or body[tail + 1] or body[tail + 2]:
             return None

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from tailrace.wire.produce import _uvarint
-from tailrace.wire.strict import Malformed, uvarint
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.varint import read_unsigned, unsigned
 
 ROW: Final = Struct(">qiiqiqB")  # a Producer's fields and the tag section, which is empty
 NO_SEQUENCE: Final = -1
@@ -65,14 +65,14 @@ def pack(producers: Iterable[Producer]) -> bytes:
 def encode_describe_producers(topics: Sequence[tuple[str, Sequence[Described]]]) -> bytes:
     """The response's body; never throttled."""
     out = bytearray(4)
-    out += _uvarint(len(topics) + 1)
+    out += unsigned(len(topics) + 1)
     for name, partitions in topics:
         out += _text(name)
-        out += _uvarint(len(partitions) + 1)
+        out += unsigned(len(partitions) + 1)
         for found in partitions:
             out += _PARTITION.pack(found.partition_index, found.error_code)
             out += _NO_TAGS if found.error_message is None else _text(found.error_message)
-            out += _uvarint(len(found) + 1)
+            out += unsigned(len(found) + 1)
             out += found.rows
             out += _NO_TAGS
         out += _NO_TAGS
@@ -82,7 +82,7 @@ def encode_describe_producers(topics: Sequence[tuple[str, Sequence[Described]]])
 
 def _text(text: str) -> bytes:
     encoded = text.encode()
-    return _uvarint(len(encoded) + 1) + encoded
+    return unsigned(len(encoded) + 1) + encoded
 
 
 def decode_describe_producers(body: memoryview) -> list[tuple[str, list[Described]]]:
@@ -122,14 +122,14 @@ def _partition(body: memoryview, pos: int) -> tuple[Described, int]:
 
 
 def _count(body: memoryview, pos: int) -> tuple[int, int]:
-    count, pos = uvarint(body, pos)
+    count, pos = read_unsigned(body, pos)
     if not 0 < count <= len(body) - pos + 1:  # everything counted takes a byte or more
         raise Malformed(f"count {count - 1}, {len(body) - pos} bytes are left")
     return count - 1, pos
 
 
 def _string(body: memoryview, pos: int) -> tuple[str | None, int]:
-    size, pos = uvarint(body, pos)
+    size, pos = read_unsigned(body, pos)
     end = pos + max(size - 1, 0)
     if end > len(body):
         raise Malformed(f"a string of {size - 1} bytes, {len(body) - pos} are left")

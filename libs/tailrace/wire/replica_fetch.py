@@ -11,8 +11,8 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from tailrace.wire.fetch import FetchPartition
-from tailrace.wire.produce import _uvarint
-from tailrace.wire.strict import Malformed, uvarint
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.varint import read_unsigned, unsigned
 
 VERSION = 17
 _FETCH = 1
@@ -69,15 +69,15 @@ def encode_replica_fetch(fetch: ReplicaFetch, correlation_id: int, client_id: by
     out = bytearray(4)
     out += _HEADER.pack(_FETCH, VERSION, correlation_id, len(client_id)) + client_id + b"\x00"
     out += _FIELDS.pack(fetch.max_wait_ms, fetch.min_bytes, fetch.max_bytes, 0, fetch.session_id, fetch.session_epoch)
-    out += _uvarint(len(fetch.topics) + 1)
+    out += unsigned(len(fetch.topics) + 1)
     for topic_id, rows in fetch.topics:
-        out += topic_id + _uvarint(len(rows) + 1)
+        out += topic_id + unsigned(len(rows) + 1)
         for row in rows:
             out += _PARTITION.pack(*row, 0)
         out += b"\x00"
-    out += _uvarint(len(fetch.forgotten) + 1)
+    out += unsigned(len(fetch.forgotten) + 1)
     for topic_id, gone in fetch.forgotten:
-        out += topic_id + _uvarint(len(gone) + 1) + b"".join(map(_I32.pack, gone)) + b"\x00"
+        out += topic_id + unsigned(len(gone) + 1) + b"".join(map(_I32.pack, gone)) + b"\x00"
     out += b"\x01"  # no rack
     out += _REPLICA_STATE.pack(1, 1, 13, fetch.replica_id, fetch.replica_epoch, 0)
     _SIZE.pack_into(out, 0, len(out) - 4)
@@ -90,10 +90,10 @@ def decode_replica_answer(frame: bytes | bytearray | memoryview) -> ReplicaAnswe
     try:
         _, _, _, error_code, session_id = _ANSWER.unpack_from(view)
         rows: list[ReplicaRow] = []
-        topics, pos = uvarint(view, _ANSWER.size)
+        topics, pos = read_unsigned(view, _ANSWER.size)
         for _ in _counted(topics, len(view) - pos):
             topic_id = bytes(view[pos : pos + 16])
-            count, pos = uvarint(view, pos + 16)
+            count, pos = read_unsigned(view, pos + 16)
             for _ in _counted(count, len(view) - pos):
                 row, pos = _row(view, pos, topic_id)
                 rows.append(row)
@@ -114,10 +114,10 @@ def _counted(compact: int, left: int) -> Iterable[int]:
 
 def _row(view: memoryview, pos: int, topic_id: bytes) -> tuple[ReplicaRow, int]:
     index, code, mark, _, start = _ROW.unpack_from(view, pos)
-    aborted, pos = uvarint(view, pos + _ROW.size)
+    aborted, pos = read_unsigned(view, pos + _ROW.size)
     for _ in range(max(0, aborted - 1)):
         pos = _skip_tags(view, pos + 16)
-    length, pos = uvarint(view, pos + 4)  # over the preferred read replica
+    length, pos = read_unsigned(view, pos + 4)  # over the preferred read replica
     end = pos + max(0, length - 1)
     if end > len(view):
         raise Malformed(f"a Fetch answer has records of {length - 1} bytes, {len(view) - pos} are left")
@@ -131,11 +131,11 @@ def _row(view: memoryview, pos: int, topic_id: bytes) -> tuple[ReplicaRow, int]:
 
 
 def _tags(view: memoryview, pos: int) -> tuple[dict[int, memoryview], int]:
-    count, pos = uvarint(view, pos)
+    count, pos = read_unsigned(view, pos)
     tags = {}
     for _ in _counted(count + 1, len(view) - pos):
-        tag, pos = uvarint(view, pos)
-        size, pos = uvarint(view, pos)
+        tag, pos = read_unsigned(view, pos)
+        size, pos = read_unsigned(view, pos)
         if pos + size > len(view):
             raise Malformed("a tag of a Fetch answer is longer than its frame")
         tags[tag] = view[pos : pos + size]

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
+from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
+from tailrace.wire.varint import read_unsigned
 
 Check: TypeAlias = Callable[[Any, int], int]
 
@@ -29,24 +31,6 @@ _FIXED = {
 
 # Topics and partitions in one Produce or Fetch: a request is handled in one go, which must not take a broker's session.
 MOST_ROWS = 100_000
-
-
-class Malformed(ValueError):
-    """A frame or body that does not follow its schema."""
-
-
-def uvarint(body: Any, pos: int) -> tuple[int, int]:
-    """Reads an unsigned varint of at most 32 bits: (value, next position)."""
-    value = shift = 0
-    while True:
-        byte = body[pos]
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, pos
-        shift += 7
-        if shift > 28:
-            raise Malformed("varint longer than five bytes")
 
 
 def check(message: type[ApiMessage], version: int, body: Any, *, trailing: bool = False) -> None:
@@ -106,7 +90,7 @@ def _fixed(size: int) -> Check:
 def _length(body: Any, pos: int, width: int, compact: bool) -> tuple[int, int]:
     """A length or count as the version writes it; -1 is null."""
     if compact:
-        length, pos = uvarint(body, pos)
+        length, pos = read_unsigned(body, pos)
         return length - 1, pos
     if pos + width > len(body):
         raise IndexError
@@ -158,10 +142,10 @@ def _tags(known: dict[int, Any], version: int) -> Check:
     inner = {tag: _field(field, version, True, True) for tag, field in known.items()}
 
     def walk(body: Any, pos: int) -> int:
-        count, pos = uvarint(body, pos)
+        count, pos = read_unsigned(body, pos)
         for _ in range(count):
-            tag, pos = uvarint(body, pos)
-            size, pos = uvarint(body, pos)
+            tag, pos = read_unsigned(body, pos)
+            size, pos = read_unsigned(body, pos)
             end = pos + size
             if end > len(body):
                 raise Malformed(f"tag {tag} has size {size}, {len(body) - pos} bytes are left")

@@ -15,8 +15,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.directories import UNASSIGNED
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
+from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import AssignReplicasToDirsRequest
-from tailrace.wire.strict import Malformed
 
 _ASK_TIMEOUT_MS = 5000
 _AT_ONCE = 2250  # replicas one request names at most, as Kafka's MAX_ASSIGNMENTS_PER_REQUEST

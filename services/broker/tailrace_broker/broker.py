@@ -12,7 +12,8 @@ from uuid import UUID
 from tailrace.clock import Clock
 from tailrace.config import LONG_MAX, Config
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.checkpoints import TopicPartition
+from tailrace.kafka.ids import TopicPartition
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir
 from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory_of
@@ -39,7 +40,7 @@ from tailrace_broker.recoveries import Recoveries
 from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
-from tailrace_broker.storage import BROKER, Storage
+from tailrace_broker.storage import Storage
 from tailrace_broker.topics import Changes, Topics
 
 if TYPE_CHECKING:
@@ -198,14 +199,14 @@ class Broker:
     def dynamic_rate(self, name: str) -> int:
         """A rate that exists as a dynamic config only (KIP-73): this broker's, else the default one, else no limit."""
         for key in (str(self.node_id), ""):
-            text = self.image.config(BROKER, key).get(name)
+            text = self.image.config(ConfigResource.BROKER, key).get(name)
             if text is not None:
                 return int(text)
         return LONG_MAX
 
     def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
         """KIP-226: this broker's dynamic configs lie above what it was started with."""
-        own, default = (BROKER, str(self.node_id)), (BROKER, "")
+        own, default = (ConfigResource.BROKER, str(self.node_id)), (ConfigResource.BROKER, ALL_BROKERS)
         if any(old.configs.get(key) != new.configs.get(key) for key in (own, default)):
             self.config = self.static_config.with_dynamic(new.config(*default), new.config(*own))
 

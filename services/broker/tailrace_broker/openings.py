@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tailrace.log.checkpoints import TopicPartition
+from tailrace.kafka.ids import TopicPartition
 
 AT_ONCE_MS: Final = 50  # by the image that gives them: most give so few that nobody has to wait
 A_TURN_MS: Final = 10

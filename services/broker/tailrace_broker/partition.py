@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.log.appending import Appended
 from tailrace.log.log import Log
 from tailrace.log.reading import Slice
@@ -21,8 +22,6 @@ from tailrace_broker.replication.follower import diverges, truncation_offset
 from tailrace_broker.replication.leader import IsrChange, LeaderState
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import throttled
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 class Tail:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from tailrace.log.checkpoints import TopicPartition
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log.lending import Loan
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from tailrace.log.checkpoints import format_uuid
+from tailrace.kafka.ids import format_uuid
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir, Stray
 from tailrace.log.segment import LOG_SUFFIX, Segment

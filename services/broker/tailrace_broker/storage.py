@@ -10,6 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from tailrace.config import Config, TopicConfig
+from tailrace.kafka.resources import ConfigResource
 from tailrace.log.guard import DirectoryOffline
 from tailrace.log.log import Log
 from tailrace.log.logs import LogDir, LogDirRefused
@@ -19,7 +20,6 @@ from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA
 from tailrace_broker.directories import Dir, choose
 
-TOPIC, BROKER = 2, 4
 _NOTHING_KNOWN: Final = MetadataImage()
 
 
@@ -176,7 +176,8 @@ class Storage:
         """A topic's effective configs under the present image."""
         config = self._topic_configs.get(topic)
         if config is None:
-            config = self._topic_configs[topic] = TopicConfig.of(self._image.config(TOPIC, topic), self._config)
+            overrides = self._image.config(ConfigResource.TOPIC, topic)
+            config = self._topic_configs[topic] = TopicConfig.of(overrides, self._config)
         return config
 
     def follow(self, old: MetadataImage, new: MetadataImage, config: Config) -> None:
@@ -187,7 +188,7 @@ class Storage:
         if old.configs is new.configs and not everything:
             return
         keys = [key for key in changed(old.configs, new.configs) if old.configs.get(key) != new.configs.get(key)]
-        names = {name for kind, name in keys if kind == TOPIC}
+        names = {name for kind, name in keys if kind == ConfigResource.TOPIC}
         if everything:
             self._topic_configs.clear()
             names.update(topic for topic, _ in self._places)

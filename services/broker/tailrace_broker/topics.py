@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tailrace.errors import ErrorCode
-from tailrace.log.checkpoints import TopicPartition
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage, changed
 from tailrace_broker.openings import Openings

@@ -1,10 +1,10 @@
 """What a controller makes of a loaded log: the image and the followers' log; and how an empty log begins. Pure."""
 
-import base64
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from uuid import UUID
 
+from tailrace.kafka.ids import format_uuid
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ClusterRecord, FeatureLevelRecord, MetadataRecord
@@ -19,7 +19,7 @@ METADATA_VERSION = 25  # 4.0-IV3: brokers of this level use nothing that the ima
 
 def first_records(cluster_uuid: UUID) -> tuple[MetadataRecord, ...]:
     """Returns the records an empty log begins with; the cluster id is written as Kafka writes its own."""
-    cluster_id = base64.urlsafe_b64encode(cluster_uuid.bytes).decode().rstrip("=")
+    cluster_id = format_uuid(cluster_uuid)
     return (
         ClusterRecord(cluster_id),
         FeatureLevelRecord("metadata.version", METADATA_VERSION),

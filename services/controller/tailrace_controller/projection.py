@@ -3,7 +3,6 @@
 The tables hold what people ask for by name; the views of store.py stand on them. Only what a record touched is written.
 """
 
-import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,9 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config
+from tailrace.kafka.ids import format_uuid
+from tailrace.kafka.resources import ConfigResource
+from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, QuotaKey
 from tailrace.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -31,9 +33,6 @@ from tailrace.metadata.records import (
 )
 from tailrace.metadata.replay import quota_key
 from tailrace_controller.decide import topic_rules
-from tailrace_controller.decide.topic_rules import INTERNAL_TOPICS
-
-RESOURCE_TYPES = {2: "topic", 4: "broker", 16: "client-metrics", 32: "group"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +68,6 @@ def _broker_ids(members: tuple[int, ...]) -> str:
     return json.dumps(members)
 
 
-@lru_cache(maxsize=4096)
-def uuid_text(value: UUID) -> str:
-    """Returns a UUID the way Kafka writes it: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
-
-
 def _touches(record: MetadataRecord, after: MetadataImage) -> list[tuple[str, Any]]:
     match record:
         case TopicRecord() | RemoveTopicRecord():
@@ -100,7 +93,7 @@ def _touches(record: MetadataRecord, after: MetadataImage) -> list[tuple[str, An
 
 
 def _with_min_isr_of(record: ConfigRecord, after: MetadataImage) -> Iterator[tuple[str, Any]]:
-    everywhere = record.resource_type == topic_rules.BROKER
+    everywhere = record.resource_type == ConfigResource.BROKER
     own = None if everywhere else after.topic(record.resource_name)
     for topic in after.topics.values() if everywhere else () if own is None else (own,):
         yield from (("partition", (topic.topic_id, index)) for index in range(len(topic.partitions)))
@@ -108,7 +101,7 @@ def _with_min_isr_of(record: ConfigRecord, after: MetadataImage) -> Iterator[tup
 
 def _topic(topic_id: UUID, before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
     topic = after.topic_by_id(topic_id)
-    text = uuid_text(topic_id)
+    text = format_uuid(topic_id)
     if topic is None:
         if name := before.topic_names.get(topic_id):
             yield Change("config_rows", {"resource_type": "topic", "resource_name": name})
@@ -148,7 +141,7 @@ def _partition(key: tuple[UUID, int], after: MetadataImage, min_isrs: topic_rule
         "under_replicated": topic_rules.is_under_replicated(partition),
         "under_min_isr": len(partition.isr) < min_isr,
     }
-    yield Change("partition_rows", {"topic_id": uuid_text(topic_id), "partition_id": index}, row)
+    yield Change("partition_rows", {"topic_id": format_uuid(topic_id), "partition_id": index}, row)
 
 
 def _broker(broker_id: int, _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
@@ -185,7 +178,7 @@ def _shard(key: tuple[str, int], _before: MetadataImage, after: MetadataImage) -
 def _config(key: tuple[int, str, str], _before: MetadataImage, after: MetadataImage) -> Iterator[Change]:
     resource_type, resource_name, name = key
     value = after.config(resource_type, resource_name).get(name)
-    kind = RESOURCE_TYPES.get(resource_type, str(resource_type))
+    kind = ConfigResource(resource_type).label
     where = {"resource_type": kind, "resource_name": resource_name, "name": name}
     yield Change("config_rows", where, None if value is None else {"value": value})
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
@@ -25,7 +26,6 @@ from tailrace_coordinator.owned_shard import Decide, Log, OwnedShard
 from tailrace_coordinator.partition_log import Barrier, Place
 
 ROLE = "coordinator"
-TOPIC = "__consumer_offsets"
 
 
 @dataclass(slots=True)
@@ -143,14 +143,14 @@ class Coordinator:
                 running.shard.forget_topics(deleted)
 
     def _shard_of(self, group_id: str) -> OwnedShard:
-        topic = self.image.topic(TOPIC)
+        topic = self.image.topic(GROUP_METADATA_TOPIC)
         if topic is None or not topic.partitions:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         partition = partition_for(group_id, len(topic.partitions))
         running = self._shards.get(partition)
         if running is not None:
             return running.shard
-        owner = self.image.shards.get((TOPIC, partition))
+        owner = self.image.shards.get((GROUP_METADATA_TOPIC, partition))
         if owner is not None and owner.owner == self.coordinator_id:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # ours, but nobody leads the partition
         raise ApiError(ErrorCode.NOT_COORDINATOR)
@@ -160,8 +160,10 @@ class Coordinator:
         if self.incarnation_id is not None and (service is None or service.incarnation_id != self.incarnation_id):
             return  # another process has our id, or we are not registered yet: its shards are not ours
         for (topic_name, index), shard in image.shards.items():
+            if shard.owner != self.coordinator_id or topic_name != GROUP_METADATA_TOPIC:
+                continue
             topic, partition = image.topic(topic_name), image.partition(topic_name, index)
-            if shard.owner != self.coordinator_id or topic_name != TOPIC or topic is None or partition is None:
+            if topic is None or partition is None:
                 continue
             broker = image.brokers.get(partition.leader)
             address = None if broker is None else address_of(broker.endpoints, self._boot_id)

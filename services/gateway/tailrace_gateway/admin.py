@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
@@ -19,7 +20,7 @@ from tailrace.wire.producers import Described, decode_describe_producers
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.rest.backend import ControllerView
-from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_of
+from tailrace_gateway.shards import owner_address, shard_of
 
 ASK_TIMEOUT_MS = 10_000
 CLIENT_ID = "tailrace-rest"

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from tailrace.metadata.moves import Partition
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
-_TOPIC, _BROKER, _ALL_BROKERS = 2, 4, ""  # config resource types, and the name that stands for every broker
 
 
 class BrokerStatus(StrEnum):
@@ -58,8 +58,8 @@ def status_of(broker: BrokerImage) -> BrokerStatus:
 
 def min_isr_of(image: MetadataImage, topic: str, replicas: int, default: int) -> int:
     """From how many in-sync replicas on acks=all is taken: the topic's own, the cluster's or the file's (KIP-966)."""
-    own = image.configs.get((_TOPIC, topic), {}).get(MIN_INSYNC_REPLICAS)
-    shared = image.configs.get((_BROKER, _ALL_BROKERS), {}).get(MIN_INSYNC_REPLICAS)
+    own = image.configs.get((ConfigResource.TOPIC, topic), {}).get(MIN_INSYNC_REPLICAS)
+    shared = image.configs.get((ConfigResource.BROKER, ALL_BROKERS), {}).get(MIN_INSYNC_REPLICAS)
     return min(int(own or shared or default), max(replicas, 1))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
+from tailrace.kafka.resources import ConfigResource
 from tailrace.net.endpoints import address_of
 from tailrace.wire import codec
 from tailrace.wire.messages import DescribeConfigsRequest
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
     from tailrace_gateway.connection import ClientLink
     from tailrace_gateway.gateway import Gateway
 
-_BROKER = 4
-
 
 async def describe(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
     """Relays to the one who knows, or asks both and joins their results in the order asked."""
     request: Any = decoded(frame)
-    own = [r.resource_type == _BROKER and bool(r.resource_name) for r in request.resources]
+    own = [r.resource_type == ConfigResource.BROKER and bool(r.resource_name) for r in request.resources]
     if not any(own):
         return await to_controller(gateway, connection, frame)
     results = iter(await _node(gateway, connection, frame, _part(request, own, True)))

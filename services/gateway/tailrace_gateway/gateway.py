@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.buffers import SocketBuffers
@@ -30,7 +31,6 @@ from tailrace_gateway.handover import Handover
 from tailrace_gateway.meter import MeterOf
 from tailrace_gateway.relay import API_KEYS, Frame
 from tailrace_gateway.routes import Route, Versions, table
-from tailrace_gateway.shards import GROUP_METADATA_TOPIC
 from tailrace_gateway.suspects import Suspects
 from tailrace_gateway.upstream import NodeLink, connect, preamble
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.wire import codec
@@ -23,7 +24,7 @@ from tailrace.wire.refuse import refuse
 from tailrace_gateway import peek
 from tailrace_gateway.forward import NotSentError, UnansweredError, decoded, exchange, refusal
 from tailrace_gateway.relay import Frame
-from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_epoch_of, shard_of
+from tailrace_gateway.shards import owner_address, shard_epoch_of, shard_of
 from tailrace_gateway.upstream import CLIENT_ID
 
 if TYPE_CHECKING:

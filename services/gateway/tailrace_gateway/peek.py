@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from tailrace.wire.strict import uvarint
+from tailrace.wire.varint import read_unsigned
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -17,10 +17,10 @@ def skip_tags(view: memoryview, at: int) -> int:
     """The position after a tag section."""
     if view[at] == 0:
         return at + 1
-    count, at = uvarint(view, at)
+    count, at = read_unsigned(view, at)
     for _ in range(count):
-        _, at = uvarint(view, at)
-        size, at = uvarint(view, at)
+        _, at = read_unsigned(view, at)
+        size, at = read_unsigned(view, at)
         at += size
         if at > len(view):
             raise IndexError
@@ -30,7 +30,7 @@ def skip_tags(view: memoryview, at: int) -> int:
 def skip_string(view: memoryview, at: int, flexible: bool) -> tuple[bool, int]:
     """Whether a (compact) nullable string is there at all, and the position after it."""
     if flexible:
-        size, at = uvarint(view, at)
+        size, at = read_unsigned(view, at)
         return size > 0, at + max(size - 1, 0)
     (size,) = _INT16.unpack_from(view, at)
     return size >= 0, at + 2 + max(size, 0)
@@ -39,7 +39,7 @@ def skip_string(view: memoryview, at: int, flexible: bool) -> tuple[bool, int]:
 def string(view: memoryview, at: int, flexible: bool) -> str:
     """A (compact) string; ValueError if it is not UTF-8."""
     if flexible:
-        size, at = uvarint(view, at)
+        size, at = read_unsigned(view, at)
         size -= 1
     else:
         (size,) = _INT16.unpack_from(view, at)

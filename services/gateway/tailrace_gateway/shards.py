@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.endpoints import address_of
 from tailrace.state.partitioner import partition_for
-
-GROUP_METADATA_TOPIC = "__consumer_offsets"
 
 
 def shard_of(image: MetadataImage, group_id: str) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
 from tailrace.errors import ErrorCode
-from tailrace.log.checkpoints import TopicPartition
+from tailrace.kafka.ids import TopicPartition
 from tailrace.log.guard import Guard
 from tailrace.log.logs import LogDir
 from tailrace.log.memory import MemoryFilesystem

@@ -10,6 +10,7 @@ from support.metadata import after, broker, cluster, replicated, topic, topic_id
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace_controller.controller import Controller
@@ -50,7 +51,7 @@ def grown(image: MetadataImage) -> MetadataImage:
     return after(image, *internal_topics.grow(image, CONFIG))
 
 
-def completed(image: MetadataImage, name: str = internal_topics.OFFSETS) -> MetadataImage:
+def completed(image: MetadataImage, name: str = GROUP_METADATA_TOPIC) -> MetadataImage:
     """As if every added replica had caught up."""
     found = image.topics[name]
     whole = tuple(replace(one, isr=one.replicas, adding_replicas=()) for one in found.partitions)

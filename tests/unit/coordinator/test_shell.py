@@ -8,6 +8,7 @@ import pytest
 
 from support.coordinator import OFFSETS_ID, TOPIC_ID, Stage, image, settle
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import ShardImage
 from tailrace.net.client import Disconnected
 from tailrace.records.groups import OffsetCommitted, encode
@@ -17,7 +18,6 @@ from tailrace.wire.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
 )
-from tailrace_coordinator.coordinator import TOPIC
 from tailrace_coordinator.reports import Reports
 
 _TOPIC = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -195,7 +195,11 @@ async def test_offsets_of_a_deleted_topic_go_with_it_and_those_of_its_successor_
     stage = Stage()
     await stage.become(image())
     await ok(stage, 1)
-    without = replace(image(), topics={TOPIC: image().topics[TOPIC]}, topic_names={OFFSETS_ID: TOPIC})
+    without = replace(
+        image(),
+        topics={GROUP_METADATA_TOPIC: image().topics[GROUP_METADATA_TOPIC]},
+        topic_names={OFFSETS_ID: GROUP_METADATA_TOPIC},
+    )
     await stage.become(without)
     await stage.become(image())
     assert await committed(stage) == []
@@ -204,8 +208,8 @@ async def test_offsets_of_a_deleted_topic_go_with_it_and_those_of_its_successor_
     await stage.become(
         replace(
             image(),
-            topics={TOPIC: image().topics[TOPIC], "t": renamed},
-            topic_names={OFFSETS_ID: TOPIC, UUID(int=99): "t"},
+            topics={GROUP_METADATA_TOPIC: image().topics[GROUP_METADATA_TOPIC], "t": renamed},
+            topic_names={OFFSETS_ID: GROUP_METADATA_TOPIC, UUID(int=99): "t"},
         )
     )
     assert TOPIC_ID not in stage.image.topic_names
@@ -261,6 +265,6 @@ async def test_a_shard_nobody_leads_is_left_until_somebody_does() -> None:
     stage = Stage()
     await stage.become(image(leader=-1))
     assert stage.log.epochs == []
-    await stage.become(replace(image(), shards={(TOPIC, 0): ShardImage(TOPIC, 0, 0, 4)}))
+    await stage.become(replace(image(), shards={(GROUP_METADATA_TOPIC, 0): ShardImage(GROUP_METADATA_TOPIC, 0, 0, 4)}))
     assert stage.log.epochs == [4]
     await stage.coordinator.close()

@@ -11,7 +11,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from support.batches import Batch, batch
 from tailrace.errors import ApiError
 from tailrace.records.compression import Codec, TooManyBytes, compress, decompress
-from tailrace.records.record import Record, build, iterate, iterate_all, read_varint, write_varint
+from tailrace.records.record import Record, build, iterate, iterate_all
 
 SOME = [
     Record(timestamp=1000, key=b"k", value=b"v" * 300, headers=(("trace", b"1"), ("none", None))),
@@ -116,10 +116,3 @@ def test_nonsense_records_are_refused_not_crashed_on(payload: bytes, count: int)
 def test_a_cut_last_batch_of_a_fetch_answer_is_ignored() -> None:
     field = batch(b"a") + batch(b"b") + batch(b"c")[:-1]
     assert [record.value for record in iterate_all(field)] == [b"a", b"b"]
-
-
-@given(value=st.integers(-(2**63), 2**63 - 1))
-def test_varints_round_trip(value: int) -> None:
-    data = bytearray()
-    write_varint(data, value)
-    assert read_varint(bytes(data), 0) == (value, len(data))

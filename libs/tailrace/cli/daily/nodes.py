@@ -14,6 +14,7 @@ import typer
 
 from tailrace.cli.daily.connection import address
 from tailrace.errors import ErrorCode
+from tailrace.kafka.resources import ConfigResource
 from tailrace.log.pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic, portions
 from tailrace.net.address import Address
@@ -24,7 +25,6 @@ from tailrace.wire.codec import Malformed
 
 _TIMEOUT_MS = 30_000
 _CLIENT_ID = "tailrace-cli"
-_BROKER = 4  # a resource type of DescribeConfigs
 _MARKS = ("log.dir.pressure.slow.bytes", "log.dir.pressure.refuse.bytes")
 
 
@@ -207,7 +207,7 @@ class Nodes:
     def _pressure_marks(self, broker: Broker) -> tuple[int, int]:
         """Its log.dir.pressure.slow.bytes and .refuse.bytes; 0, never, where it does not say."""
         asked = m.DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=_BROKER, resource_name=str(broker.broker_id), configuration_keys=list(_MARKS)
+            resource_type=ConfigResource.BROKER, resource_name=str(broker.broker_id), configuration_keys=list(_MARKS)
         )
         answer = self.ask(m.DescribeConfigsRequest(resources=[asked]), 4, Address(broker.host, broker.port))
         said = {row.name: int(row.value) for row in answer.results[0].configs if row.value}

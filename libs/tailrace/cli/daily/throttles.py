@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tailrace.cli.daily.nodes import Nodes, check
+from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.moves import Partition, Replicas, by_topic
 from tailrace.wire.messages import IncrementalAlterConfigsRequest
 
-_TOPIC, _BROKER = 2, 4  # config resource types
 _SET, _DELETE = 0, 1  # operations
 _AT_ONCE = 1000  # topics and brokers: a request may change 10,000 configs
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -26,18 +26,18 @@ def throttle(
     changes: list[tuple[int, str, dict[str, str | None]]] = []
     for topic, moves in by_topic(plan):
         values = throttled(topic, before, moves)
-        changes.append((_TOPIC, topic, dict(zip(REPLICAS, values, strict=True))))
+        changes.append((ConfigResource.TOPIC, topic, dict(zip(REPLICAS, values, strict=True))))
     for node in involved(before, plan):
-        changes.append((_BROKER, str(node), dict.fromkeys(RATES, str(rate))))
+        changes.append((ConfigResource.BROKER, str(node), dict.fromkeys(RATES, str(rate))))
     _alter(cluster, changes)
 
 
 def unthrottle(cluster: Nodes, topics: Iterable[str], brokers: Iterable[int]) -> None:
     """Takes all of it away."""
     changes: list[tuple[int, str, dict[str, str | None]]] = [
-        (_TOPIC, topic, dict.fromkeys(REPLICAS)) for topic in sorted(set(topics))
+        (ConfigResource.TOPIC, topic, dict.fromkeys(REPLICAS)) for topic in sorted(set(topics))
     ]
-    changes += [(_BROKER, str(node), dict.fromkeys(RATES)) for node in sorted(set(brokers))]
+    changes += [(ConfigResource.BROKER, str(node), dict.fromkeys(RATES)) for node in sorted(set(brokers))]
     _alter(cluster, changes)
 
 

@@ -22,8 +22,9 @@ from tailrace.cli.files.takeover import How, Step, steps, take
 from tailrace.cli.files.verify import progress
 from tailrace.cli.options import default_data_dir
 from tailrace.cli.roles import find_role
+from tailrace.kafka.ids import TopicPartition
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.log import checkpoints, files
-from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.filesystem import RealFilesystem
 from tailrace.log.segment import LOG_SUFFIX, file_name
 from tailrace.log.stopped import first_open_transaction
@@ -368,7 +369,7 @@ def _told_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
     waiting = sum(any(kind != _CLIENT_ID for kind, _ in entity) for entity in image.quotas)
     if waiting:
         yield f"Kept, but not applied yet: {counted(waiting, 'quota')} for users or IP addresses."
-    least = image.config(moving.BROKER_RESOURCE, "").get(_MIN_ISR)
+    least = image.config(ConfigResource.BROKER, ALL_BROKERS).get(_MIN_ISR)
     if least == "1" and brokers > _MIN_ISR_BROKERS:
         yield (
             f"{_MIN_ISR}=1 came along as the default of all brokers (Kafka writes it into each new cluster) and holds "

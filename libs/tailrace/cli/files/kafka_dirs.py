@@ -11,8 +11,9 @@ from uuid import UUID
 
 from tailrace.cli.data_dir import Refused
 from tailrace.cli.files import moved
+from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.log import checkpoints, files, kafka_metadata
-from tailrace.log.checkpoints import TopicPartition
 from tailrace.log.segment import LOG_SUFFIX
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.kraft import Replayed
@@ -62,7 +63,7 @@ def _identity(path: Path) -> tuple[str, int, UUID]:
             raise Refused(
                 f"{path} has meta.properties version {version}; only KRaft clusters (version 1) can be imported."
             )
-        directory_id = checkpoints.parse_uuid(properties.get("directory.id", checkpoints.format_uuid(UUID(int=0))))
+        directory_id = parse_uuid(properties.get("directory.id", format_uuid(UUID(int=0))))
         return properties["cluster.id"], int(properties["node.id"]), directory_id
     except (FileNotFoundError, NotADirectoryError):
         if mark := moved.read(path):
@@ -81,7 +82,7 @@ def read(path: Path, *, unclean: bool) -> KafkaDirectory:
     found = KafkaDirectory(path, cluster_id, node_id, directory_id, epoch)
     for directory in files.partitions(path):
         place = files.partition_of(directory)
-        if place is not None and place[0] != files.METADATA_TOPIC:
+        if place is not None and place[0] != CLUSTER_METADATA_TOPIC:
             found.partitions[place] = directory
     if found.partitions and epoch is None and not unclean:
         raise Refused(

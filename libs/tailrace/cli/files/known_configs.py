@@ -13,16 +13,16 @@ from tailrace.config.definitions import (
     GROUP_DEFINITIONS,
     TOPIC_DEFINITIONS,
 )
+from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import MetadataImage, ResourceKey
-from tailrace.metadata.moving import BROKER_RESOURCE
 
 _DEFINITIONS: Final = {
     2: TOPIC_DEFINITIONS,
-    BROKER_RESOURCE: DEFINITIONS,
+    ConfigResource.BROKER: DEFINITIONS,
     16: CLIENT_METRICS_DEFINITIONS,
     32: GROUP_DEFINITIONS,
 }
-RESOURCE_NAMES: Final = {2: "topic", BROKER_RESOURCE: "broker", 16: "client metrics", 32: "group"}
+RESOURCE_NAMES: Final = {2: "topic", ConfigResource.BROKER: "broker", 16: "client metrics", 32: "group"}
 
 
 def unknown_configs(image: MetadataImage) -> Iterator[tuple[ResourceKey, str]]:

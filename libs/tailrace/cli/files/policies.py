@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tailrace.kafka.resources import ConfigResource
 from tailrace.log import kafka_metadata
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net import metadata_cache
 
-_TOPIC: Final = 2
 _POLICY: Final = "cleanup.policy"
 
 
@@ -18,7 +18,11 @@ def compacted_topics(log_directory: Path) -> set[str]:
     """The topics whose cleanup.policy has `compact`; none where no metadata lies there or it cannot be read."""
     image = _image(log_directory)
     configs = image.configs.items() if image else ()
-    return {name for (kind, name), values in configs if kind == _TOPIC and "compact" in values.get(_POLICY, "")}
+    return {
+        name
+        for (kind, name), values in configs
+        if kind == ConfigResource.TOPIC and "compact" in values.get(_POLICY, "")
+    }
 
 
 def _image(log_directory: Path) -> MetadataImage | None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.config import describe
 from tailrace.errors import ErrorCode
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
-from tailrace_broker.storage import BROKER
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -29,7 +29,11 @@ async def handle(request: DescribeConfigsRequest, context: Context, broker: Brok
     @cache
     def rows() -> list[Any]:  # whoever asks more than once gets the same ones
         image, name = broker.image, str(broker.node_id)
-        entries = describe.broker(broker.static_config, image.config(BROKER, ""), image.config(BROKER, name))
+        entries = describe.broker(
+            broker.static_config,
+            image.config(ConfigResource.BROKER, ALL_BROKERS),
+            image.config(ConfigResource.BROKER, name),
+        )
         synonyms, documentation = request.include_synonyms, request.include_documentation
         return [wire_entry(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
@@ -39,7 +43,7 @@ async def handle(request: DescribeConfigsRequest, context: Context, broker: Brok
 def _describe(asked: Any, broker: Broker, rows: Callable[[], list[Any]]) -> Any:
     kind, name = asked.resource_type, asked.resource_name
     refusal, configs = None, []
-    if kind != BROKER:
+    if kind != ConfigResource.BROKER:
         refusal = f"a broker describes broker configs, not resource type {kind}"
     elif name != str(broker.node_id):
         refusal = f"Unexpected broker id, expected {broker.node_id}, but received {name}"

@@ -18,6 +18,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.endpoints import address_of
 from tailrace.wire.fetch import FetchPartition
+from tailrace.wire.malformed import Malformed
 from tailrace.wire.replica_fetch import (
     ReplicaAnswer,
     ReplicaFetch,
@@ -25,7 +26,6 @@ from tailrace.wire.replica_fetch import (
     decode_replica_answer,
     encode_replica_fetch,
 )
-from tailrace.wire.strict import Malformed
 from tailrace_broker.partition import Fetched
 from tailrace_broker.replication.follower import truncation_offset
 

@@ -12,6 +12,7 @@ from tailrace.config import Config, alter
 from tailrace.config.definition import Scope
 from tailrace.config.topic import validate as validate_topic
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 from tailrace.wire.messages import (
@@ -24,10 +25,10 @@ from tailrace_controller.decide import elections, resources, topic_rules
 from tailrace_controller.effects import Effects, check_size
 
 _SCOPES = {
-    resources.TOPIC: Scope.TOPIC,
-    resources.BROKER: Scope.BROKER,
-    resources.GROUP: Scope.GROUP,
-    resources.CLIENT_METRICS: Scope.CLIENT_METRICS,
+    ConfigResource.TOPIC: Scope.TOPIC,
+    ConfigResource.BROKER: Scope.BROKER,
+    ConfigResource.GROUP: Scope.GROUP,
+    ConfigResource.CLIENT_METRICS: Scope.CLIENT_METRICS,
 }
 
 
@@ -90,8 +91,8 @@ def _consequences(image: MetadataImage, changed: Iterable[MetadataRecord], confi
     records = [record for record in changed if isinstance(record, ConfigRecord)]
     names = {record.name for record in records}
     if topic_rules.MIN_INSYNC_REPLICAS in names:
-        touched = {record.resource_name for record in records if record.resource_type == resources.TOPIC}
-        everywhere = any(record.resource_type == resources.BROKER for record in records)
+        touched = {record.resource_name for record in records if record.resource_type == ConfigResource.TOPIC}
+        everywhere = any(record.resource_type == ConfigResource.BROKER for record in records)
         yield from elections.forget_eligible(
             topic for topic in image.topics.values() if everywhere or topic.name in touched
         )
@@ -101,15 +102,15 @@ def _consequences(image: MetadataImage, changed: Iterable[MetadataRecord], confi
 
 def validate(kind: int, name: str, current: Mapping[str, str], after: Mapping[str, str], cluster: Config) -> None:
     """Raises Kafka's error if the resource may not have these configs. cluster is resources.cluster_config."""
-    if kind == resources.TOPIC:
+    if kind == ConfigResource.TOPIC:
         validate_topic(after, cluster)
-    elif kind == resources.BROKER:
+    elif kind == ConfigResource.BROKER:
         changed = [key for key in after if after[key] != current.get(key)]
         if name and topic_rules.MIN_INSYNC_REPLICAS in changed:
             why = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
             raise ApiError(ErrorCode.INVALID_CONFIG, why)
         alter.validate_broker(after, changed, name)
-    elif kind == resources.GROUP:
+    elif kind == ConfigResource.GROUP:
         alter.validate_group(after, cluster)
     else:
         alter.validate_client_metrics(after)

@@ -9,6 +9,8 @@ from uuid import UUID
 from tailrace.config import Config, describe
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.resources import ConfigResource
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata import names
 from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage
@@ -78,7 +80,7 @@ class _Creation:
             why = f"Null value not supported for topic configs: {','.join(nulls)}"
             raise ApiError(ErrorCode.INVALID_CONFIG, why)
         count, replication_factor = topic.num_partitions, topic.replication_factor
-        if topic.name == internal_topics.OFFSETS:  # whoever asks first: the topic has settings of its own
+        if topic.name == GROUP_METADATA_TOPIC:  # whoever asks first: the topic has settings of its own
             count = config.offsets_topic_num_partitions if count == NOT_GIVEN else count
             if replication_factor == NOT_GIVEN:
                 replication_factor = internal_topics.wanted_replication_factor(image, topic.name, config)
@@ -109,7 +111,7 @@ class _Creation:
             PartitionRecord(index, topic_id, replicas, isr, leader=isr[0], directories=of_new(self._image, replicas))
             for index, (replicas, isr) in enumerate(partitions)
         )
-        self.records += (ConfigRecord(resources.TOPIC, name, key, value) for key, value in overrides.items())
+        self.records += (ConfigRecord(ConfigResource.TOPIC, name, key, value) for key, value in overrides.items())
 
     def _check_name(self, name: str) -> None:
         if name == names.CLUSTER_METADATA:

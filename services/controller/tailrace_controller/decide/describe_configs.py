@@ -6,6 +6,7 @@ from typing import Any
 
 from tailrace.config import Config, describe
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata import names
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import (
@@ -61,15 +62,15 @@ class _Description:
     def rows(self, kind: int, name: str) -> list[Any]:
         """Returns a resource's rows, which others may share. Raises ApiError."""
         own = self._image.config(kind, name)
-        if kind == resources.TOPIC:
+        if kind == ConfigResource.TOPIC:
             return self._topic(name, own)
-        if kind == resources.BROKER:
+        if kind == ConfigResource.BROKER:
             return self._broker(name, own)
-        if kind == resources.GROUP:
+        if kind == ConfigResource.GROUP:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             return self._described(describe.group(own, self._cluster))
-        if kind == resources.CLIENT_METRICS:
+        if kind == ConfigResource.CLIENT_METRICS:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
             return self._described(describe.client_metrics(own, self._config))
@@ -96,10 +97,10 @@ class _Description:
     def _broker(self, name: str, own: Mapping[str, str]) -> list[Any]:
         if name not in self._brokers:
             resources.check_describable_broker(self._image, name)
-            if name == resources.CLUSTER_DEFAULT:
+            if name == ALL_BROKERS:
                 entries = describe.cluster_default(own)
             else:
-                default = self._image.config(resources.BROKER, resources.CLUSTER_DEFAULT)
+                default = self._image.config(ConfigResource.BROKER, ALL_BROKERS)
                 entries = describe.broker(self._config, default, own)
             self._brokers[name] = self._described(entries)
         return self._brokers[name]
@@ -130,14 +131,14 @@ def list_resources(
 ) -> Effects[ListConfigResourcesResponse]:
     """Names config resources by type; v0 knows client metrics only, an empty list in v1 means all types."""
     brokers = [str(broker_id) for broker_id in sorted(image.brokers)]
-    present = {
-        resources.TOPIC: sorted(image.topics),
-        resources.BROKER: brokers,
-        resources.BROKER_LOGGER: brokers,
-        resources.CLIENT_METRICS: _configured(image, resources.CLIENT_METRICS),
-        resources.GROUP: _configured(image, resources.GROUP),
+    present: dict[int, list[str]] = {
+        ConfigResource.TOPIC: sorted(image.topics),
+        ConfigResource.BROKER: brokers,
+        ConfigResource.BROKER_LOGGER: brokers,
+        ConfigResource.CLIENT_METRICS: _configured(image, ConfigResource.CLIENT_METRICS),
+        ConfigResource.GROUP: _configured(image, ConfigResource.GROUP),
     }
-    wanted = [resources.CLIENT_METRICS] if version == 0 else list(request.resource_types) or list(present)
+    wanted = [ConfigResource.CLIENT_METRICS] if version == 0 else list(request.resource_types) or list(present)
     if any(kind not in present for kind in wanted):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     row = ListConfigResourcesResponse.ConfigResource

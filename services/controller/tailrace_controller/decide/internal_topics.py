@@ -3,21 +3,24 @@
 from collections.abc import Iterator
 
 from tailrace.config import Config
+from tailrace.kafka.topics import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from tailrace.metadata.records import PartitionChangeRecord
 from tailrace_controller.decide import placement, reassignments
 from tailrace_controller.decide.elections import Elections, may_lead
-from tailrace_controller.decide.topic_rules import INTERNAL_TOPICS
-
-OFFSETS, TRANSACTIONS, SHARE_STATE = "__consumer_offsets", "__transaction_state", "__share_group_state"
 
 
 def wanted_replication_factor(image: MetadataImage, name: str, config: Config) -> int:
     """Returns the configured replication factor of an internal topic, but not more than there are live brokers."""
     wanted = {
-        OFFSETS: config.offsets_topic_replication_factor,
-        TRANSACTIONS: config.transaction_state_log_replication_factor,
-        SHARE_STATE: config.share_coordinator_state_topic_replication_factor,
+        GROUP_METADATA_TOPIC: config.offsets_topic_replication_factor,
+        TRANSACTION_STATE_TOPIC: config.transaction_state_log_replication_factor,
+        SHARE_GROUP_STATE_TOPIC: config.share_coordinator_state_topic_replication_factor,
     }[name]
     live = sum(may_lead(image, broker_id) for broker_id in image.brokers)
     return max(1, min(wanted, live))

@@ -11,9 +11,9 @@ from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace_controller.decide import elections
-from tailrace_controller.decide.topic_rules import INTERNAL_TOPICS
 
 
 class Placed(NamedTuple):

@@ -7,50 +7,49 @@ from tailrace.config.alter import DEFINITIONS_OF
 from tailrace.config.config import not_honoured
 from tailrace.config.definition import Scope
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata import names
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-_KINDS = {TOPIC: "topic", BROKER: "broker", GROUP: "group", CLIENT_METRICS: "client-metrics"}
-CLUSTER_DEFAULT = ""  # the name of the broker resource that stands for all brokers
+_ALTERABLE = {kind.value: Scope(kind.label) for kind in ConfigResource if kind is not ConfigResource.BROKER_LOGGER}
 
 
 def cluster_config(image: MetadataImage, config: Config) -> Config:
     """Returns the config that topics and groups fall back to: the static one under the cluster-wide dynamic one."""
-    default = image.config(BROKER, CLUSTER_DEFAULT)
+    default = image.config(ConfigResource.BROKER, ALL_BROKERS)
     return config.with_dynamic(default, {}) if default else config
 
 
 def without_effect(records: Iterable[MetadataRecord]) -> list[str]:
     """Says which configs that are being set have no effect yet; for the log."""
     return [
-        f"{sentence} (set on {_KINDS[record.resource_type]} {record.resource_name or 'default'})"
+        f"{sentence} (set on {_ALTERABLE[record.resource_type].value} {record.resource_name or 'default'})"
         for record in records
-        if isinstance(record, ConfigRecord) and record.value is not None and record.resource_type in _KINDS
-        for sentence in not_honoured({record.name: record.value}, DEFINITIONS_OF[Scope(_KINDS[record.resource_type])])
+        if isinstance(record, ConfigRecord) and record.value is not None and record.resource_type in _ALTERABLE
+        for sentence in not_honoured({record.name: record.value}, DEFINITIONS_OF[_ALTERABLE[record.resource_type]])
     ]
 
 
 def check_exists(image: MetadataImage, resource_type: int, name: str) -> None:
     """Raises Kafka's error for a resource whose configs cannot be altered."""
-    if resource_type == TOPIC:
+    if resource_type == ConfigResource.TOPIC:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         if (why := names.refusal(name)) is not None:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
         if name not in image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    elif resource_type == BROKER:
-        if name != CLUSTER_DEFAULT and broker_id(name, "Node") not in image.brokers:
+    elif resource_type == ConfigResource.BROKER:
+        if name != ALL_BROKERS and broker_id(name, "Node") not in image.brokers:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{_expected(image)}, but received {name}")
-    elif resource_type == GROUP:
+    elif resource_type == ConfigResource.GROUP:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    elif resource_type == CLIENT_METRICS:
+    elif resource_type == ConfigResource.CLIENT_METRICS:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
-    elif resource_type == BROKER_LOGGER:
+    elif resource_type == ConfigResource.BROKER_LOGGER:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Log levels are set at start (--log-level), not as configs.")
     else:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
@@ -58,7 +57,7 @@ def check_exists(image: MetadataImage, resource_type: int, name: str) -> None:
 
 def check_describable_broker(image: MetadataImage, name: str) -> None:
     """Raises Kafka's error unless the name is a registered broker's or the cluster default's."""
-    if name != CLUSTER_DEFAULT and broker_id(name, "Broker") not in image.brokers:
+    if name != ALL_BROKERS and broker_id(name, "Broker") not in image.brokers:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{_expected(image)} or empty string, but received {name}")
 
 

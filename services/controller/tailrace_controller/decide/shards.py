@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord, ShardOwnerRecord
 
-SHARDED_TOPICS = ("__consumer_offsets",)
+SHARDED_TOPICS = (GROUP_METADATA_TOPIC,)
 COORDINATOR = "coordinator"
 NOBODY = -1
 

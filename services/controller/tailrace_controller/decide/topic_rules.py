@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 
 from tailrace.config import Config
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 
-TOPIC, BROKER = 2, 4  # config resource types
-CLUSTER_DEFAULT = ""  # the name of the broker resource that stands for all brokers
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
@@ -27,7 +25,7 @@ class MinIsrs:
         """Returns the number of in-sync replicas from which on acks=all is taken."""
         found = self._known.get(topic.name)
         if found is None:
-            wanted = int(self._image.config(TOPIC, topic.name).get(MIN_INSYNC_REPLICAS, self._default))
+            wanted = int(self._image.config(ConfigResource.TOPIC, topic.name).get(MIN_INSYNC_REPLICAS, self._default))
             found = min(wanted, len(topic.partitions[0].replicas)) if topic.partitions else wanted
             self._known[topic.name] = found
         return found
@@ -35,7 +33,8 @@ class MinIsrs:
 
 def allows_unclean_election(image: MetadataImage, name: str, config: Config) -> bool:
     """Says whether a topic would rather have a leader that lacks records than none."""
-    text = image.config(TOPIC, name).get(UNCLEAN_LEADER_ELECTION) or _default(image).get(UNCLEAN_LEADER_ELECTION)
+    text = image.config(ConfigResource.TOPIC, name).get(UNCLEAN_LEADER_ELECTION)
+    text = text or _default(image).get(UNCLEAN_LEADER_ELECTION)
     return config.unclean_leader_election_enable if text is None else text.strip().lower() == "true"
 
 
@@ -45,4 +44,4 @@ def is_under_replicated(partition: PartitionImage) -> bool:
 
 
 def _default(image: MetadataImage) -> Mapping[str, str]:
-    return image.config(BROKER, CLUSTER_DEFAULT)
+    return image.config(ConfigResource.BROKER, ALL_BROKERS)

@@ -10,9 +10,10 @@ UNKNOWN_LEADER_EPOCH; the active controller asks its database, which may be a re
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.context import Context
-from tailrace.net.metadata_batches import TOPIC, TOPIC_ID
+from tailrace.net.metadata_batches import TOPIC_ID
 from tailrace.wire.messages import FetchRequest, FetchResponse
 from tailrace_controller.acceptance import Seen
 from tailrace_controller.controller import Controller
@@ -42,7 +43,8 @@ async def handle(request: FetchRequest, context: Context, role: ControllerRole) 
     if controller.refusal:
         raise ApiError(ErrorCode.NOT_CONTROLLER, controller.refusal)
     partition = answer(controller, asked, request.max_bytes)
-    response = FetchResponse(responses=[_Topic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])])
+    topic = _Topic(topic=CLUSTER_METADATA_TOPIC, topic_id=TOPIC_ID, partitions=[partition])
+    response = FetchResponse(responses=[topic])
     response.node_endpoints = [_endpoint(*controller.leader)] if not controller.holding else []
     return response
 
@@ -92,7 +94,8 @@ def _endpoint(leader_id: int, _: int, address: str) -> Any:
 
 def _only_partition(request: FetchRequest, version: int) -> Any:
     topics = request.topics
-    named = len(topics) == 1 and (topics[0].topic_id == TOPIC_ID if version >= 13 else topics[0].topic == TOPIC)
+    wanted = TOPIC_ID if version >= 13 else CLUSTER_METADATA_TOPIC
+    named = len(topics) == 1 and (topics[0].topic_id if version >= 13 else topics[0].topic) == wanted
     if not named or len(topics[0].partitions) != 1 or topics[0].partitions[0].partition != 0:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"a controller serves {TOPIC}-0 only")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"a controller serves {CLUSTER_METADATA_TOPIC}-0 only")
     return topics[0].partitions[0]

@@ -1,8 +1,8 @@
 """FetchSnapshot v0-1 of `__cluster_metadata` (KIP-630): the newest snapshot in chunks of at most max_bytes."""
 
 from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.context import Context
-from tailrace.net.metadata_batches import TOPIC
 from tailrace.wire.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from tailrace_controller.role import ControllerRole
 
@@ -23,7 +23,7 @@ async def handle(request: FetchSnapshotRequest, context: Context, role: Controll
             answer.current_leader = _Partition.LeaderIdAndEpoch(
                 leader_id=role.controller.node_id, leader_epoch=role.controller.epoch
             )
-            if topic.name != TOPIC or asked.partition != 0:
+            if topic.name != CLUSTER_METADATA_TOPIC or asked.partition != 0:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif snapshot is None or wanted != (snapshot.end_offset, snapshot.epoch):
                 answer.error_code = ErrorCode.SNAPSHOT_NOT_FOUND

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import TopicImage
 from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
-from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, Reach, legal
+from tailrace_gateway.handlers.topics import Reach, legal
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.net.context import Context
 from tailrace.wire.messages import FindCoordinatorResponse
-from tailrace_gateway.shards import GROUP_METADATA_TOPIC, owner_address, shard_of
+from tailrace_gateway.shards import owner_address, shard_of
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
 from tailrace.wire.messages import MetadataResponse
 from tailrace.wire.metadata import encode_metadata, encode_topic
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from tailrace_gateway.handlers.topics import INTERNAL_TOPICS, Reach, legal
+from tailrace_gateway.handlers.topics import Reach, legal
 
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway

@@ -14,7 +14,6 @@ from tailrace.metadata.records import NO_LEADER
 if TYPE_CHECKING:
     from tailrace_gateway.gateway import Gateway
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 

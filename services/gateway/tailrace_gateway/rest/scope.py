@@ -15,7 +15,6 @@ from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.errors import not_found, unknown_topic
 from tailrace_gateway.rest.models import Link, ListMetadata, Metadata
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 Part = str | int
 
 

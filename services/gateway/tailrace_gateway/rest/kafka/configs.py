@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.resources import ConfigResource
 from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.errors import check
 from tailrace_gateway.rest.models import ConfigChange
 
-
-class Resource(IntEnum):
-    """Config resource types."""
-
-    TOPIC = 2
-    BROKER = 4
-
-
-class Source(IntEnum):
-    """Where a value comes from (KIP-226)."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    CLIENT_METRICS_CONFIG = 7
-    GROUP_CONFIG = 8
-
-
 _OPERATIONS = {"SET": 0, "DELETE": 1}
 
 
 async def describe(
-    backend: AdminBackend, resource: Resource, name: str, keys: Sequence[str] | None = None
+    backend: AdminBackend, resource: ConfigResource, name: str, keys: Sequence[str] | None = None
 ) -> list[Any]:
     """All configs of a resource (or those named), as DescribeConfigsResourceResult, by name.
 
@@ -58,7 +36,7 @@ async def describe(
 
 async def alter(
     backend: AdminBackend,
-    resource: Resource,
+    resource: ConfigResource,
     name: str,
     changes: Iterable[ConfigChange],
     validate_only: bool = False,

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from fastapi import APIRouter
 
+from tailrace.kafka.resources import ConfigResource, ConfigSource
 from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import configs
-from tailrace_gateway.rest.kafka.configs import Resource, Source
 from tailrace_gateway.rest.models import Config, ConfigChange, ConfigChanges, ConfigValue, Listing, Synonym
 from tailrace_gateway.rest.routes.brokers import live_broker
 from tailrace_gateway.rest.scope import InCluster, Part, Scope
@@ -23,14 +23,14 @@ ALL_BROKERS = ""
 class Owner:
     """Whose configs: path is where their list is."""
 
-    resource: Resource
+    resource: ConfigResource
     name: str
     kind: Literal["KafkaTopicConfig", "KafkaBrokerConfig", "KafkaClusterConfig"]
     path: tuple[Part, ...]
 
     def names(self) -> dict[str, Any]:
         """The fields that say in each config whose it is."""
-        if self.resource is Resource.TOPIC:
+        if self.resource is ConfigResource.TOPIC:
             return {"topic_name": self.name}
         return {"config_type": "BROKER"} if self.name == ALL_BROKERS else {"broker_id": int(self.name)}
 
@@ -38,21 +38,21 @@ class Owner:
 def topic_owner(scope: Scope, topic_name: str) -> Owner:
     """A topic, or 404."""
     scope.topic(topic_name)
-    return Owner(Resource.TOPIC, topic_name, "KafkaTopicConfig", ("topics", topic_name, "configs"))
+    return Owner(ConfigResource.TOPIC, topic_name, "KafkaTopicConfig", ("topics", topic_name, "configs"))
 
 
 def broker_owner(scope: Scope, broker_id: int) -> Owner:
     """A live broker, or 404."""
     live_broker(scope, broker_id)
-    return Owner(Resource.BROKER, str(broker_id), "KafkaBrokerConfig", ("brokers", broker_id, "configs"))
+    return Owner(ConfigResource.BROKER, str(broker_id), "KafkaBrokerConfig", ("brokers", broker_id, "configs"))
 
 
-CLUSTER = Owner(Resource.BROKER, ALL_BROKERS, "KafkaClusterConfig", ("broker-configs",))
+CLUSTER = Owner(ConfigResource.BROKER, ALL_BROKERS, "KafkaClusterConfig", ("broker-configs",))
 
 
 def config_of(scope: Scope, owner: Owner, row: Any) -> Config:
     """One config as a resource; a sensitive value is never shown."""
-    synonyms = [Synonym(name=s.name, value=s.value, source=Source(s.source).name) for s in row.synonyms]
+    synonyms = [Synonym(name=s.name, value=s.value, source=ConfigSource(s.source).name) for s in row.synonyms]
     return Config(
         kind=owner.kind,
         metadata=scope.metadata(*owner.path, row.name),
@@ -61,8 +61,8 @@ def config_of(scope: Scope, owner: Owner, row: Any) -> Config:
         value=None if row.is_sensitive else row.value,
         is_read_only=row.read_only,
         is_sensitive=row.is_sensitive,
-        is_default=row.config_source == Source.DEFAULT_CONFIG,
-        source=Source(row.config_source).name,
+        is_default=row.config_source == ConfigSource.DEFAULT_CONFIG,
+        source=ConfigSource(row.config_source).name,
         synonyms=synonyms,
         **owner.names(),
     )

@@ -6,12 +6,13 @@ from http import HTTPStatus
 
 from fastapi import APIRouter, Response
 
+from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import PartitionImage
 from tailrace_gateway.cluster_state import is_under_replicated
 from tailrace_gateway.rest.errors import not_found, unknown_topic
 from tailrace_gateway.rest.kafka import topics
 from tailrace_gateway.rest.models import Listing, MorePartitions, NewTopic, Partition, Replica, Topic
-from tailrace_gateway.rest.scope import INTERNAL_TOPICS, InCluster, Scope
+from tailrace_gateway.rest.scope import InCluster, Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
 
