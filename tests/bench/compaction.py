@@ -26,7 +26,7 @@ from bench import client, machine, report
 from bench.report import say
 from support.raw import Raw, build
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.records import record as records
 from tailrace.records.compression import Codec

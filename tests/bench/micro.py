@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench import machine, report
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.guard import Guard
+from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.records.batch import validate
 from tailrace.records.record import Record, build

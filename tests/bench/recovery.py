@@ -22,8 +22,8 @@ from bench.report import say
 from bench.startup import connect
 from support import batches
 from tailrace.errors import ErrorCode
-from tailrace.log.checkpoints import RECOVERY_POINT, parse_offsets
-from tailrace.log.segment import LOG_SUFFIX
+from tailrace.log.directory.checkpoints import RECOVERY_POINT, parse_offsets
+from tailrace.log.segment.segment import LOG_SUFFIX
 from tailrace.testing import Cluster
 
 TOPIC = "bench-recovery"

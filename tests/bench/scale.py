@@ -25,7 +25,7 @@ from bench.report import say
 from bench.startup import connect, cpu_seconds, idle_shares, processes, pss_bytes
 from support import batches
 from support.raw import build
-from tailrace.log.checkpoints import CLEAN_SHUTDOWN
+from tailrace.log.directory.checkpoints import CLEAN_SHUTDOWN
 from tailrace.testing import Cluster
 
 CREATE_TOPICS, DELETE_TOPICS, METADATA, PRODUCE = 19, 20, 3, 0

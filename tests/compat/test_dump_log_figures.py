@@ -12,7 +12,7 @@ import pytest
 from support import java_tools
 from support.java_tools import JavaTools
 from support.kafka_files import CODECS, filled
-from tailrace.log.dump import rows
+from tailrace.inspect.dump import rows
 
 DUMP = java_tools.TOOLS + "DumpLogSegments"
 DECODERS = {

@@ -11,10 +11,10 @@ import pytest
 from support import kafka_peer
 from support.transactions import data_batch, marker_batch, write
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.transactions import ABORT, AbortedTransaction, encode
+from tailrace.log.producers.transactions import ABORT, AbortedTransaction, encode
 from tailrace.records.compression import Codec
 from tailrace.records.groups import (
     GroupMetadata,

@@ -18,7 +18,7 @@ from support.clients.base import EARLIEST
 from support.java_tools import CONSUMER, JavaTools
 from support.java_tools import missing as java_missing
 from tailrace.cli.daily import app
-from tailrace.log import checkpoints
+from tailrace.log.directory import checkpoints
 from tailrace.testing import Cluster
 
 PARTITIONS, COUNT = 3, 400

@@ -18,8 +18,8 @@ from support.hosts import Disk, missing_for_disks
 from support.load import Load, check, read_all
 from support.logs import NOW, append, values_of, with_settings
 from support.ports import free_ports
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.logs import LogDir
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.testing import Cluster
 
 ROUNDS = 5

@@ -19,10 +19,10 @@ from support.hosts import missing_for_disks, run
 from support.logs import NOW, some_batch, values_of
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.guard import Guard
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
 
 BIG = LogConfig(segment_bytes=1 << 30, message_timestamp_after_max_ms=2**62)
 ROOM, ENOUGH, BATCHES, BATCH_BYTES = "12m", "80m", 48, 500_000

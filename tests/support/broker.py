@@ -15,7 +15,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tailrace.config import Config
-from tailrace.log.logs import LogDir
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
 from tailrace.net.background import beside
 from tailrace.net.client import Client

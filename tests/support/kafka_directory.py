@@ -7,8 +7,8 @@ from pathlib import Path
 from uuid import UUID
 
 from support.logs import NOW, append, with_settings
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.logs import LogDir
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata import codec
 from tailrace.metadata.records import (
     ClientQuotaRecord,

@@ -8,9 +8,9 @@ from itertools import count
 from uuid import UUID
 
 from support.broker import TOPIC_ID, image
-from tailrace.log.guard import Guard
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.metadata.directories import UNASSIGNED
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 

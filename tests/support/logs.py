@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import Filesystem
+from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.log import Appended, Log
 from tailrace.records.batch import read_header, split
 from tailrace.records.compression import Codec

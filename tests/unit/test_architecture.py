@@ -19,11 +19,11 @@ PURE_PACKAGES = ("kafka", "wire", "records", "config", "metadata", "quota", "sta
 PURE_FILES = (
     "errors.py",
     "clock.py",
-    "log/producer_state.py",
-    "log/open_transactions.py",
-    "log/transactions.py",
+    "log/producers/state.py",
+    "log/producers/open_transactions.py",
+    "log/producers/transactions.py",
     "log/leader_epochs.py",
-    "log/retention.py",
+    "log/retention_rules.py",
 )
 # Where the services decide: the simulators drive these files as they are.
 SERVICES = ROOT / "services"

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from support.kafka_directory import TOPIC_ID, kafka_directory
 from tailrace.cli.daily import app
-from tailrace.log.dump import rows
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.kafka_metadata import DIRECTORY, replay
+from tailrace.inspect.dump import rows
+from tailrace.inspect.kafka_metadata import DIRECTORY, replay
+from tailrace.log.filesystem.real import RealFilesystem
 
 
 def run(*arguments: object) -> Result:

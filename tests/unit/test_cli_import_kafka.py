@@ -28,12 +28,12 @@ from support.kafka_directory import (
 from support.logs import NOW, records_of
 from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
-from tailrace.log.checkpoints import parse_properties
+from tailrace.inspect.files import OFFSET_CHECKPOINTS
 from tailrace.log.config import LogConfig
-from tailrace.log.files import OFFSET_CHECKPOINTS
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.logs import LogDir, LogDirRefused
-from tailrace.log.transactions import COMMIT
+from tailrace.log.directory.checkpoints import parse_properties
+from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.log.producers.transactions import COMMIT
 from tailrace.metadata import codec
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage

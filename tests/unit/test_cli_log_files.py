@@ -17,11 +17,11 @@ from support.logs import NOW, SMALL, append
 from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
 from tailrace.cli.files.verify import progress
-from tailrace.log import dump
+from tailrace.inspect import dump
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.logs import LogDir
-from tailrace.log.transactions import ABORT, AbortedTransaction, encode
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.log.producers.transactions import ABORT, AbortedTransaction, encode
 from tailrace.records.batch import read_header
 from tailrace.records.compression import Codec
 from tailrace.records.groups import OffsetCommitted

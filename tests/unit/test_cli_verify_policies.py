@@ -11,8 +11,8 @@ from support.kafka_directory import write_metadata
 from support.logs import NOW
 from tailrace.cli.daily import app
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.logs import LogDir
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord

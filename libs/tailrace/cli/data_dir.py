@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tailrace.cli.plan import ROLES
-from tailrace.log.checkpoints import META_PROPERTIES
+from tailrace.log.directory.checkpoints import META_PROPERTIES
 from tailrace.runtime.run_files import RunFile
 
 _ORPHAN_PATIENCE_MS = 5_000

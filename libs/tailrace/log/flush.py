@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from tailrace.log.checkpoints import LEADER_EPOCH, PARTITION_METADATA, format_epochs
-from tailrace.log.filesystem import File, Filesystem, join, write_file_atomically
-from tailrace.log.snapshots import remove_snapshots
+from tailrace.log.directory.checkpoints import LEADER_EPOCH, PARTITION_METADATA, format_epochs
+from tailrace.log.filesystem.port import File, Filesystem, join, write_file_atomically
+from tailrace.log.producers.snapshots import remove_snapshots
 
 if TYPE_CHECKING:
     from tailrace.log.log import Log

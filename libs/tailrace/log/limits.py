@@ -11,8 +11,8 @@ from typing import Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogSettings
-from tailrace.log.index import TIME_ENTRY_SIZE
-from tailrace.log.segment import Segment
+from tailrace.log.segment.index import TIME_ENTRY_SIZE
+from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import (
     COMPRESSION_MASK,
     HEADER_SIZE,

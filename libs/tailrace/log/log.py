@@ -16,26 +16,27 @@ from typing import Final
 from weakref import ref
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log import appending, compacting, cutting, expiring, flush, lookup
-from tailrace.log.appending import Appended
-from tailrace.log.cleanable import Dirt, assess
-from tailrace.log.compaction import Compaction
-from tailrace.log.compaction import Limits as CleanerLimits
+from tailrace.log import append, flush, lookup, retention, truncate
+from tailrace.log.append import Appended
+from tailrace.log.background_lookup import Search
+from tailrace.log.compaction import plan
+from tailrace.log.compaction.cleanable import Dirt, assess
+from tailrace.log.compaction.rewrite import Compaction
+from tailrace.log.compaction.rewrite import Limits as CleanerLimits
 from tailrace.log.config import LogSettings
-from tailrace.log.damage import damaged, settle
-from tailrace.log.deletion import Doomed
-from tailrace.log.expiring import Look
-from tailrace.log.filesystem import File, Filesystem
+from tailrace.log.directory.deletion import Doomed
+from tailrace.log.filesystem.port import File, Filesystem
 from tailrace.log.flush import Flush, Unsynced
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.limits import Limits
-from tailrace.log.producer_state import ProducerState
-from tailrace.log.reading import Reader, Slice, TimestampOffset
-from tailrace.log.recovery import Progress, recover
-from tailrace.log.search import Search
-from tailrace.log.segment import Segment
-from tailrace.log.snapshots import load_producers, save_producers
-from tailrace.log.transaction_index import collect
+from tailrace.log.producers.snapshots import load_producers, save_producers
+from tailrace.log.producers.state import ProducerState
+from tailrace.log.read import Reader, Slice, TimestampOffset
+from tailrace.log.recovery.loader import Progress, recover
+from tailrace.log.retention import Look
+from tailrace.log.segment.damage import damaged, settle
+from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.transaction_index import collect
 from tailrace.records.batch import Bytes, WritableBytes
 
 __all__ = ["Appended", "Log"]
@@ -194,7 +195,7 @@ class Log:
         control batches and any size and time. What cannot be written is answered KAFKA_STORAGE_ERROR (see
         storage_error) and leaves the log as it was.
         """
-        return appending.append(self, batches, leader_epoch, now_ms, from_client)
+        return append.append(self, batches, leader_epoch, now_ms, from_client)
 
     def storage_refusal(self, error: OSError) -> Appended:
         """What a batch that could not be written is answered."""
@@ -207,7 +208,7 @@ class Log:
         CORRUPT_MESSAGE, with nothing appended from there on, for a batch that is damaged, does not follow, or is of a
         leader epoch above max_epoch, that of the leader it came from.
         """
-        return appending.append_replicated(self, records, now_ms, max_epoch)
+        return append.append_replicated(self, records, now_ms, max_epoch)
 
     def note_epoch(self, epoch: int, start_offset: int) -> None:
         """Takes up that the leader epoch's first record is at start_offset."""
@@ -376,11 +377,11 @@ class Log:
         Where nothing is cut, an epoch that began at the log end and never wrote goes all the same: its leader may have
         been deposed before its first record, and a later epoch begins there (KIP-279).
         """
-        cutting.truncate_to(self, offset)
+        truncate.truncate_to(self, offset)
 
     def reset_to(self, offset: int) -> None:
         """Drops everything and begins again at offset; nothing is known of producers any more, as in Kafka."""
-        cutting.reset_to(self, offset)
+        truncate.reset_to(self, offset)
 
     def advance_log_start_offset(self, offset: int) -> None:
         """DeleteRecords: nothing below offset is served any more; whole segments go with the next delete_retention.
@@ -471,11 +472,11 @@ class Log:
         Their files are renamed to .deleted and come out of removable_files() after file.delete.delay.ms. known_only:
         none is given up by an age that would have to be read.
         """
-        return expiring.delete_retention(self, now_ms, high_watermark, known_only=known_only)
+        return retention.delete_retention(self, now_ms, high_watermark, known_only=known_only)
 
     def begin_look_at_age(self, now_ms: int, high_watermark: int) -> Look | None:
         """What must be read for that, in a thread if you like, an old segment at a time; None if nothing."""
-        return expiring.begin_look(self, now_ms, high_watermark)
+        return retention.begin_look(self, now_ms, high_watermark)
 
     def removable_files(self, now_ms: int) -> list[str]:
         """Deleted files whose delay is over; the caller removes them (a large one takes a while: in a thread)."""
@@ -492,7 +493,7 @@ class Log:
 
         Run it in a thread, step by step or in another process, then give it to finish_compaction.
         """
-        return compacting.begin(self, now_ms, limit, limits)
+        return plan.begin(self, now_ms, limit, limits)
 
     def is_compacting(self, compaction: Compaction) -> bool:
         """Whether the pass is still of use: the log was not cut under it, and no later one was begun."""
@@ -514,7 +515,7 @@ class Log:
 
         Then run the compaction's settle(), in a thread if you like, and give it to end_compaction.
         """
-        return compacting.swap(self, compaction)
+        return plan.swap(self, compaction)
 
     def end_compaction(self, compaction: Compaction) -> None:
         """The swap is on the disk: what the pass covered is clean, unless the log was cut meanwhile."""

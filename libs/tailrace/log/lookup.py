@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tailrace.errors import ApiError
-from tailrace.log.damage import damaged
-from tailrace.log.reading import NotCached, Slice, TimestampOffset
-from tailrace.log.segment import Segment
+from tailrace.log.read import NotCached, Slice, TimestampOffset
+from tailrace.log.segment.damage import damaged
+from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import BatchHeader, validate
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES
 from tailrace.records.entries import entries, plain_records

@@ -1,43 +1,93 @@
-"""Which of the oldest segments may go: retention.ms, retention.bytes and the log start offset. Pure."""
+"""How a log gives up its oldest segments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tailrace.log.filesystem.open_files import OpenFiles
+from tailrace.log.producers.snapshots import remove_snapshots
+from tailrace.log.retention_rules import SegmentFacts, expendable
+from tailrace.log.segment.background_scan import SegmentView
+
+if TYPE_CHECKING:
+    from tailrace.log.log import Log
+    from tailrace.log.segment.segment import Segment
 
 
-class SegmentFacts(NamedTuple):
-    """What the decision reads of one segment; next_offset is the base offset of the following one."""
-
-    next_offset: int
-    size_bytes: int
-    largest_timestamp_ms: int
-
-
-def expendable(
-    segments: Sequence[SegmentFacts],
-    *,
-    now_ms: int,
-    log_start_offset: int,
-    high_watermark: int,
-    retention_ms: int,
-    retention_bytes: int,
-) -> int:
-    """How many of the oldest segments may go; -1 turns a limit off. Nothing above the high watermark ever goes."""
-    committed = 0
-    for segment in segments:
-        if segment.next_offset > high_watermark:
-            break
-        committed += 1
-    count = 0
-    while count < committed and segments[count].next_offset <= log_start_offset:
-        count += 1
-    if retention_ms >= 0:
-        while count < committed and now_ms - segments[count].largest_timestamp_ms > retention_ms:
-            count += 1
-    if retention_bytes >= 0:
-        excess = sum(segment.size_bytes for segment in segments[count:]) - retention_bytes
-        while count < committed and excess >= segments[count].size_bytes:
-            excess -= segments[count].size_bytes
-            count += 1
+def delete_retention(log: Log, now_ms: int, high_watermark: int, *, known_only: bool = False) -> int:
+    """As Log.delete_retention."""
+    log.producers.expire(now_ms, log.producer_id_expiration_ms)
+    by_policy = "delete" in log.config.cleanup_policy
+    ends = [*log.bases[1:], log.log_end_offset]
+    known = {
+        id(segment): segment.largest_timestamp_ms
+        for segment in _aged(log, now_ms, high_watermark)
+        if segment.indexed or not known_only
+    }
+    facts = [
+        SegmentFacts(end, segment.size_bytes, known.get(id(segment), now_ms))
+        for segment, end in zip(log.segments, ends, strict=True)
+        if segment.size_bytes or segment is not log.active
+    ]
+    count = expendable(
+        facts,
+        now_ms=now_ms,
+        log_start_offset=log.log_start_offset,
+        high_watermark=high_watermark,
+        retention_ms=log.config.retention_ms if by_policy else -1,
+        retention_bytes=log.config.retention_bytes if by_policy else -1,
+    )
+    if count:
+        _give_up(log, count, now_ms)
     return count
+
+
+def _aged(log: Log, now_ms: int, high_watermark: int) -> Iterator[Segment]:
+    """The segments whose age is asked for, oldest first: of the next one only if this one may go by its own."""
+    config = log.config
+    if "delete" not in config.cleanup_policy or config.retention_ms < 0:
+        return
+    for segment, end in zip(log.segments, [*log.bases[1:], log.log_end_offset], strict=True):
+        if end > high_watermark:
+            return
+        if end > log.log_start_offset and (segment.size_bytes or segment is not log.active):
+            yield segment
+            if not segment.indexed or now_ms - segment.largest_timestamp_ms <= config.retention_ms:
+                return
+
+
+class Look:
+    """Reads the indexes of a segment whose age is asked for: run() in a thread, then take_up()."""
+
+    def __init__(self, log: Log, segment: Segment) -> None:
+        self._log = log
+        self._as_it_was = (log.cuts, log.directory)
+        self._view = SegmentView(segment, OpenFiles(limit=1))
+
+    def run(self) -> None:
+        """Raises OSError."""
+        self._view.snapshot.load_indexes()
+
+    def take_up(self) -> bool:
+        """Whether the log knows them now, and its files are the same."""
+        log, segment = self._log, self._view.segment
+        here = any(one is segment for one in log.segments)
+        return here and (log.cuts, log.directory) == self._as_it_was and self._view.take_up() and segment.indexed
+
+
+def begin_look(log: Log, now_ms: int, high_watermark: int) -> Look | None:
+    """As Log.begin_look_at_age."""
+    unknown = next((one for one in _aged(log, now_ms, high_watermark) if not one.indexed), None)
+    return None if unknown is None else Look(log, unknown)
+
+
+def _give_up(log: Log, count: int, now_ms: int) -> None:
+    if count == len(log.segments):
+        log.roll()
+    log.advance_log_start_offset(max(log.log_start_offset, log.bases[count]))
+    for segment in log.segments[:count]:
+        log.doomed.take(segment, now_ms, log.config.file_delete_delay_ms)
+    del log.segments[:count], log.bases[:count]
+    log.places.clear()
+    remove_snapshots(log.filesystem, log.directory, log.bases)

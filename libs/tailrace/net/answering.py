@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from tailrace.log.reading import Slice
+from tailrace.log.read import Slice
 from tailrace.net.outbox import Outbox
 from tailrace.net.receiving import Receiving
 

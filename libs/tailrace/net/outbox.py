@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from tailrace.log.reading import Slice
+from tailrace.log.read import Slice
 
 # What one turn of the event loop sends to one client that takes everything at once.
 _TURN_BYTES = 4_194_304

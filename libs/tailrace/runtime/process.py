@@ -92,7 +92,7 @@ def live(service: Service) -> None:
 def _refusals() -> tuple[type[Exception], ...]:
     """Looked up when something was raised: importing them is not part of the start."""
     from tailrace.config import ConfigError
-    from tailrace.log.logs import LogDirRefused
+    from tailrace.log.directory.log_dir import LogDirRefused
 
     return ConfigError, LogDirRefused
 

@@ -14,10 +14,11 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.config import Config
-from tailrace.log.filesystem import Filesystem, RealFilesystem
-from tailrace.log.guard import Guard
-from tailrace.log.logs import LogDir, LogDirRefused
-from tailrace.log.open_files import OpenFiles
+from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.open_files import OpenFiles
+from tailrace.log.filesystem.port import Filesystem
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address

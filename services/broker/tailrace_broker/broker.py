@@ -14,8 +14,8 @@ from tailrace.config import LONG_MAX, Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
 from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED, directory_of
 from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER

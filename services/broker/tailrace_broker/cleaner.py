@@ -14,10 +14,10 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
-from tailrace.log.cleaner_job import DAMAGED, GONE, STORAGE, CleaningFailed
-from tailrace.log.compaction import Compaction, Limits, Outcome
+from tailrace.log.compaction.job import DAMAGED, GONE, STORAGE, CleaningFailed
+from tailrace.log.compaction.rewrite import Compaction, Limits, Outcome
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
 from tailrace.net.backoff import Backoff
 from tailrace_broker.broker import Broker
 from tailrace_broker.cleaner_worker import Worker, WorkerDied, Workers

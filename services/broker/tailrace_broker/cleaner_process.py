@@ -21,10 +21,11 @@ from struct import Struct
 from typing import BinaryIO, Final
 
 from tailrace.errors import ApiError
-from tailrace.log.cleaner_job import DAMAGED, GONE, STORAGE, decode_job, encode_failure, encode_outcome
-from tailrace.log.compaction import Job, Pass, any_room
-from tailrace.log.filesystem import Filesystem, RealFilesystem
-from tailrace.log.open_files import OpenFiles
+from tailrace.log.compaction.job import DAMAGED, GONE, STORAGE, decode_job, encode_failure, encode_outcome
+from tailrace.log.compaction.rewrite import Job, Pass, any_room
+from tailrace.log.filesystem.open_files import OpenFiles
+from tailrace.log.filesystem.port import Filesystem
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.runtime.clock import SystemClock
 
 _NICE: Final = 19

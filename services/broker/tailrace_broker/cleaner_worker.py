@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
-from tailrace.log.cleaner_job import decode_outcome, encode_job
-from tailrace.log.compaction import Job, Outcome
+from tailrace.log.compaction.job import decode_outcome, encode_job
+from tailrace.log.compaction.rewrite import Job, Outcome
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cleaner_process")
 _LAST_BREATH_SECONDS: Final = 5.0

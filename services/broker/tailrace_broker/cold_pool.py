@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from weakref import WeakSet
 
-from tailrace.log.filesystem import File
-from tailrace.log.reading import Slice
+from tailrace.log.filesystem.port import File
+from tailrace.log.read import Slice
 
 BLOCK_BYTES: Final = 1_048_576
 _WINDOW_BYTES: Final = 4_194_304

@@ -17,7 +17,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Final
 
-from tailrace.log.page_cache import bring
+from tailrace.log.filesystem.page_cache import bring
 from tailrace_broker.cold_orders import (
     HELLO,
     MOST_DESCRIPTORS,

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tailrace.log.reading import Carrier, Slice
+from tailrace.log.read import Carrier, Slice
 from tailrace_broker.cold_pool import BLOCK_BYTES, Apart, HeldBlocks, Pool
 
 # Below it a copy is cheaper than the calls (dataplane.md).

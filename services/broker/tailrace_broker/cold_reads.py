@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tailrace.log.elsewhere import Walk
-from tailrace.log.reading import Slice
+from tailrace.log.read import Slice
+from tailrace.log.segment.background_scan import BackgroundScan
 from tailrace_broker.cold_orders import MOST_AT_ONCE
 from tailrace_broker.cold_pool import Apart
 from tailrace_broker.cold_readers import cold_reader
@@ -32,7 +32,7 @@ _A_MOMENT_SECONDS: Final = 0.01  # not all at once
 _Done: TypeAlias = Callable[[OSError | None], None]
 
 
-def _refuse(walk: Walk, done: _Done) -> None:
+def _refuse(walk: BackgroundScan, done: _Done) -> None:
     done(OSError(errno.EAGAIN, "nobody walks through segments"))
 
 
@@ -108,7 +108,7 @@ class ColdReads:
         self._worker = InThreads() if worker is None else worker
         self._closed = False
         self.turns = Turns(MOST_AT_ONCE)
-        self.walk: Callable[[Walk, _Done], None] = _refuse  # put in by the broker: its lookups do that
+        self.walk: Callable[[BackgroundScan, _Done], None] = _refuse  # put in by the broker: its lookups do that
         self.count = 0  # fetches that had to wait for the disk
         self.bytes = 0  # what was brought for them into the page cache,
         self.pool_bytes = 0  # and into the pool
@@ -120,7 +120,7 @@ class ColdReads:
         Calls done once all pieces are in the page cache, or one cannot be read; not if the job is cancelled.
         """
         self.count += 1
-        walks = [piece for piece in wanted if isinstance(piece, Walk)]
+        walks = [piece for piece in wanted if isinstance(piece, BackgroundScan)]
         if walks:  # the rest is asked for again when the first of them is over
             job = Job((), done)
             self.walk(walks[0], job.tell)

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, Protocol
 
-from tailrace.log.reading import Slice
+from tailrace.log.read import Slice
 from tailrace_broker.cold_orders import MOST_AT_ONCE, MOST_PARTS, STATUS, Kind, Order, Status
 from tailrace_broker.cold_pool import UNREAD, Apart, Pool
 

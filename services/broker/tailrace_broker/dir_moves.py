@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.directory.disk_pressure import Level
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.pressure import Level
 from tailrace_broker.partition import Partition
 from tailrace_broker.replication.throttle import Throttle
 
 if TYPE_CHECKING:
-    from tailrace.log.reading import Slice
+    from tailrace.log.read import Slice
     from tailrace_broker.broker import Broker
 
 _PIECE_BYTES = 1 << 20

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import Clock
-from tailrace.log.logs import LogDir, LogDirRefused
+from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace_broker.lifecycle import Lifecycle
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tailrace.log.pressure import Level, Pressure, judge, marks
+from tailrace.log.directory.disk_pressure import Level, Pressure, judge, marks
 
 if TYPE_CHECKING:
     from tailrace.config import Config
-    from tailrace.log.logs import LogDir
+    from tailrace.log.directory.log_dir import LogDir
     from tailrace_broker.partition import Partition
     from tailrace_broker.storage import Storage
 

@@ -13,15 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tailrace.log.filesystem import NO_DESCRIPTOR
-from tailrace.log.open_files import sync_files
+from tailrace.log.filesystem.open_files import sync_files
+from tailrace.log.filesystem.real import NO_DESCRIPTOR
 
 if TYPE_CHECKING:
     from tailrace.clock import Clock
+    from tailrace.log.directory.log_dir import LogDir
+    from tailrace.log.filesystem.open_files import Holder, OpenFiles
     from tailrace.log.flush import Flush
     from tailrace.log.log import Log
-    from tailrace.log.logs import LogDir
-    from tailrace.log.open_files import Holder, OpenFiles
     from tailrace_broker.partition import Partition
 
 _THREADS = 8  # logs that are synced side by side: more do not make a disk faster

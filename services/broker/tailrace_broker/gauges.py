@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tailrace.log.logs import LogDir
-from tailrace.log.pressure import Level, Pressure
+from tailrace.log.directory.disk_pressure import Level, Pressure
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.net.server import Server
 from tailrace_broker.broker import Broker
 from tailrace_broker.cleaner import Cleaner

@@ -11,7 +11,7 @@ from typing import Any
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
-from tailrace.log.logs import LogDir
+from tailrace.log.directory.log_dir import LogDir
 from tailrace_broker.broker import Broker
 from tailrace_broker.partition import Partition
 

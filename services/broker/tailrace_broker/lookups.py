@@ -1,8 +1,8 @@
 """Lookups by timestamp, and walks through damaged segments, in threads: each may wait for the disk, many times over.
 
-They run on views of the segments (tailrace.log.elsewhere), so that the log goes on meanwhile; what they found counts if
-the files were not cut, replaced or deleted under them. One is under way for a connection, which waits for it, so no
-more wait for a thread than there are connections; who leaves stops its own.
+They run on views of the segments (tailrace.log.segment.background_scan), so that the log goes on meanwhile; what they
+found counts if the files were not cut, replaced or deleted under them. One is under way for a connection, which waits
+for it, so no more wait for a thread than there are connections; a connection that ends stops its own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tailrace.log.elsewhere import Walk
-from tailrace.log.reading import TimestampOffset
-from tailrace.log.search import Search
+from tailrace.log.background_lookup import Search
+from tailrace.log.read import TimestampOffset
+from tailrace.log.segment.background_scan import BackgroundScan
 from tailrace.net.switching import Switching
 
 _THREADS: Final = 4
@@ -33,7 +33,7 @@ class Lookups:
         self.count = 0
         self._threads = ThreadPoolExecutor(_THREADS, "lookup")
         self._running: dict[asyncio.Future[Any], Callable[[], None]] = {}  # and how to stop it
-        self._walks: dict[Walk, asyncio.Future[None]] = {}
+        self._walks: dict[BackgroundScan, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         return len(self._running)
@@ -54,11 +54,11 @@ class Lookups:
             search.take_up()
         return ended.result()
 
-    def walk(self, walk: Walk, done: _Done) -> None:
+    def walk(self, walk: BackgroundScan, done: _Done) -> None:
         """Calls done once the walk is over, or with what it ended with; who wants the same walk waits for one."""
         running = self._walks.get(walk)
         if running is None:
-            running = self._walks[walk] = self._begin(walk.run, walk.twin.stop)
+            running = self._walks[walk] = self._begin(walk.run, walk.view.stop)
             running.add_done_callback(lambda _: self._walks.pop(walk))
         running.add_done_callback(partial(_tell, done))
 

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
-from tailrace.log.appending import Appended
+from tailrace.log.append import Appended
 from tailrace.log.log import Log
-from tailrace.log.reading import Slice
+from tailrace.log.read import Slice
 from tailrace.metadata.image import PartitionImage
 from tailrace.records.batch import WritableBytes
 from tailrace_broker.ack_queue import AckQueue

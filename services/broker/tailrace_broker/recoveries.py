@@ -17,11 +17,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from tailrace.kafka.ids import TopicPartition
-from tailrace.log.lending import Loan
+from tailrace.log.directory.borrowed_log import Loan
+from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.recovery import RecoveryStopped
-from tailrace.log.tails import Recovery
+from tailrace.log.recovery.loader import RecoveryStopped
+from tailrace.log.recovery.pending import Recovery
 from tailrace.net.switching import Switching
 from tailrace_broker.partition import Partition
 from tailrace_broker.storage import Storage

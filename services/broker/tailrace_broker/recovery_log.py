@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.kafka.ids import format_uuid
+from tailrace.log.directory.log_dir import LogDir, Stray
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir, Stray
-from tailrace.log.segment import LOG_SUFFIX, Segment
+from tailrace.log.segment.segment import LOG_SUFFIX, Segment
 from tailrace.metadata.directories import RESERVED, directory_of
 from tailrace.metadata.image import MetadataImage
 

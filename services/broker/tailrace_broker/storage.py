@@ -11,10 +11,10 @@ from uuid import UUID
 
 from tailrace.config import Config, TopicConfig
 from tailrace.kafka.resources import ConfigResource
-from tailrace.log.guard import DirectoryOffline
+from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace.log.filesystem.guard import DirectoryOffline
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir, LogDirRefused
-from tailrace.log.tails import Recovery
+from tailrace.log.recovery.pending import Recovery
 from tailrace.metadata.directories import directory_of
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tailrace.log.transactions import COMMIT, marker_type
+from tailrace.log.producers.transactions import COMMIT, marker_type
 from tailrace.records.batch import BatchHeader
 from tailrace.records.record import iterate
 

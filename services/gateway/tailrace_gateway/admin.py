@@ -7,7 +7,7 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
-from tailrace.log.pressure import AUTOMATIC, Marks, marks
+from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client

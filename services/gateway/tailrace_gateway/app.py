@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tailrace.config import Config
-from tailrace.log.pressure import marks
+from tailrace.log.directory.disk_pressure import marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address

@@ -13,12 +13,12 @@ from itertools import pairwise
 
 from sim.log.model import Violation
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX, decode_copy
+from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir, LogDirRefused
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.transaction_index import collect
-from tailrace.log.twins import TWIN_SUFFIX, decode_twin
+from tailrace.log.segment.transaction_index import collect
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header, split, stamp, validate
 from tailrace.records.record import Record, build
 
@@ -146,8 +146,8 @@ def _has_lost_its_twin(filesystem: MemoryFilesystem, path: str) -> bool:
     """Whether the power failed before a checkpoint's twin was on the disk: then the flip is a second fault."""
     if not path.endswith(_WITH_TWIN):
         return False
-    twin = path + TWIN_SUFFIX
-    return twin not in filesystem.files() or decode_twin(bytes(filesystem.content(twin))) is None
+    twin = path + COPY_SUFFIX
+    return twin not in filesystem.files() or decode_copy(bytes(filesystem.content(twin))) is None
 
 
 def _batch_of(log: Log, path: str, position: int) -> BatchHeader | None:

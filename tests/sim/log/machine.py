@@ -15,15 +15,15 @@ from sim.log.decay import decay
 from sim.log.model import Model, Violation
 from sim.log.producers import Client, Sent
 from tailrace.errors import ErrorCode
-from tailrace.log.checkpoints import DISK_FAILED
-from tailrace.log.compaction import Compaction
+from tailrace.log.compaction.rewrite import Compaction
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import Filesystem
+from tailrace.log.directory.checkpoints import DISK_FAILED
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.memory import CHANGES, MemoryFilesystem
+from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
-from tailrace.log.guard import Guard
 from tailrace.log.log import Appended, Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import CHANGES, MemoryFilesystem
 from tailrace.records.batch import read_header, stamp
 
 TOPIC, TOPIC_ID, DIRECTORY = "topic", UUID(int=7), "/logs"

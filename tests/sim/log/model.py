@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tailrace.log.producer_state import RETAINED_BATCHES, BatchMetadata, last_sequence
+from tailrace.log.producers.state import RETAINED_BATCHES, BatchMetadata, last_sequence
 from tailrace.records.batch import BatchHeader, Bytes, read_header
 from tailrace.records.record import Record, iterate
 

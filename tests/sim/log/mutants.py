@@ -8,17 +8,20 @@ from itertools import islice
 from typing import Any
 
 from sim.worlds import Broken, without_crc
-from tailrace.log import appending, lookup, producer_state, recovery, twins
-from tailrace.log.dir_offsets import DirOffsets
+from tailrace.log import append, lookup
+from tailrace.log.compaction.retained import Retention
+from tailrace.log.directory import checkpoint_copies
+from tailrace.log.directory.offsets import DirOffsets
+from tailrace.log.filesystem.memory import MemoryFile
 from tailrace.log.flush import Flush
-from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFile
-from tailrace.log.producer_state import ProducerState
-from tailrace.log.retained import Retention
-from tailrace.log.segment import Segment
-from tailrace.log.transactions import Marker
+from tailrace.log.producers import state
+from tailrace.log.producers.state import ProducerState
+from tailrace.log.producers.transactions import Marker
+from tailrace.log.recovery import loader
+from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
+from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import BatchHeader
 from tailrace.records.entries import Entry
 
@@ -65,11 +68,11 @@ def _as_it_is(content: bytes, *_arguments: Any) -> bytes:
     return content
 
 
-def _written_after_all(self: appending.Run) -> None:
+def _written_after_all(self: append.Run) -> None:
     _WRITE(self)
     if self.failed is not None:
         self.results = [
-            appending.Appended(0, self._log.log_end_offset, self._log.log_end_offset, -1, None)
+            append.Appended(0, self._log.log_end_offset, self._log.log_end_offset, -1, None)
             if answer.error_code
             else answer
             for answer in self.results
@@ -112,7 +115,7 @@ def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker 
     return _APPLY(self, header, marker) if header.producer_id not in self.entries else None
 
 
-_WRITE = appending.Run.write
+_WRITE = append.Run.write
 _RECORDS = lookup._records
 _STAYS = Retention._stays
 _TRUNCATE = Segment.truncate
@@ -120,7 +123,7 @@ _APPLY = ProducerState.apply
 
 MUTANTS = (
     Mutant("what a failed sync left is read from the disk", ((MemoryFile, "reread", _nothing),), 151),
-    Mutant("recovery checks the CRC of what may be torn", ((recovery, "validate", without_crc),), 5),
+    Mutant("recovery checks the CRC of what may be torn", ((loader, "validate", without_crc),), 5),
     Mutant("a flush syncs the segments", ((Flush, "run", _only_names_synced),), 1),
     Mutant("a flush syncs the names of new segments", ((Flush, "run", _only_files_synced),), 2),
     Mutant("a flush covers what was there when it began", ((Log, "finish_flush", _up_to_the_end),), 5),
@@ -129,8 +132,8 @@ MUTANTS = (
     Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 137),
     Mutant("a cut lowers the recovery point on the disk", ((DirOffsets, "lower", _nothing),), 410),
     Mutant("lost indexes are made anew", ((Segment, "load_indexes", _believed),), 79),
-    Mutant("a failed write is refused", ((appending.Run, "write", _written_after_all),), 9),
-    Mutant("a producer's sequence numbers are checked", ((producer_state, "check", _any_is_next),), 1),
+    Mutant("a failed write is refused", ((append.Run, "write", _written_after_all),), 9),
+    Mutant("a producer's sequence numbers are checked", ((state, "check", _any_is_next),), 1),
     Mutant("producers are replayed to their last batch", ((ProducerState, "apply", _applied_backwards),), 1),
     Mutant("a cut takes index entries back", ((OffsetIndex, "truncate", _nothing),), 2),
     Mutant("a cut takes leader epochs back", ((LeaderEpochs, "truncate_from_end", _everywhere),), 1),
@@ -142,7 +145,7 @@ MUTANTS = (
         ((Segment, "_begins", _yes), (Segment, "_brought", _yes), (Segment, "_is_first", _yes)),
         28,
     ),
-    Mutant("a checkpoint has a twin", ((twins, "true_content", _as_it_is),), 9),
-    Mutant("leader epochs are the batches'", ((recovery, "agree", _yes),), 348),
+    Mutant("a checkpoint has a twin", ((checkpoint_copies, "true_content", _as_it_is),), 9),
+    Mutant("leader epochs are the batches'", ((loader, "agree", _yes),), 348),
     Mutant("tombstones stay for delete.retention.ms", ((Retention, "_stays", _tombstones_go_at_once),), 117),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sim.log.model import Violation
 from tailrace.errors import ErrorCode
 from tailrace.log.log import Appended
-from tailrace.log.producer_state import RETAINED_BATCHES, BatchMetadata, last_sequence
+from tailrace.log.producers.state import RETAINED_BATCHES, BatchMetadata, last_sequence
 from tailrace.records.batch import read_header
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build

@@ -10,7 +10,7 @@ from functools import partial
 
 from sim.log.machine import Machine
 from sim.log.model import Violation
-from tailrace.log.memory import Stopped
+from tailrace.log.filesystem.memory import Stopped
 
 EVENTS = 70
 STORY_LINES = 60

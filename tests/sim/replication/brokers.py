@@ -20,10 +20,10 @@ from sim.replication.network import Network, Reply
 from sim.replication.world import Process, World
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.flush import Flush
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.metadata.image import MetadataImage
 from tailrace.records.record import Record, build
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationRequest

@@ -11,7 +11,8 @@ from typing import Any
 
 from sim.worlds import Broken, without_crc
 from tailrace.errors import ErrorCode
-from tailrace.log import cutting, recovery
+from tailrace.log import truncate
+from tailrace.log.recovery import loader
 from tailrace.metadata import replay
 from tailrace.metadata.records import PartitionChangeRecord
 from tailrace_broker import earlier_life
@@ -175,12 +176,12 @@ MUTANTS = (
     ),
     Mutant(
         "an empty log begins with the batch within which its leader's log starts",
-        ((cutting, "begin_within", lambda _log, _records: None),),
+        ((truncate, "begin_within", lambda _log, _records: None),),
         "delete",
     ),
     Mutant(
         "recovery checks the CRC of what may be torn",
-        ((recovery, "validate", without_crc),),
+        ((loader, "validate", without_crc),),
         "power",
     ),
 )

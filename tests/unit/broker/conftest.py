@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.log.memory import MemoryFile, MemoryFilesystem
+from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
 
 
 @pytest.fixture

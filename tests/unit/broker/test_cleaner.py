@@ -22,11 +22,11 @@ import uvloop
 from support.broker import TOPIC_ID, image, running, topic
 from support.log_dirs import Disks
 from tailrace.errors import ErrorCode
-from tailrace.log.cleaner_job import GONE, STORAGE, CleaningFailed, decode_outcome, encode_failure
-from tailrace.log.compaction import Job, Limits, Outcome
-from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.compaction.job import GONE, STORAGE, CleaningFailed, decode_outcome, encode_failure
+from tailrace.log.compaction.rewrite import Job, Limits, Outcome
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.reading import Slice
+from tailrace.log.read import Slice
 from tailrace.net.backoff import Backoff
 from tailrace.records.batch import split
 from tailrace.records.record import Record, build, iterate

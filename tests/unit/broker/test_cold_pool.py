@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace.log.memory import MemoryFile, MemoryFilesystem
+from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
 from tailrace_broker.cold_pool import BLOCK_BYTES, UNREAD, Apart, Lent, Pool
 
 BLOCKS = 4

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tailrace.log.filesystem import FileStat
-from tailrace.log.memory import MemoryFile
-from tailrace.log.reading import Slice
+from tailrace.log.filesystem.memory import MemoryFile
+from tailrace.log.filesystem.port import FileStat
+from tailrace.log.read import Slice
 from tailrace_broker.cold_pool import Apart, Pool
 from tailrace_broker.cold_readers import ColdReader, cold_reader, loaded
 

@@ -12,12 +12,12 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, image, running
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
-from tailrace.log.elsewhere import Walk
-from tailrace.log.filesystem import RealFile
+from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
+from tailrace.log.filesystem.real import RealFile
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFile, MemoryFilesystem
-from tailrace.log.reading import NotCached, Slice
-from tailrace.log.segment import Segment
+from tailrace.log.read import NotCached, Slice
+from tailrace.log.segment.background_scan import BackgroundScan
+from tailrace.log.segment.segment import Segment
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, build
 from tailrace_broker.cold_reads import Job, Turns
@@ -90,7 +90,7 @@ def test_finding_the_batches_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
     with pytest.raises(NotCached) as cold:
         segment.position_of(0)
-    assert isinstance(cold.value.piece, Walk)  # its indexes
+    assert isinstance(cold.value.piece, BackgroundScan)  # its indexes
     monkeypatch.setattr(MemoryFile, "pread_cached", lambda *_: None)
     with pytest.raises(NotCached, match=r"^8192 bytes at 0 "):
         log.read_cached(0, 70_000)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from support.broker import Running, batch, image, running
-from tailrace.log.elsewhere import Walk
-from tailrace.log.filesystem import RealFile
+from tailrace.log.filesystem.real import RealFile
 from tailrace.log.log import Log
-from tailrace.log.reading import NotCached, Slice
+from tailrace.log.read import NotCached, Slice
+from tailrace.log.segment.background_scan import BackgroundScan
 from tailrace_broker import cold_readers
 from tailrace_broker.cold_pool import BLOCK_BYTES, Apart, Pool
 from tailrace_broker.cold_worker import InThreads
@@ -138,11 +138,11 @@ async def test_a_walk_that_is_wanted_first_is_waited_for(tmp_path: Path, monkeyp
         await fill(broker)
         with_worker(broker, Worker(64))
         await broker.fetch(0, 0, session_epoch=-1)  # its requests are known from now on, and it scans
-        read_cached, walked = Log.read_cached, list[Walk]()
+        read_cached, walked = Log.read_cached, list[BackgroundScan]()
 
         def read(log: Log, *arguments: Any) -> Slice:
             if not walked or not walked[0].done:
-                walked[:] = walked or [Walk(log.segments[0])]
+                walked[:] = walked or [BackgroundScan(log.segments[0])]
                 raise NotCached(walked[0])
             return read_cached(log, *arguments)
 

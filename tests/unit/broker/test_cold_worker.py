@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.log.filesystem import RealFile
-from tailrace.log.reading import Slice
+from tailrace.log.filesystem.real import RealFile
+from tailrace.log.read import Slice
 from tailrace_broker import cold_worker
 from tailrace_broker.cold_orders import MOST_PARTS, STATUS, Kind, Order, Status
 from tailrace_broker.cold_pool import BLOCK_BYTES, Pool

@@ -19,7 +19,7 @@ from support.broker import (
     topic,
 )
 from tailrace.errors import ErrorCode
-from tailrace.log.reading import Slice
+from tailrace.log.read import Slice
 from tailrace.net.client import Disconnected
 from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec

@@ -12,8 +12,8 @@ from support.broker import Running, batch, running
 from support.logs import NOW
 from support.transactions import data_batch, marker_batch
 from tailrace.errors import ErrorCode
-from tailrace.log.producer_state import ProducerEntry
-from tailrace.log.transactions import COMMIT
+from tailrace.log.producers.state import ProducerEntry
+from tailrace.log.producers.transactions import COMMIT
 from tailrace.wire.messages import DescribeProducersRequest
 from tailrace_broker.handlers import describe_producers
 

@@ -12,8 +12,8 @@ from support.log_dirs import Disks
 from support.logs import NOW, SMALL, append, some_batch
 from support.transactions import data_batch, marker_batch, read_committed, write
 from tailrace.config import Config
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.transactions import ABORT, COMMIT
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.producers.transactions import ABORT, COMMIT
 from tailrace_broker.storage import Storage
 
 TOPIC_ID = UUID(int=5)

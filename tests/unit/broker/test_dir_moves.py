@@ -20,8 +20,8 @@ from support.replicated import values_of
 from tailrace.clock import ManualClock
 from tailrace.config import Config, ConfigError
 from tailrace.errors import ErrorCode
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.pressure import Level, Pressure
+from tailrace.log.directory.disk_pressure import Level, Pressure
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker.cleaner import Cleaner

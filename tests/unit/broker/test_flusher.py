@@ -17,7 +17,7 @@ from support.log_dirs import Disks, metadata
 from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import RealFile
+from tailrace.log.filesystem.real import RealFile
 from tailrace.log.flush import Flush
 from tailrace_broker import flusher
 

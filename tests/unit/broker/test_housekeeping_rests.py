@@ -13,8 +13,8 @@ import structlog
 
 from support.broker import batch, image, running
 from support.log_dirs import Disks, metadata
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire.messages import DescribeLogDirsRequest
 from tailrace_broker.flusher import Flusher

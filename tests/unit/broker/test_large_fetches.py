@@ -15,8 +15,8 @@ import pytest
 
 from support.broker import Running, batch, running
 from tailrace.errors import ErrorCode
-from tailrace.log.filesystem import RealFile
-from tailrace.log.reading import Slice
+from tailrace.log.filesystem.real import RealFile
+from tailrace.log.read import Slice
 from tailrace.net.address import Address
 from tailrace.net.outbox import Outbox
 from tailrace.wire import codec

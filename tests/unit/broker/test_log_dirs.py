@@ -21,7 +21,7 @@ from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
-from tailrace.log.logs import LogDir, LogDirRefused
+from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.metadata.directories import LOST, UNASSIGNED
 from tailrace.metadata.image import BrokerImage, MetadataImage, TopicImage
 from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest

@@ -14,7 +14,7 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, image, running, topic
 from tailrace.errors import ErrorCode
 from tailrace.log import lookup
-from tailrace.log.filesystem import RealFile
+from tailrace.log.filesystem.real import RealFile
 from tailrace.metadata.image import PartitionImage, TopicImage
 from tailrace.net.client import Client
 from tailrace.records.batch import split

@@ -12,9 +12,9 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, image, running
 from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
-from tailrace.log.guard import Guard
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.wire.messages import AlterReplicaLogDirsRequest
 from tailrace_broker.openings import A_TURN_MS, AT_ONCE_MS, Openings

@@ -20,10 +20,10 @@ import pytest
 from support.broker import Running, batch, running
 from support.log_dirs import metadata
 from tailrace.errors import ErrorCode
-from tailrace.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
-from tailrace.log.guard import Guard
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFile, MemoryFilesystem
+from tailrace.log.directory.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker import recoveries

@@ -7,8 +7,8 @@ from uuid import UUID
 import structlog
 
 from support.logs import NOW, with_settings
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.metadata.directories import UNASSIGNED
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace_broker.recovery_log import tell_missing

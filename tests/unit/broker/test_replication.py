@@ -16,8 +16,8 @@ import structlog
 
 from support.broker import TOPIC_ID, Running, batch, running
 from tailrace.errors import ErrorCode
-from tailrace.log.filesystem import RealFile, RealFilesystem
-from tailrace.log.logs import LogDir
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFile, RealFilesystem
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.wire.messages import (

@@ -11,8 +11,8 @@ import pytest
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.records.record import Record, build
 from tailrace_broker.partition import Fetched, Partition

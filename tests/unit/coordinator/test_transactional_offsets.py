@@ -2,7 +2,7 @@
 
 from support.logs import NOW
 from support.transactions import marker_batch
-from tailrace.log.transactions import ABORT, COMMIT
+from tailrace.log.producers.transactions import ABORT, COMMIT
 from tailrace.records.batch import read_header, stamp
 from tailrace.records.record import Record, build
 from tailrace_coordinator.transactional_offsets import TransactionalOffsets

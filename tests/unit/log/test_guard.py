@@ -9,8 +9,8 @@ import pytest
 
 from support.logs import NOW, append, open_log, some_batch
 from tailrace.errors import ErrorCode
-from tailrace.log.guard import DirectoryOffline, Guard
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.filesystem.guard import DirectoryOffline, Guard
+from tailrace.log.filesystem.memory import MemoryFilesystem
 
 EIO = OSError(errno.EIO, "the disk is broken")
 

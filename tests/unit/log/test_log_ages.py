@@ -3,8 +3,8 @@
 import pytest
 
 from support.logs import DIRECTORY, NOW, append, open_log, with_settings
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
 
 SETTINGS = with_settings(retention_ms=100, segment_bytes=150)
 

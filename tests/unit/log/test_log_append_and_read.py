@@ -9,9 +9,9 @@ import pytest
 from support.batches import Batch
 from support.logs import DIRECTORY, NOW, SMALL, append, open_log, records_of, some_batch, values_of, with_settings
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.filesystem import read_file
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import read_file
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.batch import split
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate_all

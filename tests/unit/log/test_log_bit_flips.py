@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.damage import _MOST_LOOKED_AT
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.reading import TimestampOffset
+from tailrace.log.read import TimestampOffset
+from tailrace.log.segment.damage import _MOST_LOOKED_AT
 from tailrace.records.batch import split, validate
 from tailrace.records.compression import Codec
 from tailrace.records.record import iterate

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.batches import Batch, record
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
 from tailrace.errors import ErrorCode
-from tailrace.log.compaction import Compaction, Limits, Pass
-from tailrace.log.filesystem import join
+from tailrace.log.compaction.rewrite import Compaction, Limits, Pass
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import join
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.compression import Codec, compress
 from tailrace.records.record import Record, build
 

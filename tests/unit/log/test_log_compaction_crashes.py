@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, records_of, with_settings
-from tailrace.log.cleaner_job import decode_job, decode_outcome, encode_job
-from tailrace.log.compaction import Compaction
+from tailrace.log.compaction.job import decode_job, decode_outcome, encode_job
+from tailrace.log.compaction.rewrite import Compaction
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.record import Record, build
 from tailrace_broker.cleaner_process import clean
 

@@ -6,11 +6,11 @@ import pytest
 
 from support.logs import DIRECTORY, NOW, open_log, with_settings
 from tailrace.errors import ApiError
-from tailrace.log.compaction import Limits
-from tailrace.log.filesystem import join, read_file
+from tailrace.log.compaction.rewrite import Limits
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.transactions import ABORT, COMMIT
+from tailrace.log.producers.transactions import ABORT, COMMIT
 from tailrace.records.batch import read_header, split
 from tailrace.records.record import Record, build, iterate
 

@@ -9,8 +9,8 @@ from support.batches import Batch, record
 from support.logs import NOW, append, open_log, records_of, some_batch, with_settings
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.config import LogConfig
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.batch import HEADER_SIZE, pack, read_header, split
 from tailrace.records.compression import Codec, compress
 from tailrace.records.record import Record, build

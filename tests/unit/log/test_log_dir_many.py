@@ -7,8 +7,8 @@ from uuid import UUID
 from support.logs import NOW, with_settings
 from support.steps import steps
 from tailrace.log.config import LogConfig
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 
 
 def holding(topics: int) -> LogDir:

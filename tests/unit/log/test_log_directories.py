@@ -11,12 +11,13 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, records_of, values_of, with_settings
-from tailrace.log import checkpoints
-from tailrace.log.checkpoints import parse_offsets
-from tailrace.log.filesystem import Filesystem, RealFilesystem
+from tailrace.log.directory import checkpoints
+from tailrace.log.directory.checkpoints import parse_offsets
+from tailrace.log.directory.log_dir import LogDir, LogDirRefused
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import Filesystem
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir, LogDirRefused
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.record import Record, build
 
 TOPIC_ID = UUID(int=5)

@@ -9,9 +9,9 @@ from support.logs import DIRECTORY, NOW, SMALL, open_log, some_batch, values_of,
 from support.logs import append as append_to
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
+from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem, Stopped
-from tailrace.log.snapshots import save_producers, snapshot_offsets
+from tailrace.log.producers.snapshots import save_producers, snapshot_offsets
 
 FULL = OSError(errno.ENOSPC, "full")
 EVERY_BATCH = with_settings(index_interval_bytes=1)  # has an index entry

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
 from tailrace.errors import ApiError
-from tailrace.log.elsewhere import Walk
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.reading import NotCached, Slice, TimestampOffset
+from tailrace.log.read import NotCached, Slice, TimestampOffset
+from tailrace.log.segment.background_scan import BackgroundScan
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build
 
@@ -58,7 +58,7 @@ class Loop:
                 piece, data = cold.piece, None
             if data is not None:
                 return bytes(data)
-            self.elsewhere(piece.run if isinstance(piece, Walk) else piece.warm)
+            self.elsewhere(piece.run if isinstance(piece, BackgroundScan) else piece.warm)
         raise AssertionError("it was asked for too often")
 
     def look_up(self, log: Log, timestamp: int | None, end: int) -> TimestampOffset | None:
@@ -162,9 +162,9 @@ def test_a_view_and_the_file_that_it_opened_go_with_who_wanted_them() -> None:
     log = reopened(written(1))
     gc.disable()
     try:
-        walk = Walk(log.segments[0])
+        walk = BackgroundScan(log.segments[0])
         walk.run()
-        view = ref(walk.twin.view)
+        view = ref(walk.view.snapshot)
         del walk
         assert view() is None
     finally:
@@ -225,7 +225,7 @@ def test_a_lookup_in_haste_leaves_nothing_behind() -> None:
         log.search_in_haste(NOW, 6)
     append(log, b"006", timestamp=NOW + 99)
     walk = wanted_walk(log, 1)
-    assert walk.twin.view.size_bytes == log.active.size_bytes
+    assert walk.view.snapshot.size_bytes == log.active.size_bytes
     filesystem.drop_caches()
     assert log.offset_for_timestamp(NOW + 99) == (NOW + 99, 6, 0)
 
@@ -291,10 +291,10 @@ def damaged_while_open() -> tuple[MemoryFilesystem, Log]:
     return filesystem, log
 
 
-def wanted_walk(log: Log, offset: int) -> Walk:
+def wanted_walk(log: Log, offset: int) -> BackgroundScan:
     with pytest.raises(NotCached) as cold:
         log.read_cached(offset, 10_000)
-    assert isinstance(cold.value.piece, Walk)
+    assert isinstance(cold.value.piece, BackgroundScan)
     return cold.value.piece
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from support.logs import append, open_log, values_of
 from tailrace.log.config import LogConfig
-from tailrace.log.filesystem import Filesystem, RealFilesystem, read_file, write_file_atomically
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import Filesystem, read_file, write_file_atomically
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
 
 
 @pytest.fixture(params=["real", "memory"])

@@ -5,9 +5,9 @@ from struct import Struct
 
 import pytest
 
-from tailrace.log.filesystem import read_file, write_file_atomically
-from tailrace.log.index import OffsetIndex, TimeIndex
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import read_file, write_file_atomically
+from tailrace.log.segment.index import OffsetIndex, TimeIndex
 
 OFFSET_ENTRY, TIME_ENTRY = Struct(">ii"), Struct(">qi")
 BASE = 10**12

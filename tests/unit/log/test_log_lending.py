@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, values_of, with_settings
-from tailrace.log.lending import Loan, begin_anew, cut
+from tailrace.log.directory.borrowed_log import Loan, begin_anew, cut
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
 
 TOPIC_ID = UUID(int=5)
 KEY = ("t", 0)

@@ -10,7 +10,7 @@ import pytest
 from support.batches import Batch, record
 from support.logs import NOW, append, open_log, records_of, with_settings
 from tailrace.log import lookup
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
-from tailrace.log.filesystem import join
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.segment import file_name
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import join
+from tailrace.log.segment.segment import file_name
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build
 

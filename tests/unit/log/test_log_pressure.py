@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.log.pressure import AUTOMATIC, MAX_THROTTLE_MS, Level, Marks, judge, marks
+from tailrace.log.directory.disk_pressure import AUTOMATIC, MAX_THROTTLE_MS, Level, Marks, judge, marks
 
 MB, GB = 1 << 20, 1 << 30
 

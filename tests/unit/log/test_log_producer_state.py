@@ -6,10 +6,10 @@ import pytest
 
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, values_of, with_settings
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.filesystem import join
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import join
 from tailrace.log.log import Appended, Log
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.producer_state import (
+from tailrace.log.producers.state import (
     MAX_SEQUENCE,
     BatchMetadata,
     ProducerEntry,

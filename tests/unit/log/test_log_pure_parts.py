@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from tailrace.log import checkpoints
+from tailrace.log.directory import checkpoints
 from tailrace.log.leader_epochs import LeaderEpochs
-from tailrace.log.retention import SegmentFacts, expendable
+from tailrace.log.retention_rules import SegmentFacts, expendable
 
 EPOCHS = [(2, 0), (3, 10), (5, 20)]
 

@@ -11,10 +11,10 @@ import pytest
 from support.batches import Batch, record
 from support.logs import DIRECTORY, NOW, append, open_log, records_of, values_of, with_settings
 from tailrace.errors import ApiError
-from tailrace.log.filesystem import join
+from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
+from tailrace.log.filesystem.port import join
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem, Stopped
-from tailrace.log.segment import file_name
+from tailrace.log.segment.segment import file_name
 from tailrace.records.batch import read_header
 from tailrace.records.record import Record, build
 

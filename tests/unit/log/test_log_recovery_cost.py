@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, with_settings
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
 
 SETTINGS = with_settings(segment_bytes=100_000, index_interval_bytes=4096)
 BATCH, A_SEGMENT = b"x" * 2_400, 40  # 2.5 KB each with their headers: forty to a segment

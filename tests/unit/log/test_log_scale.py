@@ -15,12 +15,12 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, open_log, values_of, with_settings
-from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.open_files import OpenFiles, sync_files
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.flush import Flush
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.open_files import OpenFiles, sync_files
 
 TOPIC_ID = UUID(int=5)
 SETTINGS = with_settings()

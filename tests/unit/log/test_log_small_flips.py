@@ -15,7 +15,8 @@ import pytest
 
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, values_of, with_settings
 from support.transactions import data_batch, marker_batch, read_committed, write
-from tailrace.log.checkpoints import (
+from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX, read_checkpoint, write_checkpoint
+from tailrace.log.directory.checkpoints import (
     CLEANER_OFFSET,
     LEADER_EPOCH,
     LOG_START_OFFSET,
@@ -24,12 +25,11 @@ from tailrace.log.checkpoints import (
     format_offsets,
     parse_offsets,
 )
-from tailrace.log.filesystem import join, read_file
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
+from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem, Stopped
-from tailrace.log.transactions import ABORT, COMMIT
-from tailrace.log.twins import TWIN_SUFFIX, read_checkpoint, write_checkpoint
+from tailrace.log.producers.transactions import ABORT, COMMIT
 from tailrace.records.batch import stamp
 
 CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, CLEANER_OFFSET, REPLICATION_OFFSET)
@@ -85,7 +85,7 @@ def opened(filesystem: MemoryFilesystem) -> LogDir:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("suffix", ["", TWIN_SUFFIX])
+@pytest.mark.parametrize("suffix", ["", COPY_SUFFIX])
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_no_bit_of_a_checkpoint_changes_what_is_believed(name: str, suffix: str, clean: bool) -> None:
     filesystem = closed_dir()

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, values_of, with_settings
-from tailrace.log.checkpoints import RECOVERY_POINT, parse_offsets
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.recovery import RecoveryStopped
-from tailrace.log.segment import LOG_SUFFIX
+from tailrace.log.directory.checkpoints import RECOVERY_POINT, parse_offsets
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.recovery.loader import RecoveryStopped
+from tailrace.log.segment.segment import LOG_SUFFIX
 
 SETTINGS = with_settings(segment_bytes=2000)
 TOPIC_ID = UUID(int=5)

@@ -7,12 +7,12 @@ import pytest
 from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_settings
 from support.transactions import all_batches, data_batch, expected, marker_batch, read_committed, write
 from tailrace.errors import ErrorCode
-from tailrace.log.filesystem import join, read_file
+from tailrace.log.filesystem.memory import MemoryFilesystem
+from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.open_transactions import OpenTransactions
-from tailrace.log.producer_state import ProducerEntry, decode_snapshot, encode_snapshot
-from tailrace.log.transactions import ABORT, COMMIT, AbortedTransaction, decode
+from tailrace.log.producers.open_transactions import OpenTransactions
+from tailrace.log.producers.state import ProducerEntry, decode_snapshot, encode_snapshot
+from tailrace.log.producers.transactions import ABORT, COMMIT, AbortedTransaction, decode
 from tailrace.records.batch import read_header
 
 WIDE = with_settings(segment_bytes=100_000)

@@ -19,10 +19,10 @@ from support.transactions import (
     read_committed,
     write,
 )
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
-from tailrace.log.transactions import ABORT, COMMIT
+from tailrace.log.producers.transactions import ABORT, COMMIT
 
 SETTINGS = with_settings(segment_bytes=400, index_interval_bytes=100)
 PRODUCERS = st.integers(1, 3)

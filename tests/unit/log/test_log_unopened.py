@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from support.logs import NOW, append, with_settings
 from tailrace.log.config import LogConfig
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.records.record import Record, build
 
 TOPIC_ID = UUID(int=5)

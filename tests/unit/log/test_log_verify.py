@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from support.logs import NOW, append, records_of, with_settings
 from support.transactions import data_batch, marker_batch, write
-from tailrace.log import checkpoints
-from tailrace.log.filesystem import RealFilesystem
+from tailrace.inspect.verify import verify
+from tailrace.log.directory import checkpoints
+from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.transactions import ABORT
-from tailrace.log.twins import TWIN_SUFFIX
-from tailrace.log.verify import verify
+from tailrace.log.producers.transactions import ABORT
 
 CONFIG = with_settings(segment_bytes=900, index_interval_bytes=200)
 TOPIC_ID = UUID(int=7)
@@ -141,9 +141,9 @@ def test_what_does_not_agree_is_said_with_what_to_do(
 
 
 def test_kafkas_checkpoint_of_a_cleaner_that_never_cleaned_is_empty_and_sound(sound: Path) -> None:
-    twin = sound / (checkpoints.CLEANER_OFFSET + TWIN_SUFFIX)
+    twin = sound / (checkpoints.CLEANER_OFFSET + COPY_SUFFIX)
     with changed(sound / checkpoints.CLEANER_OFFSET, lambda data: b""):
-        assert [line for line in findings(sound) if "its twin says" in line]
+        assert [line for line in findings(sound) if "its copy says" in line]
         with without(twin):  # Kafka writes none
             assert findings(sound) == []
 
@@ -153,7 +153,7 @@ def test_a_compacted_log_may_lack_offsets_and_no_other(sound: Path) -> None:
     with changed(first, lambda data: b""):
         assert [line for line in findings(sound) if "offsets 0 to 13 are missing" in line]
         cleaner = sound / checkpoints.CLEANER_OFFSET
-        with changed(cleaner, lambda data: b"0\n1\ntopic 0 8\n"), without(sound / (cleaner.name + TWIN_SUFFIX)):
+        with changed(cleaner, lambda data: b"0\n1\ntopic 0 8\n"), without(sound / (cleaner.name + COPY_SUFFIX)):
             assert not [line for line in findings(sound) if "are missing" in line]
 
 

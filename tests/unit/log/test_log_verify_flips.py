@@ -11,11 +11,11 @@ import pytest
 
 from support.logs import NOW, append, with_settings
 from support.transactions import data_batch, marker_batch, write
-from tailrace.log.checkpoints import LEADER_EPOCH
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.logs import LogDir
-from tailrace.log.transactions import ABORT, COMMIT
-from tailrace.log.verify import verify
+from tailrace.inspect.verify import verify
+from tailrace.log.directory.checkpoints import LEADER_EPOCH
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.log.producers.transactions import ABORT, COMMIT
 
 CONFIG = with_settings(segment_bytes=700, index_interval_bytes=100)
 PARTITION = "t-0"

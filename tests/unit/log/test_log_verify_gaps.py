@@ -7,11 +7,11 @@ from pathlib import Path
 from uuid import UUID
 
 from support.logs import NOW, with_settings
-from tailrace.log import checkpoints
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.logs import LogDir
-from tailrace.log.twins import TWIN_SUFFIX
-from tailrace.log.verify import verify
+from tailrace.inspect.verify import verify
+from tailrace.log.directory import checkpoints
+from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.records.record import Record, build
 
 COMPACTED = with_settings(segment_bytes=400, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0)
@@ -31,7 +31,7 @@ def followers_copy(path: Path) -> Path:
     logs.high_watermarks["topic", 0] = log.log_end_offset
     logs.remove(log.removable_files(NOW + COMPACTED.file_delete_delay_ms))
     logs.close(broker_epoch=5)
-    for name in (checkpoints.CLEANER_OFFSET, checkpoints.CLEANER_OFFSET + TWIN_SUFFIX):
+    for name in (checkpoints.CLEANER_OFFSET, checkpoints.CLEANER_OFFSET + COPY_SUFFIX):
         (path / name).unlink(missing_ok=True)
     return path
 

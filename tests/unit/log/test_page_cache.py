@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.log import filesystem
-from tailrace.log.filesystem import RealFile
-from tailrace.log.page_cache import resident
+from tailrace.log.filesystem import real
+from tailrace.log.filesystem.page_cache import resident
+from tailrace.log.filesystem.real import RealFile
 
 PAGE = os.sysconf("SC_PAGESIZE")
 
@@ -45,7 +45,7 @@ def test_asking_brings_nothing(file: RealFile, monkeypatch: pytest.MonkeyPatch) 
 def test_where_the_kernel_does_not_tell_a_read_that_does_not_wait_does(
     file: RealFile, monkeypatch: pytest.MonkeyPatch, cached: bool
 ) -> None:
-    monkeypatch.setattr(filesystem, "resident", lambda descriptor, position: None)
+    monkeypatch.setattr(real, "resident", lambda descriptor, position: None)
     monkeypatch.setattr(RealFile, "cached", lambda *_: cached)
     assert file.resident(0) is cached
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.log.config import LogConfig
+from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.memory import MemoryFilesystem
 from tailrace.records.batch import HEADER_SIZE
 from tailrace.records.record import Record, build
 

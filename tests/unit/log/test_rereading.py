@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, values_of, with_settings
-from tailrace.log.guard import DirectoryOffline, Guard
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.guard import DirectoryOffline, Guard
+from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
 from tailrace.log.log import Log
-from tailrace.log.logs import LogDir
-from tailrace.log.memory import MemoryFilesystem, Stopped
 
 ROOT, MARK, FIRST = "/logs", "/logs/.disk-failed", "/logs/t-0/00000000000000000000.log"
 EIO = OSError(errno.EIO, "the disk is broken")

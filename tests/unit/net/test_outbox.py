@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace.log.filesystem import RealFile
-from tailrace.log.reading import Slice
+from tailrace.log.filesystem.real import RealFile
+from tailrace.log.read import Slice
 from tailrace.net.outbox import Outbox
 
 

@@ -15,7 +15,7 @@ import typer
 from tailrace.cli.daily.connection import address
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
-from tailrace.log.pressure import Level, judge, marks
+from tailrace.log.directory.disk_pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic, portions
 from tailrace.net.address import Address
 from tailrace.net.client import Client

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from tailrace.cli.daily.connection import Json
-from tailrace.log.decoders import Row
-from tailrace.log.dump import UnknownFile, rows
+from tailrace.inspect.decoders import Row
+from tailrace.inspect.dump import UnknownFile, rows
 
 DAMAGED, REFUSED = 1, 2
 

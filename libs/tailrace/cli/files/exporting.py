@@ -14,8 +14,8 @@ from tailrace.cli.data_dir import Refused
 from tailrace.cli.files import importing, kafka_dirs, moved, staging
 from tailrace.cli.files.importing import Broker, counted
 from tailrace.cli.files.takeover import How
-from tailrace.log import files, kafka_metadata, kafka_snapshot
-from tailrace.log.checkpoints import META_PROPERTIES
+from tailrace.inspect import files, kafka_metadata, kafka_snapshot
+from tailrace.log.directory.checkpoints import META_PROPERTIES
 from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot

@@ -22,12 +22,13 @@ from tailrace.cli.files.takeover import How, Step, steps, take
 from tailrace.cli.files.verify import progress
 from tailrace.cli.options import default_data_dir
 from tailrace.cli.roles import find_role
+from tailrace.inspect import files
+from tailrace.inspect.stopped import first_open_transaction
 from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
-from tailrace.log import checkpoints, files
-from tailrace.log.filesystem import RealFilesystem
-from tailrace.log.segment import LOG_SUFFIX, file_name
-from tailrace.log.stopped import first_open_transaction
+from tailrace.log.directory import checkpoints
+from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.log.segment.segment import LOG_SUFFIX, file_name
 from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata_batches import encode_snapshot

@@ -11,10 +11,11 @@ from uuid import UUID
 
 from tailrace.cli.data_dir import Refused
 from tailrace.cli.files import moved
+from tailrace.inspect import files, kafka_metadata
 from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
-from tailrace.log import checkpoints, files, kafka_metadata
-from tailrace.log.segment import LOG_SUFFIX
+from tailrace.log.directory import checkpoints
+from tailrace.log.segment.segment import LOG_SUFFIX
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.kraft import Replayed
 from tailrace.records.batch import HEADER_SIZE, MAGIC, read_header

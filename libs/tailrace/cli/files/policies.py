@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tailrace.inspect import kafka_metadata
 from tailrace.kafka.resources import ConfigResource
-from tailrace.log import kafka_metadata
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net import metadata_cache

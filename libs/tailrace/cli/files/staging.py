@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tailrace.cli.data_dir import Refused
-from tailrace.log.filesystem import RealFilesystem
+from tailrace.log.filesystem.real import RealFilesystem
 
 
 def refuse_existing(target: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from tailrace.cli.files import staging
-from tailrace.log.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from tailrace.log.segment import LOG_SUFFIX, bases_of, file_name
+from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.segment.segment import LOG_SUFFIX, bases_of, file_name
 
 _COPY_BYTES: Final = 16 * 1024 * 1024
 _REBUILT: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)

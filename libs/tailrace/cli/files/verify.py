@@ -24,8 +24,8 @@ from rich.table import Column
 from tailrace.cli.command import INTERRUPTED
 from tailrace.cli.daily.connection import Json
 from tailrace.cli.files.policies import compacted_topics
-from tailrace.log import files
-from tailrace.log.verify import Finding, size_bytes, verify
+from tailrace.inspect import files
+from tailrace.inspect.verify import Finding, size_bytes, verify
 
 FOUND, REFUSED = 1, 2
 

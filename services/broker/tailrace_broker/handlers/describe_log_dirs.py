@@ -18,7 +18,7 @@ from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 if TYPE_CHECKING:
-    from tailrace.log.logs import LogDir
+    from tailrace.log.directory.log_dir import LogDir
     from tailrace_broker.broker import Broker
     from tailrace_broker.dir_moves import Move
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.producer_state import ProducerEntry
+from tailrace.log.producers.state import ProducerEntry
 from tailrace.metadata import names
 from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeProducersRequest

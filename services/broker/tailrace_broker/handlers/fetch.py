@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.reading import NotCached, Slice
+from tailrace.log.read import NotCached, Slice
 from tailrace.net.context import Identity
 from tailrace.wire.fetch import (
     Fetch,

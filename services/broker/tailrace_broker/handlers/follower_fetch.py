@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.reading import NotCached, Slice
+from tailrace.log.read import NotCached, Slice
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
 from tailrace_broker.cold_readers import loaded
 from tailrace_broker.cold_reads import LAST_BYTES, MOST_TRIES, ColdReads, Job

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.reading import NotCached, TimestampOffset
+from tailrace.log.read import NotCached, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
 from tailrace.wire.list_offsets import (

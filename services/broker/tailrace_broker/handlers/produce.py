@@ -17,9 +17,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.appending import Appended
+from tailrace.log.append import Appended
+from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import BadRecords, Examined
-from tailrace.log.pressure import Level
 from tailrace.net.answering import Promised
 from tailrace.net.dispatch import HotHandler
 from tailrace.records.batch import WritableBytes

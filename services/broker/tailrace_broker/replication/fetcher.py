@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.lending import begin_anew, cut
+from tailrace.log.directory.borrowed_log import begin_anew, cut
 from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from tailrace.log.pressure import Marks
+from tailrace.log.directory.disk_pressure import Marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.producers import Described

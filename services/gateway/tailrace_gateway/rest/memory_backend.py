@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from tailrace.errors import ErrorCode
-from tailrace.log.pressure import AUTOMATIC, Marks, marks
+from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
 from tailrace.wire import messages as m

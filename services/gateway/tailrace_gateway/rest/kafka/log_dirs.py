@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tailrace.log.pressure import Level
+from tailrace.log.directory.disk_pressure import Level
 from tailrace.wire.messages import DescribeLogDirsRequest
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.kafka.space import level_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError
-from tailrace.log.pressure import Level, judge
+from tailrace.log.directory.disk_pressure import Level, judge
 from tailrace.wire.messages import DescribeLogDirsRequest
 from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
 

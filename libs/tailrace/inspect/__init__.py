@@ -1,0 +1,1 @@
+"""Log directories read from outside, without changing a byte: for dump-log, verify-log and export-kafka."""

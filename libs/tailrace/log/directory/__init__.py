@@ -1,0 +1,1 @@
+"""One log directory (an entry of log.dirs): its partitions, its checkpoints, its disk."""

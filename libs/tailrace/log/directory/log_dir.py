@@ -1,0 +1,566 @@
+"""One log directory (an entry of log.dirs): all its partitions, opened when first asked for, and its checkpoints."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from tailrace.errors import ApiError
+from tailrace.kafka.ids import TopicPartition
+from tailrace.log.config import LogConfig, LogSettings
+from tailrace.log.directory import futures as future_logs
+from tailrace.log.directory import start as last_stop
+from tailrace.log.directory import unopened as unopened_logs
+from tailrace.log.directory.borrowed_log import Loan
+from tailrace.log.directory.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSET,
+    DISK_FAILED,
+    LEADER_EPOCH,
+    LOCK,
+    PARTITION_METADATA,
+    RECOVERY_POINT,
+    CleanShutdown,
+    format_clean_shutdown,
+    format_partition_metadata,
+    one_bit_apart,
+    parse_partition_metadata,
+)
+from tailrace.log.directory.deletion import Delayed
+from tailrace.log.directory.offsets import DirOffsets
+from tailrace.log.directory.start import LogDirRefused
+from tailrace.log.directory.unopened_log import DELETE_SUFFIX, FUTURE_SUFFIX, OF_ANY_POLICY, Listing
+from tailrace.log.filesystem.guard import Guard
+from tailrace.log.filesystem.port import File, Filesystem, join, read_file, write_file_atomically
+from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.log.log import Log
+from tailrace.log.recovery.loader import Progress
+from tailrace.log.recovery.pending import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
+from tailrace.log.retention import Look
+from tailrace.log.segment.segment import Segment
+
+__all__ = ["LogDir", "LogDirRefused", "Stray"]
+
+_STRAY_SUFFIX = "-stray"  # as Kafka calls it: nobody knows whose it is, so it is kept and never read
+_CLOSING_THREADS = 16
+_CLOSED_AT_ONCE = 256
+_RETAINED_A_STEP = 50
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+class Stray(NamedTuple):
+    """A partition's directory that was put aside; path is its new one."""
+
+    key: TopicPartition
+    path: str
+    why: str
+
+
+class LogDir:
+    """Open with LogDir.open; nothing is read of a partition before it is asked for."""
+
+    def __init__(self, filesystem: Filesystem, path: str, lock: File | None, new_id: Callable[[], UUID]) -> None:
+        self.path = path
+        # Who opens the directory on a Guard has it taken offline by the first failure of its disk (KIP-858).
+        self.guard = filesystem if isinstance(filesystem, Guard) else Guard(filesystem)
+        self.directory_id = UUID(int=0)
+        self.clean = False
+        self.clean_shutdown_epoch = self.clean_shutdown_offset = -1  # see checkpoints.CleanShutdown
+        self.failed_before = ""  # why the disk failed under the last process, where that left a mark
+        self.reread_bytes = 0  # what was therefore dropped from the page cache
+        self.producer_id_expiration_ms = _DAY_MS
+        # Hears of each log that was opened after an unclean shutdown, and so was checked.
+        self.on_recovered: Callable[[TopicPartition, Log], None] = lambda key, log: None
+        self.strays: list[Stray] = []  # directories that were put aside before anybody listened
+        self.on_stray: Callable[[Stray], None] = self.strays.append  # hears of each
+        # Hears of each segment in which a batch or an index turned out to be wrong, and how many there were.
+        self.on_damage: Callable[[TopicPartition, Segment], None] = lambda key, segment: None
+        self.damaged_segments = 0
+        self.mended: list[str] = []  # checkpoints that were damaged and put right before anybody listened
+        self.on_mended: Callable[[str], None] = self.mended.append  # hears of each, by its path in the directory
+        self.tails = LongTails()  # of the unopened: those that only a Recovery opens
+        self.offsets = DirOffsets(filesystem, path)
+        self.high_watermarks = self.offsets.high_watermarks  # as they will be checkpointed
+        self.any_compacted = False  # nobody knows which logs were: a gap between segments may be compaction's
+        self._filesystem = filesystem
+        self._lock = lock
+        self._new_id = new_id
+        self._logs: dict[TopicPartition, Log] = {}
+        self._lent: dict[TopicPartition, Loan] = {}
+        self._unopened: set[TopicPartition] = set()
+        self._unclean: set[TopicPartition] = set()  # of those, who were given up since a clean start
+        self._listings: dict[TopicPartition, Listing] = {}  # of those, as far as somebody asked
+        self._configs: dict[str, LogSettings] = {}
+        self._opened_without = set[str]()  # topics of which a log was opened before anybody said their settings
+        self._futures: dict[TopicPartition, str] = {}
+        self._doomed = Delayed()
+
+    @classmethod
+    def open(
+        cls,
+        filesystem: Filesystem,
+        path: str,
+        *,
+        node_id: int,
+        cluster_id: str,
+        now_ms: int,
+        producer_id_expiration_ms: int = _DAY_MS,
+        new_id: Callable[[], UUID] = uuid4,
+    ) -> LogDir:
+        """Locks the directory and reads its checkpoints; LogDirRefused if it is another's or in use."""
+        filesystem.make_directory(path)
+        try:
+            lock = filesystem.lock(join(path, LOCK))
+        except BlockingIOError:
+            raise LogDirRefused(f"the log directory {path} is in use by another process") from None
+        log_dir = cls(filesystem, path, lock, new_id)
+        log_dir.guard.mark = join(path, DISK_FAILED)
+        log_dir.producer_id_expiration_ms = producer_id_expiration_ms
+        log_dir._read_meta_properties(node_id, cluster_id)
+        log_dir._read_clean_shutdown()
+        log_dir._read_offsets()
+        for name in filesystem.list(path):
+            topic, _, partition = name.rpartition("-")
+            if name.endswith(DELETE_SUFFIX):
+                log_dir._doomed.add(join(path, name), now_ms, 0)
+            elif name.endswith(FUTURE_SUFFIX):
+                topic, _, partition = name.rpartition(".")[0].rpartition("-")
+                if topic and partition.isdigit():  # else nobody's
+                    log_dir._futures[topic, int(partition)] = name
+            elif topic and partition.isdigit():
+                log_dir._unopened.add((topic, int(partition)))
+        log_dir.offsets.keep(log_dir._unopened | log_dir._futures.keys())
+        log_dir._reread_after_failure()
+        return log_dir
+
+    @classmethod
+    def unreadable(cls, path: str, failure: OSError) -> LogDir:
+        """A directory that could not be opened: offline from the start, its id and partitions unknown."""
+        log_dir = cls(RealFilesystem(), path, None, uuid4)
+        log_dir.fail(failure)
+        return log_dir
+
+    @property
+    def failure(self) -> OSError | None:
+        """Why the directory is offline, None while it is not."""
+        return self.guard.failure
+
+    @property
+    def readable(self) -> bool:
+        """Whether it could be opened, so that its id and partitions are known."""
+        return self.directory_id != UUID(int=0)
+
+    def fail(self, failure: OSError) -> None:
+        """Takes the directory offline until the next start."""
+        self.guard.fail(failure)
+
+    _read_meta_properties = last_stop.read_meta_properties
+    _read_clean_shutdown = last_stop.read_clean_shutdown
+    _read_offsets = last_stop.read_offsets
+    _reread_after_failure = last_stop.reread_after_failure
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return read_file(self._filesystem, join(self.path, name))
+        except FileNotFoundError:
+            return None
+
+    # -- partitions --------------------------------------------------------------------------------------------------
+
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition that has a directory here."""
+        return sorted(self._unopened | self._logs.keys() | self._lent.keys())
+
+    def holds(self, topic: str, partition: int) -> bool:
+        """Whether the partition has a directory here."""
+        key = (topic, partition)
+        return key in self._logs or key in self._unopened or key in self._lent
+
+    def unopened(self) -> list[TopicPartition]:
+        """Those not opened yet; after an unclean shutdown they are still to be recovered."""
+        return sorted(self._unopened)
+
+    @property
+    def remaining_logs_to_recover(self) -> int:
+        """Logs that an unclean shutdown left and that are neither recovered (recoveries.py) nor used since."""
+        return 0 if self.clean else len(self._unopened)
+
+    def open_logs(self) -> dict[TopicPartition, Log]:
+        """The opened logs; do not change it."""
+        return self._logs
+
+    def topic_id(self, topic: str, partition: int) -> UUID | None:
+        """What partition.metadata says, None without that file, or where a power cut left nothing in it."""
+        return self._topic_id(f"{topic}-{partition}")
+
+    def _topic_id(self, directory: str) -> UUID | None:
+        content = self._read(f"{directory}/{PARTITION_METADATA}")
+        try:
+            return None if content is None else parse_partition_metadata(content)
+        except ValueError:
+            return None
+
+    def log(self, topic: str, partition: int) -> Log | None:
+        """The partition's log, opened (and recovered) now if need be; None if there is none here."""
+        log = self._logs.get((topic, partition))
+        if log is None and (topic, partition) in self._lent:
+            raise BlockingIOError(errno.EAGAIN, "the log is being changed", self._directory((topic, partition)))
+        if log is None and (topic, partition) in self._unopened:
+            if (topic, partition) in self.tails:
+                raise BlockingIOError(errno.EAGAIN, "the log is being recovered", self._directory((topic, partition)))
+            log = self._open_log((topic, partition))
+        return log
+
+    def _open_log(self, key: TopicPartition) -> Log:
+        log = self._prepare_open(key)(Progress())
+        self._take_in_opened(key, log)
+        return log
+
+    def _prepare_open(self, key: TopicPartition) -> Callable[[Progress], Log]:
+        """What is to be called, in a thread if you like, to open and recover the log; it changes nothing here."""
+        recovery_point = self.offsets.recovery_points.get(key, 0)
+        if key[0] not in self._configs:
+            self._opened_without.add(key[0])
+        load = partial(
+            Log.open,
+            self._filesystem,
+            self._directory(key),
+            self._configs.get(key[0]) or OF_ANY_POLICY,
+            recovery_point=recovery_point,
+            log_start_offset=self.offsets.log_start_offsets.get(key, 0),
+            cleaned_offset=self.offsets.cleaned_offsets.get(key, 0),
+            compacted=self.any_compacted or key in self.offsets.cleaned_offsets,
+            clean=self._was_closed(key),
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+        )
+
+        def open_log(progress: Progress) -> Log:
+            if key in self.offsets.unsettled:
+                self.settle()
+            log = load(progress=progress)
+            if log.recovery_point < recovery_point:
+                self.offsets.lower(RECOVERY_POINT, key, log.recovery_point)  # something below it was damaged
+            return log
+
+        return open_log
+
+    def _take_in_opened(self, key: TopicPartition, log: Log) -> None:
+        recovered = key in self._unopened and not (self.clean and key not in self._unclean)
+        log.unsynced.metadata = recovered  # an earlier life may not have come to that
+        self._take_in(key, log)
+        if log.epochs_mended:
+            self.on_mended(f"{key[0]}-{key[1]}/{LEADER_EPOCH}")
+        if recovered:
+            self.on_recovered(key, log)
+
+    def _take_in(self, key: TopicPartition, log: Log) -> None:
+        log.lower_recovery_point = partial(self.offsets.lower, RECOVERY_POINT, key)
+        log.lower_cleaned_offset = partial(self.offsets.lower, CLEANER_OFFSET, key)
+        log.on_damage = partial(self._damaged, key)
+        for segment in log.segments:
+            if segment.holes:
+                self._damaged(key, segment)
+        self._forget_unopened(key)
+        self._logs[key] = log
+
+    def _forget_unopened(self, key: TopicPartition) -> None:
+        self._unopened.discard(key)
+        self._unclean.discard(key)
+        self.tails.waiting.pop(key, None)
+        self._listings.pop(key, None)
+
+    def _was_closed(self, key: TopicPartition) -> bool:
+        """Whether all files of an unopened log are as a clean start needs them."""
+        return self.clean and key in self.offsets.recovery_points and key not in self._unclean
+
+    def _damaged(self, key: TopicPartition, segment: Segment) -> None:
+        self.damaged_segments += 1
+        self.on_damage(key, segment)
+
+    # -- logs that take long to recover -----------------------------------------------------------------------------
+
+    def measure_tails(self, at_once_bytes: int = AT_ONCE_BYTES) -> None:
+        """Finds what an unclean stop left and is longer than that; from then on only a Recovery opens these logs.
+
+        Call it before anything else uses the directory; in a thread, as it may look at every log. Raises OSError.
+        """
+        for key in self.unopened():
+            if not self.clean or key not in self.offsets.recovery_points:
+                tail = tail_of(self._filesystem, self._directory(key), self.offsets.recovery_points.get(key, 0))
+                if tail.size_bytes > at_once_bytes:
+                    self.tails.waiting[key] = tail
+
+    def begin_recovery(self, topic: str, partition: int, config: LogSettings) -> Recovery:
+        """Of one of tails.waiting: have it run, in a thread, and then finish_recovery."""
+        key = (topic, partition)
+        self._configure(topic, config)
+        recovery = Recovery(key, self.tails.waiting.pop(key), self._prepare_open(key))
+        self.tails.begun[key] = recovery
+        return recovery
+
+    def finish_recovery(self, recovery: Recovery) -> None:
+        """Takes in what its run() opened. Where that failed, the log's next use says so."""
+        key = recovery.key
+        del self.tails.begun[key]
+        if recovery.doomed_ms is not None:
+            self.delete(*key, recovery.doomed_ms)
+        elif recovery.log is not None:
+            recovery.log.config = self._configs[key[0]]  # it may have changed meanwhile
+            self._take_in_opened(key, recovery.log)
+
+    # -- logs that another thread changes ---------------------------------------------------------------------------
+
+    def lend(self, key: TopicPartition, change: Callable[[Log], None]) -> Loan:
+        """Gives an open log to another thread; until take_back nobody here uses it."""
+        loan = self._lent[key] = Loan(key, self._logs.pop(key), change)
+        return loan
+
+    def take_back(self, loan: Loan) -> None:
+        """The thread has left the log. Raises OSError where it was to be deleted and cannot be.
+
+        After a change that failed it is opened anew, from its recovery point on, at its next use or by a Recovery.
+        """
+        del self._lent[loan.key]
+        self._logs[loan.key] = loan.log
+        if loan.failed:
+            self._give_up(loan.key)
+        if loan.doomed_ms is not None:
+            self.delete(*loan.key, loan.doomed_ms)
+        else:
+            loan.log.config = self._configs.get(loan.key[0], loan.log.config)  # it may have changed meanwhile
+
+    def _give_up(self, key: TopicPartition) -> None:
+        """Forgets what an open log knows of its files."""
+        log = self._logs.pop(key)
+        self.offsets.note_at_most(key, log)
+        if log.unflushed_bytes > AT_ONCE_BYTES:
+            self.tails.waiting[key] = Tail(len(log.unflushed_segments()), log.unflushed_bytes)
+        log.abandon()
+        self._unopened.add(key)
+        self._unclean.add(key)
+
+    def lent(self, topic: str, partition: int) -> bool:
+        """Whether another thread has the log."""
+        return (topic, partition) in self._lent
+
+    def _directory(self, key: TopicPartition) -> str:
+        return f"{self.path}/{key[0]}-{key[1]}"
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: LogSettings) -> Log:
+        """The partition's log, made if there is none; what is there of another topic id must be deleted first."""
+        self._configure(topic, config)
+        log = self.log(topic, partition)
+        if log is None:
+            key = (topic, partition)
+            log = self._open_log(key)
+            content = format_partition_metadata(topic_id)
+            write_file_atomically(self._filesystem, log.directory, PARTITION_METADATA, content, sync=False)
+            log.unsynced.metadata = True  # with the log's first flush
+        return log
+
+    def set_configs(self, configs: Mapping[str, LogSettings]) -> None:
+        """Gives topics' open and later logs their settings; looks at every open log once."""
+        self._configs.update(configs)
+        self._opened_without.difference_update(configs)
+        for (name, _), log in self._logs.items():
+            if name in configs:
+                log.config = configs[name]
+
+    def _configure(self, topic: str, config: LogSettings) -> None:
+        """As set_configs before a log is opened: of a new topic there is no other to look for."""
+        if topic not in self._configs and topic not in self._opened_without:
+            self._configs[topic] = config
+        elif self._configs.get(topic) != config:
+            self.set_configs({topic: config})
+
+    def set_producer_id_expiration(self, expiration_ms: int) -> None:
+        """How long open and later logs remember a producer from now on."""
+        self.producer_id_expiration_ms = expiration_ms
+        for log in self._logs.values():
+            log.producer_id_expiration_ms = expiration_ms
+
+    def claim(self, topic: str, partition: int, topic_id: UUID) -> None:
+        """Makes sure that what lies here under the name is this topic's; what is another's is kept as a stray."""
+        found = self.topic_id(topic, partition)
+        if not self.holds(topic, partition) or found == topic_id:
+            return
+        directory, content = self._directory((topic, partition)), format_partition_metadata(topic_id)
+        if found is None or one_bit_apart(self._read(f"{topic}-{partition}/{PARTITION_METADATA}") or b"", content):
+            write_file_atomically(self._filesystem, directory, PARTITION_METADATA, content)
+        else:
+            self.put_aside(topic, partition, "it has the id of another topic of that name")
+
+    def put_aside(self, topic: str, partition: int, why: str) -> None:
+        """The partition's directory is kept under another name, and never read."""
+        self.on_stray(Stray((topic, partition), self._take_away((topic, partition), _STRAY_SUFFIX), why))
+
+    def delete(self, topic: str, partition: int, now_ms: int) -> None:
+        """Takes the partition's directory away; its files go after file.delete.delay.ms."""
+        recovery = self.tails.begun.get((topic, partition))
+        if recovery is not None:
+            recovery.doomed_ms = now_ms
+            recovery.stop()
+            return
+        loan = self._lent.get((topic, partition))
+        if loan is not None:
+            loan.doomed_ms = now_ms
+            return
+        target = self._take_away((topic, partition), DELETE_SUFFIX)
+        config = self._configs.get(topic) or LogConfig()
+        self._doomed.add(target, now_ms, config.file_delete_delay_ms)
+
+    def _take_away(self, key: TopicPartition, suffix: str) -> str:
+        """Forgets the partition, whose directory gets another name: its path."""
+        log = self._logs.pop(key, None)
+        if log is not None:
+            log.abandon()
+        self._forget_unopened(key)
+        stem = f"{key[0][:200]}-{key[1]}.{self._new_id().hex}"  # a file name has at most 255 bytes
+        target = join(self.path, stem + suffix)
+        self._filesystem.rename(self._directory(key), target)
+        self.offsets.forget(key)
+        return target
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a partition was taken away of which the disk does not know for certain yet: see settle."""
+        return bool(self.offsets.unsettled)
+
+    def settle(self) -> None:
+        """Makes sure that what was taken away is so after a crash, in a thread if you like. Raises OSError.
+
+        A checkpoint that still names it would be believed of a later log of that name, so that log waits for this.
+        """
+        self.offsets.settle()
+
+    # -- replicas that are moved here (KIP-113) ------------------------------------------------------------------
+
+    futures = future_logs.futures
+    moved_here = future_logs.moved_here
+    open_future = future_logs.open_future
+    drop_future = future_logs.drop_future
+    mark_future = future_logs.mark_future
+    adopt_future = future_logs.adopt_future
+    marked_future = future_logs.marked_future
+    future_id = future_logs.future_id
+    future_extent = future_logs.future_extent
+    promote = future_logs.promote
+    promote_orphans = future_logs.promote_orphans
+    moved_from_is_gone = future_logs.moved_from_is_gone
+
+    def extent(self, topic: str, partition: int) -> tuple[int, int]:
+        """(latest leader epoch, log end offset) of a partition that lies here; opens its log."""
+        log = self.log(topic, partition)
+        assert log is not None
+        return log.epochs.latest, log.log_end_offset
+
+    # -- logs that nobody uses -----------------------------------------------------------------------------------
+
+    size_bytes = unopened_logs.size_bytes
+    begin_look = unopened_logs.begin_look
+    has_work = unopened_logs.has_work
+
+    # -- upkeep ------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Writes the recovery points, log start offsets and high watermarks."""
+        self.begin_checkpoint()()
+
+    def begin_checkpoint(self) -> Callable[[], None]:
+        """Takes note of what the checkpoints say: call the answer to write them, in another thread if you like."""
+        self.offsets.note(self._logs)
+        return self.offsets.write_all
+
+    def begin_cleaner_checkpoint(self) -> Callable[[], None]:
+        """As begin_checkpoint, of the cleaned offsets alone."""
+        self.offsets.note_cleaned(self._logs)
+        return partial(self.offsets.write, CLEANER_OFFSET)
+
+    def retain(self, now_ms: int) -> list[str]:
+        """Applies retention to the open logs; the paths whose delay is over, to be given to remove()."""
+        return [path for paths in self.retain_in_steps(now_ms) for path in paths]
+
+    def begin_look_at_age(self, key: TopicPartition, now_ms: int) -> Look | None:
+        """As Log.begin_look_at_age, of a log that is open."""
+        log = self._logs.get(key)
+        return None if log is None else log.begin_look_at_age(now_ms, self.high_watermarks.get(key, 0))
+
+    def retain_in_steps(self, now_ms: int, *, known_only: bool = False) -> Iterator[list[str]]:
+        """As retain, a few logs at a time: logs may be opened and deleted between two steps.
+
+        A log that cannot be retained does not keep the others from it: its OSError or ApiError comes at the end.
+        known_only: what begin_look_at_age was not asked for is left to the next time.
+        """
+        keys, failed = list(self._logs), list[Exception]()
+        for start in range(0, len(keys), _RETAINED_A_STEP):
+            paths = []
+            for key in keys[start : start + _RETAINED_A_STEP]:
+                log = self._logs.get(key)
+                if log is not None:
+                    try:
+                        log.delete_retention(now_ms, self.high_watermarks.get(key, 0), known_only=known_only)
+                    except (OSError, ApiError) as error:
+                        failed.append(error)
+                    paths += log.removable_files(now_ms)
+            yield paths
+        yield self._doomed.due(now_ms)
+        if failed:
+            raise failed[0]
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Removes files and -delete directories; may be called in another thread."""
+        for path in paths:
+            if path.endswith(DELETE_SUFFIX):
+                for name in self._filesystem.list(path):
+                    self._filesystem.remove(join(path, name))
+            with suppress(FileNotFoundError):  # a later segment of the same name was deleted over it
+                self._filesystem.remove(path)
+
+    def close(self, broker_epoch: int = -1, metadata_offset: int = -1) -> None:
+        """Flushes every log, writes the checkpoints and the clean-shutdown marker, gives up the lock.
+
+        Without the marker, as in Kafka, where a recovery was given up. Threads that had logs have ended.
+        """
+        for loan in list(self._lent.values()):
+            self.take_back(loan)
+        if not self.clean and not self.tails.given_up:
+            # The marker vouches for every log, so those nobody asked for are checked now.
+            for key in self.unopened():
+                self._open_log(key)
+        for key in sorted(self._unclean):
+            self._open_log(key)
+        self._close_logs()
+        self.checkpoint()
+        if not self.tails.given_up:
+            marker = format_clean_shutdown(CleanShutdown(broker_epoch, metadata_offset))
+            write_file_atomically(self._filesystem, self.path, CLEAN_SHUTDOWN, marker)
+        self.release()
+
+    def _close_logs(self) -> None:
+        logs = list(self._logs.values())
+        # Side by side, because the file system writes one journal entry for all that wait at a time.
+        with ThreadPoolExecutor(_CLOSING_THREADS) as pool:
+            # Not all at once: each has three files open meanwhile, and ten thousand would be above the limit.
+            for start in range(0, len(logs), _CLOSED_AT_ONCE):
+                some = logs[start : start + _CLOSED_AT_ONCE]
+                begun = [(log, flush) for log in some if (flush := log.begin_close()) is not None]
+                new = [flush for _, flush in begun if self.path in flush.names]
+                for flush in new:
+                    flush.names.remove(self.path)
+                for _ in pool.map(lambda pair: pair[1].run(), begun):
+                    pass
+                if new:  # their names, once for all of them
+                    self._filesystem.sync_directory(self.path)
+                for log, flush in begun:
+                    log.finish_close(flush)
+
+    def release(self) -> None:
+        """Gives up the lock and leaves everything as it is, as after a failed start or a failure of the disk."""
+        self._logs.clear()
+        self._lent.clear()
+        self._lock = None

@@ -1,0 +1,425 @@
+"""One segment: a .log file of batches with its sparse indexes, named by its base offset as Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from tailrace.log.filesystem.open_files import OpenFiles
+from tailrace.log.filesystem.port import File, Filesystem, join
+from tailrace.log.read import NotCached, Reader, Slice
+from tailrace.log.segment import batches, damage, indexes, search, tail
+from tailrace.log.segment.background_scan import BackgroundScan
+from tailrace.log.segment.damage import Hole
+from tailrace.log.segment.index import (
+    INDEX_SUFFIX,
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    TIME_INDEX_SUFFIX,
+    OffsetIndex,
+    TimeIndex,
+)
+from tailrace.log.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Bytes
+
+LOG_SUFFIX: Final = ".log"
+SUFFIXES: Final = (
+    LOG_SUFFIX,
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    TRANSACTION_SUMS_SUFFIX,
+)
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index entry can say
+
+EVERYWHERE: Final = 2**63 - 1
+_WALK_BYTES: Final = 8 * 1024
+_DIGITS: Final = 20
+
+
+def _nobody(segment: Segment) -> None:
+    """Nobody asked to hear of damage."""
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """Kafka's name: the offset in twenty digits."""
+    return f"{offset:020d}{suffix}"
+
+
+def bases_of(names: Iterable[str]) -> list[int]:
+    """The base offsets of the segments among the names in a directory, in growing order; other files are nobody's."""
+    stems = (name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX))
+    return sorted(int(stem) for stem in stems if len(stem) == _DIGITS and stem.isascii() and stem.isdigit())
+
+
+class Segment:
+    """Opened lazily: a closed segment costs nothing until it is read."""
+
+    __slots__ = (
+        "__weakref__",
+        "_file",
+        "_indexes",
+        "_open_files",
+        "_walk",
+        "aborted",
+        "base_offset",
+        "begun_ms",
+        "bytes_since_index_entry",
+        "directory",
+        "end_offset",
+        "examined",
+        "failed_sync",
+        "filesystem",
+        "first_timestamp",
+        "full",
+        "holes",
+        "index_bytes",
+        "index_interval_bytes",
+        "latest_offset",
+        "latest_timestamp",
+        "name_suffix",
+        "on_damage",
+        "ragged",
+        "reader",
+        "size_bytes",
+        "sound_from",
+        "sound_to",
+    )
+
+    def __init__(self, filesystem: Filesystem, directory: str, base_offset: int, index_interval_bytes: int) -> None:
+        self.filesystem = filesystem
+        self.directory = directory
+        self.base_offset = base_offset
+        self.index_interval_bytes = index_interval_bytes
+        self.index_bytes = 10 * 1024 * 1024  # segment.index.bytes: when an index has grown to it, the segment is full
+        self.full = False
+        self.name_suffix = ""  # ".cleaned" while compaction writes it
+        self.size_bytes = 0
+        self.ragged = False  # behind size_bytes the file may hold what a failed write left
+        self.failed_sync: OSError | None = None  # nothing of it can be vouched for before the log is opened anew
+        self.bytes_since_index_entry = 0
+        self.first_timestamp = -1  # of the first batch: segment.ms counts from it,
+        self.begun_ms = -1  # or, where it has none, from when it was written
+        self.latest_timestamp = -1  # the largest so far, and the last offset of the batch that brought it
+        self.latest_offset = base_offset
+        # Between these positions batches are known to follow one another: written, or walked, by this process.
+        self.sound_from, self.sound_to = 0, EVERYWHERE
+        self.end_offset: int | None = None  # where the next segment begins, None for the last
+        self.examined = False  # something was wrong, and its holes are all that is
+        self.holes: tuple[Hole, ...] = ()
+        self.on_damage: Callable[[Segment], None] = _nobody
+        self.reader = Reader()  # the log's own, once it has the segment
+        self._walk: BackgroundScan | None = None  # wanted by who does not wait for the disk
+        self._open_files = filesystem.open_files
+        self._file: File | None = None
+        self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
+        self.aborted: TransactionIndex | None = None  # most segments have none
+
+    def path(self, suffix: str) -> str:
+        return join(self.directory, file_name(self.base_offset, suffix) + self.name_suffix)
+
+    @property
+    def file(self) -> File:
+        file = self._file
+        if file is None:
+            file = self.filesystem.open(self.path(LOG_SUFFIX))
+            self._hold(file)
+        return file
+
+    def _hold(self, file: File) -> None:
+        self._file = file
+        self._open_files.add(self)
+
+    def let_go(self) -> bool:
+        """Forgets the open file (see OpenFiles), unless it owes a sync; the next use opens it by its name."""
+        file = self._file
+        if file is not None and file.unsynced and self.failed_sync is None:
+            return False
+        self._file = None
+        return True
+
+    def close(self) -> None:
+        """Forgets the open file, whatever it owes: nobody wants the segment any more."""
+        self._file = self._walk = None
+
+    def sync_file(self) -> None:
+        """Returns when the file, if it is open, is on the disk; may raise OSError. In any thread."""
+        file = self._file
+        if file is not None:
+            self.sync(file)
+
+    @property
+    def modified_ms(self) -> int:
+        return self.file.stat().modified_ms
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return (self._indexes or self.load_indexes())[0]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return (self._indexes or self.load_indexes())[1]
+
+    def open_as(self, path: str, size_bytes: int) -> None:
+        """Reads from a file that does not have the segment's name (yet)."""
+        self._file = self.filesystem.open(path)
+        self.size_bytes = size_bytes
+
+    def view(self) -> Segment:
+        """The same bytes as an object of its own, for another thread; also after this segment's files are gone."""
+        view = self._view()
+        view._file = self.file
+        return view
+
+    def _view(self) -> Segment:
+        view = Segment(self.filesystem, self.directory, self.base_offset, self.index_interval_bytes)
+        view.size_bytes = self.size_bytes
+        view.end_offset, view.examined, view.holes = self.end_offset, self.examined, self.holes
+        return view
+
+    def snapshot(self, open_files: OpenFiles) -> Segment:
+        """As view, but nothing is opened for it, and with the indexes as far as they are in memory.
+
+        Those it shares: a closed segment's stay as they are, and the last one's only grow, unless the log is cut.
+        """
+        view = self._view()
+        view._file, view._open_files, view._indexes = self._file, open_files, self._indexes
+        view._copy_marks(self)
+        return view
+
+    def _copy_marks(self, other: Segment) -> None:
+        self.first_timestamp = other.first_timestamp
+        self.latest_timestamp, self.latest_offset = other.latest_timestamp, other.latest_offset
+        self.bytes_since_index_entry = other.bytes_since_index_entry
+
+    def take_up(self, view: Segment, *, damaged: bool) -> bool:
+        """Knows what a snapshot of it has come to know, and tells of damage; the segment was not cut since.
+
+        False where that is not all there is to know: a hole went to the end, and that is elsewhere now.
+        """
+        examined = view.examined and not self.examined
+        if view._indexes is None or not (examined or self._indexes is None):
+            return True
+        size, same_end = view.size_bytes, (view.size_bytes, view.end_offset) == (self.size_bytes, self.end_offset)
+        if examined and view.holes and view.holes[-1].end == size and not same_end:
+            return False
+        self._indexes = view._indexes
+        self._copy_marks(view)
+        if examined:
+            self.examined, self.holes = True, view.holes
+        waits, self.reader.waits = self.reader.waits, True
+        try:
+            for position, header in self.raw_headers(size):  # appended since, so in the page cache
+                self.note(header, position)
+            if self.end_offset is not None:
+                self.note_latest()
+        finally:
+            self.reader.waits = waits
+        if damaged:
+            self.on_damage(self)
+        return True
+
+    def create(self) -> None:
+        """Makes an empty segment, whatever was there under its name."""
+        file = self.filesystem.open(self.path(LOG_SUFFIX), create=True)
+        file.truncate(0)
+        self._hold(file)
+        self.size_bytes = 0
+        self.aborted = None
+        self.examined, self.holes = False, ()
+        self._walk = None
+        self.forget_indexes()
+
+    def forget_indexes(self) -> None:
+        """Begins anew with empty indexes, to be rebuilt or filled by appends."""
+        self._indexes = (OffsetIndex(self.base_offset), TimeIndex(self.base_offset))
+        self.bytes_since_index_entry = 0
+        self.first_timestamp = self.latest_timestamp = -1
+        self.latest_offset = self.base_offset
+
+    def append(self, buffers: Sequence[Bytes], headers: Sequence[BatchHeader]) -> None:
+        """Writes the batches with one call; OSError leaves the segment as it was."""
+        position = self.size_bytes
+        if self.ragged:
+            self._trim()
+        file = self._file or self.file
+        try:
+            file.pwritev(buffers, position)
+        except OSError:
+            self.ragged = True
+            with suppress(OSError):  # tried again before the next append, and before the segment is closed
+                self._trim()
+            raise
+        for header in headers:
+            self.note(header, position)
+            position += header[1] + LOG_OVERHEAD
+        self.size_bytes = position
+
+    def note(self, header: BatchHeader, position: int) -> None:
+        """Takes the batch at position into the indexes (Kafka: an entry after more than index.interval.bytes)."""
+        last_offset = header[0] + header[6]
+        if header[8] > self.latest_timestamp:
+            self.latest_timestamp = header[8]
+            self.latest_offset = last_offset
+        if position == 0:
+            self.first_timestamp = header[8]
+        if self.bytes_since_index_entry > self.index_interval_bytes:
+            offset_index, time_index = self._indexes or self.load_indexes()
+            offset_index.append(last_offset, position)
+            time_index.maybe_append(self.latest_timestamp, self.latest_offset)
+            self.bytes_since_index_entry = 0
+            self.measure_indexes()
+        self.bytes_since_index_entry += header[1] + LOG_OVERHEAD
+
+    def measure_indexes(self) -> None:
+        """Knows whether an index is full by segment.index.bytes as it is now."""
+        offset_index, time_index = self._indexes or self.load_indexes()
+        # The time index keeps room for one more entry, which seal writes.
+        most, most_times = self.index_bytes // OFFSET_ENTRY_SIZE, self.index_bytes // TIME_ENTRY_SIZE - 1
+        self.full = len(offset_index) >= most or len(time_index) >= most_times
+
+    def seal(self) -> None:
+        """Notes the largest timestamp in the time index: nothing will be appended any more. May raise OSError."""
+        if self.ragged or self.failed_sync is not None:
+            self._trim()  # from now on the file's size says where the segment ends
+        self.note_latest()
+
+    def note_latest(self) -> None:
+        """Puts the largest timestamp into the time index."""
+        if self.latest_timestamp >= 0:
+            self.time_index.maybe_append(self.latest_timestamp, self.latest_offset)
+
+    def _trim(self) -> None:
+        """Cuts off what a failed write left."""
+        if self.failed_sync is not None:
+            raise self.failed_sync  # the next one would say yes, and earlier appends may be gone
+        self.cut(self.size_bytes)
+        self.ragged = False
+
+    def save_indexes(self) -> tuple[File, ...]:
+        """Writes what the index files lack; unsynced."""
+        index = self.offset_index.save(self.filesystem, self.path(INDEX_SUFFIX))
+        files = (index, self.time_index.save(self.filesystem, self.path(TIME_INDEX_SUFFIX)))
+        if self.aborted is None:
+            return files
+        return (*files, *self.aborted.save(self.filesystem, self.path(TRANSACTION_INDEX_SUFFIX)))
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of its batches, -1 if there is none."""
+        if self._indexes is None:
+            self.load_indexes()
+        return self.latest_timestamp
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """How young it is: of batches without a timestamp the file's time tells, as in Kafka. May raise OSError."""
+        newest = self.max_timestamp
+        return newest if newest >= 0 else self.modified_ms
+
+    @property
+    def indexed(self) -> bool:
+        """Whether its indexes are in memory, so that its largest timestamp is known."""
+        return self._indexes is not None
+
+    def is_before(self, timestamp: int) -> bool:
+        """Whether all its batches are known to be earlier; that costs nothing."""
+        return self._indexes is not None and self.latest_timestamp < timestamp
+
+    def _walked(self) -> bool:
+        """Whether another thread has just walked it; it knows what that found."""
+        walk = self._walk
+        if walk is None or not walk.done:
+            return False
+        self._walk = None
+        return walk.view.take_up()
+
+    def _have_walked(self, walk: BackgroundScan) -> NoReturn:
+        """By another thread, unless one does so already."""
+        if self.reader.in_haste:
+            raise NotCached(walk)  # who does the rest for him walks as well
+        if self._walk is None or self._walk.failed:
+            self._walk = walk
+        raise NotCached(self._walk)
+
+    def _heads(self, at: int, first: int, limit: int | None = None) -> Bytes:
+        """The bytes from `at` on that are looked through for heads of batches, the last of which begins at `limit`.
+
+        NotCached asks for all from `first`.
+        """
+        length = min(_WALK_BYTES, self.size_bytes - at)
+        if limit is not None:
+            length = min(length, max(0, limit - at) + HEADER_SIZE)
+        reader = self.reader
+        if not (reader.waits or reader.stopped or reader.in_haste) and (held := self.file.held) is not None:
+            seen = held.peek(length, at)
+            if seen is not None:
+                return seen
+        return self._pread(length, at, first)
+
+    def _pread(self, length: int, position: int, first: int) -> Bytes:
+        reader = self.reader
+        if reader.waits:
+            return self.file.pread(length, position)
+        reader.left_bytes -= length
+        file = self.file
+        data: Bytes | None = None
+        if not reader.stopped and reader.left_bytes >= 0:
+            held = file.held
+            data = None if held is None else held.read(length, position)
+            # What is on its way is not looked for by a read that must not wait: the kernel would begin to read it, too.
+            if data is None and (held is None or not held.awaits(length, position)):
+                data = file.pread_cached(length, position)
+        if data is None:
+            raise NotCached(Slice(file, first, position + length - first, closed=self.end_offset is not None))
+        return data
+
+    def read_to(self, position: int, limit: int) -> Bytes:
+        """The bytes from position to limit, and the head of the batch that may begin there."""
+        return self._pread(min(limit + HEADER_SIZE, self.size_bytes) - position, position, position)
+
+    def read_batch(self, position: int, header: BatchHeader) -> Bytes:
+        """The whole batch that header describes."""
+        return self._pread(header.size_bytes, position, position)
+
+    def cut(self, position: int) -> None:
+        """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out anew."""
+        self.file.truncate(position)
+        self.sync(self.file)
+
+    def sync(self, *files: File) -> None:
+        """Returns when what was written to these files of the segment is on the disk."""
+        try:
+            for file in files:
+                file.sync()
+        except OSError as failed:
+            self.failed_sync = failed  # the kernel has forgotten what it could not write, also of earlier appends
+            raise
+
+    # What else it can do, an idea a file:
+    # the batches one after the other,
+    raw_headers = batches.raw_headers
+    headers = batches.headers
+    ends_with = batches.ends_with
+    hole_at = batches.hole_at
+    hole_behind = batches.hole_behind
+    _follows = batches.follows
+    scan = batches.scan
+    # finding one of them,
+    position_of = search.position_of
+    _examined_position_of = search.examined_position_of
+    _begins = search.begins
+    end_within = search.end_within
+    # indexes that were closed with it,
+    load_indexes = indexes.load
+    _load_indexes = indexes.read_files
+    _indexes_are_cached = indexes.are_cached
+    offset_before = indexes.offset_before
+    _brought = indexes.brought
+    _is_first = indexes.is_first
+    # its end,
+    truncate = tail.truncate
+    resume = tail.resume
+    # and what a decaying disk did to it.
+    examine = damage.examine

@@ -1,0 +1,110 @@
+"""Where a log loses its newest records: a follower truncates to what its leader has, or begins again elsewhere."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from tailrace.log.producers.snapshots import load_producers, remove_all_snapshots, remove_snapshots_above
+from tailrace.records.batch import Bytes, validate
+
+if TYPE_CHECKING:
+    from tailrace.log.log import Log
+
+
+def truncate_to(log: Log, offset: int) -> None:
+    """As Log.truncate_to."""
+    if offset >= log.log_end_offset:
+        if log.epochs.truncate_from_end(log.log_end_offset):
+            log.latest_epoch = log.epochs.latest
+            log.unsynced.epochs_changed()
+        return
+    keep = bisect_right(log.bases, offset)
+    if keep == 0:
+        reset_to(log, offset)
+        return
+    _lower_checkpoints(log, offset)
+    for segment in reversed(log.segments[keep:]):  # newest first: a crash in between leaves no gap
+        log.doomed.take(segment)
+    # With them, or a snapshot of what was cut could come back behind new records of its offsets.
+    remove_snapshots_above(log.filesystem, log.directory, offset)
+    log.filesystem.sync_directory(log.directory)
+    del log.segments[keep:], log.bases[keep:]
+    active = log.active = log.segments[-1]
+    active.end_offset = None
+    position = active.position_of(offset)
+    end_offset = offset
+    if position < active.size_bytes:
+        end_offset = min(offset, next(active.headers(position))[1].base_offset)
+    active.truncate(position)
+    _after_cut(log, end_offset)
+
+
+def _lower_checkpoints(log: Log, offset: int) -> None:
+    """Before the log is cut at offset."""
+    if offset < log.recovery_point:
+        # On the disk before the cut: recovery believes what lies below, and new records are about to.
+        log.lower_recovery_point(_end_before(log, offset))
+    if offset < log.cleaned_offset:
+        # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
+        log.lower_cleaned_offset(offset)
+
+
+def _end_before(log: Log, offset: int) -> int:
+    """Where the last batch before the one that holds offset ends.
+
+    Not where that one begins: should a crash come before the cut, recovery would find it behind a gap (of compaction)
+    below its recovery point, and might take its base offset for a damaged one.
+    """
+    segment = log.segments[max(0, bisect_right(log.bases, offset) - 1)]
+    position, end = segment.position_of(offset), segment.base_offset
+    for at, header in segment.headers(segment.offset_index.floor_position(max(0, position - 1))):
+        if at >= position:
+            break
+        end = header.next_offset
+    return min(offset, end)
+
+
+def reset_to(log: Log, offset: int) -> None:
+    """As Log.reset_to."""
+    _lower_checkpoints(log, offset)
+    remove_all_snapshots(log.filesystem, log.directory)
+    for segment in log.segments:
+        log.doomed.take(segment)
+    log.filesystem.sync_directory(log.directory)
+    log.segments, log.bases = [], []
+    log.log_start_offset = offset
+    segment = log.new_segment(offset)
+    segment.forget_indexes()
+    log.take_up(segment)
+    _after_cut(log, offset)
+    segment.create()  # last: if it fails nothing more is taken, and nothing goes where the old segments were
+
+
+def begin_within(log: Log, records: Bytes) -> None:
+    """An empty log begins where the leader's first batch does, if that batch holds the log's start.
+
+    The leader's log start may lie within a batch (DeleteRecords), of which nothing can be left out. As in Kafka the log
+    start goes back with it, until the leader's is heard.
+    """
+    if log.log_end_offset != log.log_start_offset or log.size_bytes or not len(records):
+        return
+    first = validate(records)
+    if 0 <= first.base_offset < log.log_end_offset <= first.last_offset:
+        reset_to(log, first.base_offset)
+
+
+def _after_cut(log: Log, end_offset: int) -> None:
+    log.cuts += 1
+    log.log_end_offset = end_offset
+    log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.recovery_point = min(log.recovery_point, end_offset)
+    log.cleaned_offset = min(log.cleaned_offset, end_offset)
+    log.places.clear()
+    log.closed_end = log.snapshot_offset = -1
+    # What the cut took may have superseded what a pass on its way leaves out.
+    log.compaction = None
+    if log.epochs.truncate_from_end(end_offset):
+        log.latest_epoch = log.epochs.latest
+        log.unsynced.epochs_changed()
+    log.producers = load_producers(log.filesystem, log.directory, log.segments, end_offset)
