@@ -75,7 +75,12 @@ def _touches(record: MetadataRecord, after: MetadataImage) -> list[tuple[str, An
         case PartitionRecord():  # a new one also changes the topic's count
             return [("partition", (record.topic_id, record.partition_id)), ("topic", record.topic_id)]
         case PartitionChangeRecord():
-            return [("partition", (record.topic_id, record.partition_id))]
+            partition = ("partition", (record.topic_id, record.partition_id))
+            if (
+                record.partition_id == 0 and record.replicas is not None
+            ):  # the topic's replication factor is its first's
+                return [partition, ("topic", record.topic_id)]
+            return [partition]
         case RegisterBrokerRecord() | UnregisterBrokerRecord() | BrokerRegistrationChangeRecord():
             return [("broker", record.broker_id)]
         case ConfigRecord():

@@ -11,6 +11,7 @@ from uuid import UUID
 from tailrace.clock import Cancellable, Clock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
 from tailrace.net.endpoints import endpoint_of
@@ -20,6 +21,7 @@ from tailrace.net.registration import Registration
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
+from tailrace_coordinator.committed_offsets import BrokerClients, CommittedOffsets
 from tailrace_coordinator.coordinator import ROLE, Coordinator
 from tailrace_coordinator.deadlines import Every
 from tailrace_coordinator.groups.config import GroupConfig
@@ -71,10 +73,16 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         server = await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
         stack.push_async_callback(server.close)
         opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})
-        registration = _registration(config, environment, follower, server, coordinator)
+        offsets = CommittedOffsets(
+            coordinator.machines, lambda: coordinator.image, BrokerClients(), clock, environment.boot_id
+        )
+        registration = _registration(
+            config, environment, follower, server, Reports(clock, coordinator.machines, lambda: offsets.rows)
+        )
         stack.callback(follow(opened, registration, clock).cancel)
         stack.push_async_callback(leaders.close)
         stack.push_async_callback(coordinator.close)
+        await stack.enter_async_context(beside(offsets.run()))
         expiry = Every(clock, config.offsets_retention_check_interval_ms, coordinator.expire_offsets)
         stack.callback(expiry.cancel)
         registering = asyncio.get_running_loop().create_task(registration.run())
@@ -133,7 +141,7 @@ def follow(opened: OpenCoordinator, registration: Registration, clock: Clock) ->
 
 
 def _registration(
-    config: Config, environment: Environment, follower: MetadataFollower, server: Server, coordinator: Coordinator
+    config: Config, environment: Environment, follower: MetadataFollower, server: Server, reports: Reports
 ) -> Registration:
     return Registration(
         follower,
@@ -145,7 +153,7 @@ def _registration(
         incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
         endpoints=[endpoint_of(address, environment.boot_id) for address in server.addresses],
         interval_ms=config.broker_heartbeat_interval_ms,
-        reports=Reports(environment.clock, coordinator.machines),
+        reports=reports,
     )
 
 

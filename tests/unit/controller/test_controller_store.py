@@ -293,6 +293,16 @@ def test_the_partitions_view_says_what_is_offline_under_replicated_and_under_min
     assert [row[3:] for row in bench.query(facts)] == [(1, 0, 0, 0), (1, 0, 1, 0), (1, 1, 1, 1), (1, 0, 0, 0)]
 
 
+def test_the_topics_view_follows_a_reassignment_that_changes_the_replication_factor(bench: Bench) -> None:
+    load(bench.store)
+    first = topic("events", 1, [0, 0])
+    image = MetadataImage().replay(first, len(first) - 1, 1)
+    bench.store.append(1, rows(0, 1, 1), projection.changes(first, MetadataImage(), image, CONFIG))
+    moved: list[r.MetadataRecord] = [r.PartitionChangeRecord(0, topic_id(1), replicas=(0, 1, 2), isr=(0,))]
+    bench.store.append(1, rows(1, 1, 1), projection.changes(moved, image, after(image, *moved), CONFIG))
+    assert bench.query("select name, partition_count, replication_factor from topics") == [("events", 2, 3)]
+
+
 LOCKS = """1: POSIX  ADVISORY  READ 100 fd:01:77 123 123
 2: POSIX  ADVISORY  WRITE 200 fd:01:77 120 120
 3: POSIX  ADVISORY  WRITE 300 fd:01:78 120 120

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -245,15 +246,16 @@ async def test_metrics_speak_kafkas_words() -> None:
 async def test_groups_and_offsets_are_reported_when_they_changed_and_once_a_minute() -> None:
     stage = Stage()
     await stage.become(image())
-    reports = Reports(stage.clock, stage.coordinator.machines)
+    offsets: list[dict[str, Any]] = [{"topic": "t", "partition": 0, "committed_offset": 8, "log_end_offset": 9}]
+    reports = Reports(stage.clock, stage.coordinator.machines, lambda: offsets)
     await ok(stage, 8)
     first = dict(reports())
     assert b'"group_id": "g", "state": "Empty", "type": "classic", "members": 0' in first["groups"]
-    assert b'"topic": "t", "partition": 0, "committed_offset": 8' in first["group_offsets"]
+    assert b'"partition": 0, "committed_offset": 8, "log_end_offset": 9' in first["group_offsets"]
     assert reports() == []
     stage.clock.advance(6_000)
     assert reports() == []
-    await ok(stage, 9)
+    offsets = [{**offsets[0], "committed_offset": 9}]
     stage.clock.advance(6_000)
     assert b'"committed_offset": 9' in dict(reports())["group_offsets"]
     stage.clock.advance(60_000)

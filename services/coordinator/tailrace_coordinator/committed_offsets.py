@@ -1,0 +1,152 @@
+"""The committed offsets as the SQL views show them, each beside the end of its partition's log.
+
+Offsets are read first and the ends asked for afterwards, so that nobody seems to be ahead of a log. Bounded: of more
+offsets than MAX_ROWS the first are shown; each leader is asked by one request at a time, of PARTITIONS_MAX partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from tailrace.clock import Clock
+from tailrace.errors import ApiError
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.net.client import Client, Disconnected
+from tailrace.net.endpoints import address_of
+from tailrace.wire.codec import Malformed
+from tailrace.wire.messages import ListOffsetsRequest
+from tailrace_coordinator.groups.machine import GroupMachine
+from tailrace_coordinator.groups.offsets import TopicPartition
+
+MAX_ROWS = 20_000
+FEW_ROWS = 1_000
+PARTITIONS_MAX = 500
+INTERVAL_MS = 60_000
+SOON_MS = 5_000  # while there is little to ask
+_CLIENT_ID = "tailrace-coordinator"
+_TIMEOUT_MS = 3_000
+_LATEST = -1
+_VERSION = 11
+
+
+class Brokers(Protocol):
+    """How a broker is asked for the ends of logs."""
+
+    async def ask(self, address: Address, request: ListOffsetsRequest) -> Any:
+        """Raises Disconnected, TimeoutError or Malformed where it does not answer."""
+        ...
+
+    async def keep(self, addresses: Iterable[Address]) -> None:
+        """Forgets all brokers but those that listen there."""
+        ...
+
+
+class BrokerClients:
+    """Connections of their own: an answer that takes a broker long must not hold up the groups' records."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Address, Client] = {}
+
+    async def ask(self, address: Address, request: ListOffsetsRequest) -> Any:
+        client = self._clients.setdefault(address, Client(address, _CLIENT_ID))
+        return await client.ask(request, timeout_ms=_TIMEOUT_MS, version=_VERSION)
+
+    async def keep(self, addresses: Iterable[Address]) -> None:
+        for address in self._clients.keys() - set(addresses):
+            await self._clients.pop(address).close()
+
+
+class CommittedOffsets:
+    """`rows` is as old as the last refresh; without an end where the partition's leader did not answer."""
+
+    def __init__(
+        self,
+        machines: Callable[[], Iterable[GroupMachine | None]],
+        image: Callable[[], MetadataImage],
+        brokers: Brokers,
+        clock: Clock,
+        boot_id: str,
+    ) -> None:
+        self._machines = machines
+        self._image = image
+        self._brokers = brokers
+        self._clock = clock
+        self._boot_id = boot_id
+        self.rows: list[dict[str, Any]] = []
+
+    async def run(self) -> None:
+        """Refreshes until cancelled."""
+        try:
+            while True:
+                await self.refresh()
+                await self._clock.sleep(SOON_MS if len(self.rows) < FEW_ROWS else INTERVAL_MS)
+        finally:
+            await self._brokers.keep(())
+
+    async def refresh(self) -> None:
+        """Reads the offsets, then asks every leader for its ends."""
+        rows = list(itertools.islice(_rows(self._machines()), MAX_ROWS))
+        asked: dict[Address, list[TopicPartition]] = {}
+        for key in dict.fromkeys((row["topic"], row["partition"]) for row in rows):
+            if (address := self._leader(*key)) is not None:
+                asked.setdefault(address, []).append(key)
+        await self._brokers.keep(asked)
+        ends: dict[TopicPartition, int] = {}
+        await asyncio.gather(*(self._ask(address, keys, ends) for address, keys in asked.items()))
+        for row in rows:
+            row["log_end_offset"] = ends.get((row["topic"], row["partition"]))
+        self.rows = rows
+
+    def _leader(self, topic: str, partition: int) -> Address | None:
+        image = self._image()
+        broker = image.brokers.get(image.leader(topic, partition))
+        return None if broker is None or broker.fenced else address_of(broker.endpoints, self._boot_id)
+
+    async def _ask(self, address: Address, keys: list[TopicPartition], ends: dict[TopicPartition, int]) -> None:
+        try:
+            for first in range(0, len(keys), PARTITIONS_MAX):
+                answer = await self._brokers.ask(address, _request(keys[first : first + PARTITIONS_MAX]))
+                for topic in answer.topics:
+                    ends.update(
+                        {(topic.name, p.partition_index): p.offset for p in topic.partitions if not p.error_code}
+                    )
+        except (ApiError, Disconnected, TimeoutError, Malformed):
+            return  # what it did not say is unknown until the next time
+
+
+def _request(keys: Iterable[TopicPartition]) -> ListOffsetsRequest:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    by_topic: dict[str, list[int]] = {}
+    for name, partition in keys:
+        by_topic.setdefault(name, []).append(partition)
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        timeout_ms=_TIMEOUT_MS,
+        topics=[
+            topic(
+                name=name,
+                partitions=[
+                    topic.ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=_LATEST)
+                    for n in partitions
+                ],
+            )
+            for name, partitions in by_topic.items()
+        ],
+    )
+
+
+def _rows(machines: Iterable[GroupMachine | None]) -> Iterator[dict[str, Any]]:
+    for machine in machines:
+        for offset in machine.offsets if machine is not None else ():
+            yield {
+                "group_id": offset.group_id,
+                "topic": offset.topic,
+                "partition": offset.partition,
+                "committed_offset": offset.offset,
+                "metadata": offset.metadata,
+            }

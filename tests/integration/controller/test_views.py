@@ -1,0 +1,105 @@
+"""Every column that docs/operations.md promises, read from a cluster with data: over SQLite and over PostgreSQL."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from support.ports import free_ports
+from support.postgres import Postgres
+from support.waiting import until
+from tailrace.net.address import Address
+from tailrace.net.client import Client
+from tailrace.testing import Cluster
+from tailrace.wire.messages import AlterClientQuotasRequest
+from tailrace_controller.store.schema import SCHEMA_VERSION
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## The control plane in SQL")[2].partition("\n## ")[0]
+DOCUMENTED = {
+    name: columns.split(", ") for name, columns in re.findall(r"^\| `(\w+)` \| ([^|]+?) \|$", SECTION, re.MULTILINE)
+}
+TOPIC, GROUP = "viewed", "viewers"
+Query = Callable[[str], list[dict[str, Any]]]
+
+
+def query_of(url: str) -> Query:
+    def query(sql: str) -> list[dict[str, Any]]:
+        engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        try:
+            with engine.connect() as connection:
+                return [dict(row) for row in connection.execute(sa.text(sql)).mappings()]
+        finally:
+            engine.dispose()
+
+    return query
+
+
+def fill(cluster: Cluster) -> None:
+    """Five records, a group that read three of them, a quota."""
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
+    for _ in range(5):
+        producer.send(TOPIC, b"x", partition=0).get(30)
+    producer.close()
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=GROUP, enable_auto_commit=False)
+    partition = TopicPartition(TOPIC, 0)
+    consumer.assign([partition])
+    consumer.commit({partition: OffsetAndMetadata(3, "here", -1)})
+    consumer.close()
+    asyncio.run(set_quota(cluster))
+
+
+async def set_quota(cluster: Cluster) -> None:
+    host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
+    client = Client(Address(host, int(port)), "quota-admin")
+    entry = AlterClientQuotasRequest.EntryData
+    entity = [entry.EntityData(entity_type="client-id", entity_name="slow")]
+    change = entry(entity=entity, ops=[entry.OpData(key="producer_byte_rate", value=1e6, remove=False)])
+    request = AlterClientQuotasRequest(entries=[change], validate_only=False)
+    answer = await client.ask(request, timeout_ms=30_000, version=1)
+    await client.close()
+    assert answer.entries[0].error_code == 0
+
+
+def check(cluster: Cluster, query: Query) -> None:
+    fill(cluster)
+    (offset,) = until(
+        lambda: query(f"SELECT * FROM group_offsets WHERE group_id = '{GROUP}' AND lag IS NOT NULL") or None,
+        "a lag in SQL",
+    )
+    assert (offset["topic"], offset["partition_id"], offset["metadata"]) == (TOPIC, 0, "here")
+    assert (offset["committed_offset"], offset["log_end_offset"], offset["lag"]) == (3, 5, 2)
+    for view, columns in DOCUMENTED.items():
+        rows = query(f"SELECT {', '.join(columns)} FROM {view}")
+        empty = [name for name in columns if all(row[name] is None for row in rows)]
+        assert not empty, f"{view}: nothing in {empty} of {len(rows)} rows"
+    (said,) = re.findall(r"`schema_version` (\d+)", SECTION)
+    assert query("SELECT version FROM schema_version") == [{"version": SCHEMA_VERSION}] == [{"version": int(said)}]
+
+
+def started(folder: Path, *arguments: str) -> Cluster:
+    settings = {"broker.rack": "a", "num.partitions": "1", "offsets.topic.num.partitions": "2"}
+    return Cluster(port=free_ports(1), data_dir=folder, settings=settings, arguments=arguments)
+
+
+def test_the_page_names_every_view_and_all_of_its_columns(tmp_path: Path) -> None:
+    with started(tmp_path) as cluster:
+        query = query_of(f"sqlite:///{cluster.data_dir}/metadata.db")
+        views = [row["name"] for row in query("SELECT name FROM sqlite_master WHERE type = 'view'")]
+        assert sorted(DOCUMENTED) == sorted(views)
+        for view, columns in DOCUMENTED.items():
+            there = [row["name"] for row in query(f"SELECT name FROM pragma_table_info('{view}')")]
+            assert columns == there
+        check(cluster, query)
+
+
+@pytest.mark.timeout(120)
+def test_every_column_is_filled_in_postgresql_too(tmp_path: Path, postgres: Postgres) -> None:
+    with started(tmp_path, "--metadata-url", postgres.url) as cluster:
+        check(cluster, query_of(postgres.url))

@@ -1,0 +1,138 @@
+"""Committed offsets beside the ends of their logs: who is asked, in what order, and what silence means."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support.coordinator import TOPIC_ID, Stage, image
+from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace.net.address import Address
+from tailrace.net.client import Disconnected
+from tailrace.wire.messages import ListOffsetsResponse, OffsetCommitRequest
+from tailrace_coordinator import committed_offsets
+from tailrace_coordinator.committed_offsets import CommittedOffsets
+
+Topic = ListOffsetsResponse.ListOffsetsTopicResponse
+
+
+class MemoryBrokers:
+    """Logs that end where `ends` says; fail_next is raised by the next question."""
+
+    def __init__(self, ends: dict[tuple[str, int], int]) -> None:
+        self.ends = ends
+        self.asked: list[tuple[Address, list[tuple[str, int]]]] = []
+        self.kept: list[Address] = []
+        self.fail_next: Exception | None = None
+        self.before_answer: Any = None
+
+    async def ask(self, address: Address, request: Any) -> ListOffsetsResponse:
+        keys = [(topic.name, row.partition_index) for topic in request.topics for row in topic.partitions]
+        self.asked.append((address, keys))
+        if error := self.fail_next:
+            self.fail_next = None
+            raise error
+        if self.before_answer is not None:
+            await self.before_answer()
+        row = Topic.ListOffsetsPartitionResponse
+        rows = [
+            Topic(
+                name=name,
+                partitions=[
+                    row(
+                        partition_index=n,
+                        error_code=0 if (name, n) in self.ends else 3,
+                        offset=self.ends.get((name, n), -1),
+                    )
+                ],
+            )
+            for name, n in keys
+        ]
+        return ListOffsetsResponse(topics=rows)
+
+    async def keep(self, addresses: Any) -> None:
+        self.kept = list(addresses)
+
+
+def wide(partitions: int) -> MetadataImage:
+    base = image()
+    rows = tuple(PartitionImage((0,), (0,), 0, 0, 0) for _ in range(partitions))
+    return replace(base, topics={**base.topics, "t": TopicImage("t", TOPIC_ID, rows)})
+
+
+async def commit(stage: Stage, partition: int, offset: int, group_id: str = "g") -> None:
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    row = topic.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+    request = OffsetCommitRequest(group_id=group_id, topics=[topic(name="t", partitions=[row])])
+    assert (await stage.ask(request, 9)).topics[0].partitions[0].error_code == 0
+
+
+def gathering(stage: Stage, brokers: MemoryBrokers) -> CommittedOffsets:
+    coordinator = stage.coordinator
+    return CommittedOffsets(coordinator.machines, lambda: coordinator.image, brokers, stage.clock, "boot")
+
+
+def shown(offsets: CommittedOffsets) -> list[tuple[str, int, int, int | None]]:
+    return [(row["group_id"], row["partition"], row["committed_offset"], row["log_end_offset"]) for row in offsets.rows]
+
+
+async def test_each_offset_is_shown_beside_the_end_of_its_log_which_is_asked_for_once() -> None:
+    stage = Stage()
+    await stage.become(wide(2))
+    await commit(stage, 0, 5)
+    await commit(stage, 1, 7)
+    await commit(stage, 1, 3, "other")
+    brokers = MemoryBrokers({("t", 0): 9, ("t", 1): 7})
+    offsets = gathering(stage, brokers)
+    await offsets.refresh()
+    assert shown(offsets) == [("g", 0, 5, 9), ("g", 1, 7, 7), ("other", 1, 3, 7)]
+    assert brokers.asked == [(Address("127.0.0.1", 1), [("t", 0), ("t", 1)])]
+    await stage.coordinator.close()
+
+
+async def test_a_commit_while_the_end_is_asked_for_waits_for_the_next_round_so_that_nobody_is_ahead() -> None:
+    stage = Stage()
+    await stage.become(wide(1))
+    await commit(stage, 0, 5)
+    brokers = MemoryBrokers({("t", 0): 5})
+    brokers.before_answer = lambda: commit(stage, 0, 6)
+    offsets = gathering(stage, brokers)
+    await offsets.refresh()
+    assert shown(offsets) == [("g", 0, 5, 5)]
+    await stage.coordinator.close()
+
+
+@pytest.mark.parametrize("failure", [Disconnected("gone"), TimeoutError()])
+async def test_the_end_is_unknown_where_the_leader_does_not_answer_or_there_is_none(failure: Exception) -> None:
+    stage = Stage()
+    await stage.become(wide(2))
+    await commit(stage, 0, 5)
+    await commit(stage, 1, 6)
+    brokers = MemoryBrokers({("t", 0): 9})  # partition 1 is refused
+    offsets = gathering(stage, brokers)
+    await offsets.refresh()
+    assert shown(offsets) == [("g", 0, 5, 9), ("g", 1, 6, None)]
+    brokers.fail_next = failure
+    await offsets.refresh()
+    assert shown(offsets) == [("g", 0, 5, None), ("g", 1, 6, None)]
+    asked = len(brokers.asked)
+    leaderless = tuple(replace(part, leader=-1) for part in wide(2).topics["t"].partitions)
+    stage.coordinator.image = replace(wide(2), topics={"t": TopicImage("t", TOPIC_ID, leaderless)})
+    await offsets.refresh()
+    assert (shown(offsets)[0], len(brokers.asked), brokers.kept) == (("g", 0, 5, None), asked, [])
+    await stage.coordinator.close()
+
+
+async def test_one_request_asks_for_a_bounded_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committed_offsets, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(committed_offsets, "MAX_ROWS", 5)
+    stage = Stage()
+    await stage.become(wide(6))
+    for partition in range(6):
+        await commit(stage, partition, 1)
+    brokers = MemoryBrokers({("t", n): 4 for n in range(6)})
+    offsets = gathering(stage, brokers)
+    await offsets.refresh()
+    assert [len(keys) for _, keys in brokers.asked] == [2, 2, 1]
+    assert [row[3] for row in shown(offsets)] == [4] * 5
+    await stage.coordinator.close()
