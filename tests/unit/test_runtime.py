@@ -93,6 +93,14 @@ async def test_the_health_port_survives_garbage_and_endless_requests() -> None:
         assert (await ask(server, b"GET /healthz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
 
 
+async def test_silent_connections_do_not_keep_a_prober_out() -> None:
+    server = await http.serve_pages(pages(), "127.0.0.1", 0, ManualClock())
+    async with server, contextlib.AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(prober(server)) for _ in range(3 * http.CONNECTIONS_MAX)]
+        assert (await ask(server, b"GET /healthz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        assert await rest_of(silent[0][0]) == b""
+
+
 async def test_a_prober_that_never_finishes_its_request_is_cut_off() -> None:
     clock = ManualClock()
     server = await http.serve_pages(pages(), "127.0.0.1", 0, clock)

@@ -8,6 +8,7 @@ class Values:
 
     add_partitions_to_txn_retry_backoff_max_ms: int
     add_partitions_to_txn_retry_backoff_ms: int
+    admin_allowed_hosts: tuple[str, ...]
     admin_port: int
     advertised_listeners: tuple[str, ...] | None
     alter_config_policy_class_name: str | None

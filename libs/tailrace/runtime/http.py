@@ -1,7 +1,8 @@
 """Health and metrics of a role over HTTP: `/healthz`, `/readyz`, `/metrics`.
 
 It runs in the role's own event loop, so that a loop that hangs has a health page that hangs, and answers one GET per
-connection. Bounds: 8 KiB of request, 5 seconds, 32 connections.
+connection. Bounds: 8 KiB of request, 5 seconds from the connection to the answer's last byte, 32 connections, 16 of one
+address; one more than that ends the oldest of them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.clock import Clock
+from tailrace.runtime.http_connections import HttpConnections
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 _REQUEST_BYTES_MAX = 8192
 _REQUEST_MS_MAX = 5_000
-_CONNECTIONS_MAX = 32
+CONNECTIONS_MAX = 32
+CONNECTIONS_MAX_OF_ONE_ADDRESS = 16
 _METRICS_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
@@ -69,22 +72,24 @@ def respond(pages: Pages, head: bytes) -> bytes:
 
 async def serve_pages(pages: Pages, host: str, port: int, clock: Clock) -> asyncio.Server:
     """Listens on host:port (0 picks one)."""
-    open_connections = 0
+    connections = HttpConnections(CONNECTIONS_MAX, CONNECTIONS_MAX_OF_ONE_ADDRESS)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal open_connections
-        open_connections += 1
+        peer = writer.get_extra_info("peername")
         timer = clock.call_later(_REQUEST_MS_MAX, writer.transport.abort)
         try:
-            if open_connections <= _CONNECTIONS_MAX:
-                writer.write(respond(pages, await reader.readuntil(b"\r\n\r\n")))
-                await writer.drain()
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            pass  # a prober that went away or sent no request
-        finally:
-            timer.cancel()
-            open_connections -= 1
+            # None of them is ever answered for longer than a turn of the loop, so there is always one that gives way.
+            connections.admit(writer, peer[0] if peer else "", writer.transport.abort)
+            writer.write(respond(pages, await reader.readuntil(b"\r\n\r\n")))
+            await writer.drain()
             writer.close()
+            await writer.wait_closed()
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            pass  # a prober that went away, sent no request or does not read
+        finally:
+            writer.transport.abort()
+            timer.cancel()
+            connections.remove(writer)
 
     return await asyncio.start_server(answer, host, port, limit=_REQUEST_BYTES_MAX)
 

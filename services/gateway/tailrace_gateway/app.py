@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -168,7 +169,15 @@ class Rest:
         """Binds the admin port and returns its address; raises OSError when it is taken."""
         server = await asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.server")
         hosts, port = self._config.gateway_listen, self._config.admin_port
-        opened = server.open_rest(hosts, port, self._admin, self._environment.clock, self._environment.random)
+        opened = server.open_rest(
+            hosts,
+            port,
+            self._admin,
+            self._environment.clock,
+            self._environment.random,
+            own_names=own_names(self._config),
+            allowed_hosts=self._config.admin_allowed_hosts,
+        )
         address: str = await stack.enter_async_context(opened)
         return address
 
@@ -182,6 +191,12 @@ class Rest:
                 self._environment.log.error("no REST API", port=self._config.admin_port, why=str(taken))
                 return
             await asyncio.get_running_loop().create_future()
+
+
+def own_names(config: Config) -> list[str]:
+    """The names that this machine and its gateway are known by, besides addresses and localhost."""
+    advertised = config.gateway_advertised_host
+    return [*config.gateway_listen, socket.gethostname(), *([advertised] if advertised else [])]
 
 
 @asynccontextmanager

@@ -56,6 +56,14 @@ ROWS = (
     ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Words(), "Addresses the gateway listens on."),
     ours("admin.port", INT, 8080, between(0, 65_535), "Port of the gateway's REST API and health pages; 0 picks one."),
     ours(
+        "admin.allowed.hosts",
+        LIST,
+        (),
+        Words(),
+        "Host names that requests to the admin port may have in Host and Origin, besides addresses, localhost and the "
+        "names of this machine and of gateway.advertised.host; * allows every Host.",
+    ),
+    ours(
         "log.dir.pressure.slow.bytes",
         LONG,
         -1,

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Response
 from tailrace.clock import Clock
 from tailrace_gateway.rest import errors
 from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.hosts import HostRules, Hosts
 from tailrace_gateway.rest.limits import Limits
 from tailrace_gateway.rest.routes import (
     brokers,
@@ -42,7 +43,7 @@ _PAGES = {
 _ABOUT = "Administration of a Tailrace cluster over HTTP, in the shape of Confluent's REST API v3."
 
 
-def create_app(backend: AdminBackend, clock: Clock, random: Random) -> FastAPI:
+def create_app(backend: AdminBackend, clock: Clock, random: Random, hosts: HostRules) -> FastAPI:
     """Builds the application; it keeps no state of its own."""
     app = FastAPI(title="Tailrace REST", version="3", description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.services = Services(backend, clock, random)
@@ -63,6 +64,7 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random) -> FastAPI:
         _add_page(app, path)
     errors.install(app)
     app.add_middleware(Limits)
+    app.add_middleware(Hosts, rules=hosts)  # the last that is added sees a request first
     return app
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -9,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Send
 
 from tailrace.errors import ApiError, ErrorCode
 
@@ -141,6 +143,14 @@ def body_of(error: RestError) -> dict[str, object]:
 async def _answer(request: Request, error: Exception) -> JSONResponse:
     refusal = as_rest_error(error)
     return JSONResponse(body_of(refusal), status_code=refusal.status)
+
+
+async def refuse(send: Send, status: HTTPStatus, message: str, *headers: tuple[bytes, bytes]) -> None:
+    """An answer of this shape from where there is no app yet."""
+    body = json.dumps({"error_code": int(status), "message": message}).encode()
+    given = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": int(status), "headers": given})
+    await send({"type": "http.response.body", "body": body})
 
 
 def install(app: FastAPI) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tailrace_gateway.rest.errors import refuse
 
 BODY_BYTES_MAX = 2 << 20
 REQUEST_SECONDS_MAX = 30
@@ -31,7 +32,7 @@ class Limits:
         left, began = self.body_bytes, False
         too_large = f"A body has {self.body_bytes} bytes at most."
         if _announced(scope) > self.body_bytes:
-            await _refuse(send, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large)
+            await refuse(send, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large)
             return
 
         async def counted() -> Message:
@@ -53,7 +54,7 @@ class Limits:
         except TimeoutError:
             if began:
                 raise
-            await _refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, "The request took too long; it may still have acted.")
+            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, "The request took too long; it may still have acted.")
 
 
 def _announced(scope: Scope) -> int:
@@ -61,12 +62,3 @@ def _announced(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
-
-
-async def _refuse(send: Send, status: HTTPStatus, message: str) -> None:
-    body = json.dumps({"error_code": int(status), "message": message}).encode()
-    # The rest of the body is not read, so the connection can't be used again.
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": int(status), "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
 from tailrace.clock import Clock
 from tailrace_gateway.rest.backend import AdminBackend
@@ -26,14 +27,26 @@ async def open_rest(
     clock: Clock,
     random: Random,
     after: asyncio.Event | None = None,
+    *,
+    own_names: Sequence[str] = (),
+    allowed_hosts: Sequence[str] = (),
 ) -> AsyncIterator[str]:
     """Listens on all hosts at one port (0 picks one) and yields the first address; serves once `after` is set.
+
+    own_names and allowed_hosts are the names that requests may call this port by (hosts.py).
 
     Raises OSError when the port is taken. Gateways of one host share the port, as they share their data ports.
     """
     sockets = listen(hosts, port)
     stop = asyncio.Event()
-    serving = asyncio.create_task(_serve(sockets, backend, clock, random, after, stop), name="rest")
+    names = (own_names, allowed_hosts)
+
+    async def serve() -> None:
+        if after is None or await _first_is_set(after, stop):
+            serving = await asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.serving")
+            await _run(serving.build(backend, clock, random, *names), sockets, stop)
+
+    serving = asyncio.create_task(serve(), name="rest")
     try:
         host, bound = sockets[0].getsockname()[:2]
         yield f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
@@ -44,18 +57,7 @@ async def open_rest(
             listener.close()
 
 
-async def _serve(
-    sockets: list[socket.socket],
-    backend: AdminBackend,
-    clock: Clock,
-    random: Random,
-    after: asyncio.Event | None,
-    stop: asyncio.Event,
-) -> None:
-    if after is not None and not await _first_is_set(after, stop):
-        return
-    serving = await asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.serving")
-    server = serving.build(backend, clock, random)
+async def _run(server: Any, sockets: list[socket.socket], stop: asyncio.Event) -> None:
     running = asyncio.create_task(server.serve(sockets))
     await _first_is_done(running, stop)
     server.end()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 
 import uvicorn
 
 from tailrace.clock import Clock
+from tailrace.runtime.http_connections import HttpConnections
 from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.hosts import HostRules
+from tailrace_gateway.rest.protocol import DeadlineProtocol
 
-CONNECTIONS_MAX = 64
+CONNECTIONS_MAX = 128
+CONNECTIONS_MAX_OF_ONE_ADDRESS = 64
 HEADER_BYTES_MAX = 16 << 10
 KEEP_ALIVE_SECONDS = 10
 
@@ -40,13 +45,16 @@ class Server(uvicorn.Server):
         yield
 
 
-def build(backend: AdminBackend, clock: Clock, random: Random) -> Server:
+def build(
+    backend: AdminBackend, clock: Clock, random: Random, own_names: Sequence[str], allowed_hosts: Sequence[str]
+) -> Server:
     """A server for sockets that listen already; serve(sockets) runs it until end()."""
+    places = HttpConnections(CONNECTIONS_MAX, CONNECTIONS_MAX_OF_ONE_ADDRESS)
     return Server(
         uvicorn.Config(
-            create_app(backend, clock, random),
+            create_app(backend, clock, random, HostRules(own_names, allowed_hosts)),
             loop="none",
-            http="h11",
+            http=partial(DeadlineProtocol, clock=clock, places=places),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_config=None,
@@ -54,7 +62,7 @@ def build(backend: AdminBackend, clock: Clock, random: Random) -> Server:
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            limit_concurrency=CONNECTIONS_MAX,
+            limit_concurrency=2 * CONNECTIONS_MAX,  # with requests whose clients are gone
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
             h11_max_incomplete_event_size=HEADER_BYTES_MAX,

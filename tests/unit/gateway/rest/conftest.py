@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.clock import ManualClock
 from tailrace_gateway.rest.app import create_app
+from tailrace_gateway.rest.hosts import HostRules
 from tailrace_gateway.rest.memory_backend import MemoryBackend
 
 
@@ -18,6 +19,6 @@ def backend() -> MemoryBackend:
 
 @pytest.fixture
 async def http(backend: MemoryBackend) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(backend, ManualClock(), random.Random(1)))
+    transport = httpx.ASGITransport(create_app(backend, ManualClock(), random.Random(1), HostRules(["here"])))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         yield client

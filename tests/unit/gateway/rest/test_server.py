@@ -1,16 +1,24 @@
 """The REST server on real sockets, inside the caller's event loop."""
 
 import asyncio
+import contextlib
 import random
+import re
 import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
 
 from tailrace.clock import ManualClock
+from tailrace.wire.messages import ApiMessage
+from tailrace_gateway.rest.limits import BODY_BYTES_MAX
 from tailrace_gateway.rest.memory_backend import MemoryBackend
+from tailrace_gateway.rest.protocol import DEADLINES_MS, Phase
 from tailrace_gateway.rest.server import open_rest
-from tailrace_gateway.rest.serving import HEADER_BYTES_MAX
+from tailrace_gateway.rest.serving import CONNECTIONS_MAX_OF_ONE_ADDRESS, HEADER_BYTES_MAX
 
 
 async def test_it_serves_on_every_host_at_one_port_and_leaves_signals_alone(backend: MemoryBackend) -> None:
@@ -45,6 +53,154 @@ async def test_garbage_and_endless_headers_end_the_connection(backend: MemoryBac
             writer.write(sent)
             assert (await reader.read()).startswith(b"HTTP/1.1 400")
             writer.close()
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the connection ends, in whatever way."""
+    with contextlib.suppress(ConnectionError):
+        return await reader.read()
+    return b""
+
+
+class HeldBackend(MemoryBackend):
+    """Coordinators answer when `hold` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hold = asyncio.Event()
+        self.asked_again = asyncio.Semaphore(0)
+
+    async def ask_coordinators(self, message: ApiMessage, version: int | None = None) -> list[Any]:
+        self.asked_again.release()
+        await self.hold.wait()
+        return await super().ask_coordinators(message, version)
+
+
+GET = b"GET /v3/clusters HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v3/clusters HTTP/1.1\r\nx: "], ids=["silent", "dribbling"])
+async def test_connections_without_a_request_keep_nobody_out(backend: MemoryBackend, sent: bytes) -> None:
+    async with (
+        open_rest(["127.0.0.1"], 0, backend, ManualClock(), random.Random(1)) as address,
+        AsyncExitStack() as all_,
+    ):
+        idle = [await all_.enter_async_context(connected(address)) for _ in range(2 * CONNECTIONS_MAX_OF_ONE_ADDRESS)]
+        for _, writer in idle:
+            writer.write(sent)
+        reader, writer = await all_.enter_async_context(connected(address))
+        writer.write(GET)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        assert await ended(idle[0][0]) == b""
+
+
+async def test_where_all_places_are_taken_by_requests_one_more_is_refused_with_a_reason() -> None:
+    backend = HeldBackend()
+    async with (
+        open_rest(["127.0.0.1"], 0, backend, ManualClock(), random.Random(1)) as address,
+        AsyncExitStack() as all_,
+    ):
+        asking = [await all_.enter_async_context(connected(address)) for _ in range(CONNECTIONS_MAX_OF_ONE_ADDRESS)]
+        for _, writer in asking:
+            writer.write(GET.replace(b"clusters", b"clusters/memory/consumer-groups"))
+        await asyncio.gather(*(backend.asked_again.acquire() for _ in asking))
+        async with connected(address) as (reader, _):
+            refusal = await ended(reader)
+            assert refusal.startswith(b"HTTP/1.1 503")
+            assert b'"error_code": 503' in refusal
+        backend.hold.set()
+        for reader, _ in asking:
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    ("sent", "phase"),
+    [
+        (b"", Phase.HEAD),
+        (b"GET / HT", Phase.HEAD),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx", Phase.LAST_READ),
+        (b"POST /v3/clusters/memory/topics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx", Phase.BODY),
+        (GET, Phase.NEXT_REQUEST),
+    ],
+    ids=["nothing", "half a head", "refused before its end", "half a body", "an answered request"],
+)
+async def test_each_thing_a_client_owes_has_its_deadline(backend: MemoryBackend, sent: bytes, phase: Phase) -> None:
+    clock = ManualClock()
+    async with open_rest(["127.0.0.1"], 0, backend, clock, random.Random(1)) as address:
+        async with connected(address) as (other, writer):  # the server runs when this one is answered
+            writer.write(GET)
+            await other.readline()
+        async with connected(address) as (reader, writer):
+            writer.write(sent)
+            if phase in (Phase.NEXT_REQUEST, Phase.LAST_READ):
+                await reader.readline()
+            await writer.drain()
+            await turn(address)
+            reading = asyncio.ensure_future(ended(reader))
+            clock.advance(DEADLINES_MS[phase] - 1)
+            await asyncio.sleep(0)
+            if phase is not Phase.LAST_READ:  # that one has said its end
+                assert not reading.done()
+            clock.advance(1)
+            await reading
+
+
+async def turn(address: str) -> None:
+    """Returns when the server has read what was sent before: a later connection's request was answered."""
+    async with connected(address) as (reader, other):
+        other.write(GET)
+        await reader.readline()
+
+
+CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+
+
+@pytest.mark.parametrize("path", ["/v3/clusters/memory/topics", "/v3/clusters/memory/topics/none/records", "/nothing"])
+async def test_a_body_after_its_refusal_is_not_read(backend: MemoryBackend, path: str) -> None:
+    async with (
+        open_rest(["127.0.0.1"], 0, backend, ManualClock(), random.Random(1)) as address,
+        connected(address) as (reader, writer),
+    ):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNK * (BODY_BYTES_MAX // 0x10000 + 1))
+        answer = await reader.readuntil(b"}")
+        assert answer.startswith((b"HTTP/1.1 413", b"HTTP/1.1 404"))
+        assert await reader.read() == b""  # it said that nothing more comes
+
+        async def go_on() -> None:
+            while True:
+                writer.write(CHUNK)
+                await writer.drain()
+
+        sending = asyncio.ensure_future(go_on())
+        await turn(address)
+        assert not sending.done()
+        sending.cancel()
+
+
+async def test_a_client_that_does_not_read_is_cut_off(backend: MemoryBackend) -> None:
+    backend.set_topic("wide", 10_000)  # more than the sockets hold
+    clock = ManualClock()
+    async with (
+        open_rest(["127.0.0.1"], 0, backend, clock, random.Random(1)) as address,
+        connected(address) as (reader, writer),
+    ):
+        writer.write(GET.replace(b"clusters", b"clusters/memory/topics/wide/partitions"))
+        head = await reader.readuntil(b"\r\n\r\n")  # the reader stops here, with a few hundred KiB in its buffer
+        (announced,) = re.findall(rb"content-length: (\d+)", head)
+        await turn(address)
+        clock.advance(DEADLINES_MS[Phase.READER])
+        assert len(await ended(reader)) < int(announced)
 
 
 async def test_a_request_before_the_api_is_loaded_waits_for_it(backend: MemoryBackend) -> None:
