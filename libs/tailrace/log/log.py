@@ -46,7 +46,7 @@ _COPIED_BYTES: Final = 65_536  # what is sent as a copy, mostly, and so may as w
 _ANY_EPOCH: Final = 2**31 - 1
 _NEVER_MS: Final = 2**63 - 1  # flush.ms, by default
 _CLEANER_LIMITS: Final = CleanerLimits()
-_PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
+PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
 def _hear(log: ref[Log], segment: Segment) -> None:
@@ -68,7 +68,7 @@ class Log:
         self.latest_epoch = epochs.latest  # as an attribute, for the append path
         self.producers = ProducerState()
         self.has_aborted = any(segment.aborted for segment in segments)  # or had since it was opened
-        self.producer_id_expiration_ms = _PRODUCER_ID_EXPIRATION_MS
+        self.producer_id_expiration_ms = PRODUCER_ID_EXPIRATION_MS
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.recovery_point = 0
@@ -109,7 +109,7 @@ class Log:
         compacted: bool = False,
         clean: bool = False,
         now_ms: int = 0,
-        producer_id_expiration_ms: int = _PRODUCER_ID_EXPIRATION_MS,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
         progress: Progress | None = None,
     ) -> Log:
         """Opens or makes the log in directory; unless it was shut down cleanly, checks it from recovery_point on.

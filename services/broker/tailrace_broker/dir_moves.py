@@ -86,7 +86,7 @@ class DirMoves:
         """Goes on with the copies that lie in the dirs, also of partitions that only a later image has."""
         rows = self._broker.topics.by_name
         for log_dir in self._broker.storage.dirs:
-            for topic, index in log_dir.futures():
+            for topic, index in log_dir.futures:
                 row = rows.get(topic.encode())
                 partition = None if row is None else row.partitions.get(index)
                 if partition is None or partition.offline or partition.recovering or partition in self.moves:
@@ -157,7 +157,7 @@ class DirMoves:
 
     def _drop(self, move: Move) -> None:
         with suppress(OSError):  # that dir is offline then
-            move.target.drop_future(move.partition.topic, move.partition.index, self._broker.now_ms())
+            move.target.futures.drop(move.partition.topic, move.partition.index, self._broker.now_ms())
         if move.future is not None:
             move.future.abandon()
 
@@ -168,15 +168,15 @@ class DirMoves:
         future = move.future = await self._open(move)
         if not _goes_on(source, future):
             future.reset_to(source.log_start_offset)
-        await asyncio.to_thread(target.mark_future, partition.topic, partition.index, ready=False)
+        await asyncio.to_thread(target.futures.mark, partition.topic, partition.index, ready=False)
         cuts = source.cuts
         while True:
             await self._copy_most(move, source, future, cuts)
             await asyncio.to_thread(future.flush)
-            await asyncio.to_thread(target.mark_future, partition.topic, partition.index, ready=True)
+            await asyncio.to_thread(target.futures.mark, partition.topic, partition.index, ready=True)
             if source.cuts != cuts or future.log_end_offset < source.log_start_offset:
                 future.reset_to(source.log_start_offset)
-                target.mark_future(partition.topic, partition.index, ready=False)
+                target.futures.mark(partition.topic, partition.index, ready=False)
                 cuts = source.cuts
             elif self._copy_rest(source, future):
                 move.left = self._swap(move, source, future)
@@ -191,12 +191,13 @@ class DirMoves:
         broker, partition = self._broker, move.partition
         move.opening = asyncio.create_task(
             asyncio.to_thread(
-                move.target.open_future,
+                move.target.futures.open,
                 partition.topic,
                 partition.index,
                 partition.topic_id,
                 broker.storage.topic_config(partition.topic),
                 broker.now_ms(),
+                producer_id_expiration_ms=move.target.producer_id_expiration_ms,
             )
         )
         return await asyncio.shield(move.opening)

@@ -50,7 +50,7 @@ class Storage:
             for place in log_dir.partitions():
                 self._found(place, log_dir, known)
         for log_dir in self.dirs:
-            for place in log_dir.futures():
+            for place in log_dir.futures:
                 self._ended_late(place, log_dir)
         if not self.offline:
             self._take_orphans()
@@ -73,7 +73,7 @@ class Storage:
             return
         try:
             first, second = other.topic_id(*place), log_dir.topic_id(*place)
-            moved = [one for one in (other, log_dir) if one.moved_here(*place)]
+            moved = [one for one in (other, log_dir) if one.futures.moved_here(*place)]
             differ = first is not None and second is not None and first != second
             ends = {one: one.extent(*place) for one in (other, log_dir) if moved and not differ}
         except OSError:  # of a disk that is offline from now on
@@ -110,7 +110,7 @@ class Storage:
         with suppress(OSError):
             stale.delete(*place, self._wall_ms())
             stale.settle()
-            right.moved_from_is_gone(*place)
+            right.futures.moved_from_is_gone(*place)
 
     def take_away(self, place: tuple[str, int], stale: LogDir) -> bool:
         """What a move left behind goes, as long as that disk lets it. Settle the dir before you say `swept`."""
@@ -123,7 +123,7 @@ class Storage:
     def swept(self, place: tuple[str, int], right: LogDir) -> None:
         """Nothing out of date is left of the partition, also after a crash."""
         with suppress(OSError):
-            right.moved_from_is_gone(*place)
+            right.futures.moved_from_is_gone(*place)
 
     def _ended_late(self, place: tuple[str, int], log_dir: LogDir) -> None:
         """A copy that had taken over when the power went, before its new name was on the disk, takes over now."""
@@ -131,7 +131,7 @@ class Storage:
         if present is None or present is log_dir:
             return
         with suppress(OSError):  # of a disk that is offline from now on
-            if not log_dir.marked_future(*place) or log_dir.future_id(*place) != present.topic_id(*place):
+            if not log_dir.futures.is_marked(*place) or log_dir.futures.topic_id(*place) != present.topic_id(*place):
                 return
             if log_dir.future_extent(*place) > present.extent(*place):
                 log_dir.promote(*place)
@@ -298,9 +298,9 @@ class Storage:
                         log_dir.put_aside(*place, "the controller knows no such replica of this broker")
             self._forget(*place)
         for log_dir in self.dirs:
-            for place in [place for place in log_dir.futures() if not _is_replica(image, place, node_id)]:
+            for place in [place for place in log_dir.futures if not _is_replica(image, place, node_id)]:
                 with suppress(OSError):
-                    log_dir.drop_future(*place, self._wall_ms())
+                    log_dir.futures.drop(*place, self._wall_ms())
 
     def named(self, path: str) -> LogDir | None:
         """The configured dir of that path, which is compared as text, as Kafka does."""

@@ -58,10 +58,10 @@ def storage_on(two: Disks) -> Storage:
 def change(storage: Storage, two: Disks, promised: list[int] | None = None) -> None:
     """All of a move, as dir_moves.py does it; promised is told the log end offset that a flush after it promises."""
     source, target = storage.open("t", TOPIC_ID, 0), two.dirs[1]
-    future = target.open_future("t", 0, TOPIC_ID, SMALL, 0)
+    future = target.futures.open("t", 0, TOPIC_ID, SMALL, 0)
     future.append_replicated(source.read(0, 1 << 20).read(), 0)
     future.flush()
-    target.mark_future("t", 0, ready=True)
+    target.futures.mark("t", 0, ready=True)
     future.producers = source.producers
     left = storage.swap("t", 0, target, future, RECORDS)
     if promised is not None:

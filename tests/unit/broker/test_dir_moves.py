@@ -153,7 +153,7 @@ async def test_a_move_on_its_way_is_listed_throttled_and_survives_a_restart(tmp_
     two.dirs = two.open()
     async with moving(tmp_path, two) as node:
         assert copied > 0
-        while two.dirs[1].futures():  # noqa: ASYNC110
+        while two.dirs[1].futures:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert node.broker.storage.place_of("t", 0) is two.dirs[1]
         log = node.broker.topics.by_name[b"t"].partitions[0].log
@@ -165,12 +165,12 @@ async def test_a_move_goes_on_though_the_image_that_a_start_begins_with_lacks_th
     two = Disks()
     async with moving(tmp_path, two) as node:
         await node.produce(0, batch(b"a"))
-        two.dirs[1].open_future("t", 0, TOPIC_ID, node.broker.storage.topic_config("t"), 0)
+        two.dirs[1].futures.open("t", 0, TOPIC_ID, node.broker.storage.topic_config("t"), 0)
     two.dirs = two.open()
     whole = metadata()
     async with moving(tmp_path, two, replace(whole, topics={}, topic_names={})) as node:
         await asyncio.sleep(0)
-        assert two.dirs[1].futures() == [("t", 0)]
+        assert list(two.dirs[1].futures) == [("t", 0)]
         node.follower.move(topics=whole.topics, topic_names=whole.topic_names)
         await done(node)
         assert node.broker.storage.place_of("t", 0) is two.dirs[1]
@@ -323,17 +323,17 @@ async def test_a_move_that_is_given_up_while_its_copy_is_opened_does_not_begin_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image_comes: str
 ) -> None:
     two, entered, free, left = Disks(), threading.Event(), threading.Event(), threading.Event()
-    open_future = two.dirs[1].open_future
+    open_future = two.dirs[1].futures.open
 
-    def slow(*args: Any) -> Any:
+    def slow(*args: Any, **options: Any) -> Any:
         entered.set()
         free.wait()
         try:
-            return open_future(*args)
+            return open_future(*args, **options)
         finally:
             left.set()
 
-    monkeypatch.setattr(two.dirs[1], "open_future", slow)
+    monkeypatch.setattr(two.dirs[1].futures, "open", slow)
     async with moving(tmp_path, two) as node:
         assert (await node.produce(0, batch(b"a"))).error_code == 0
         assert await ask(node, "/d1", 0) == [0]
@@ -342,11 +342,11 @@ async def test_a_move_that_is_given_up_while_its_copy_is_opened_does_not_begin_a
         free.set()
         if image_comes == "before the loop hears of the copy":
             left.wait()  # the loop stands still meanwhile
-            assert two.dirs[1].futures()
+            assert two.dirs[1].futures
             node.broker.dir_moves.resume()
             assert not node.broker.dir_moves.moves
         async with asyncio.timeout(10):
-            while not left.is_set() or two.dirs[1].futures():  # noqa: ASYNC110  turns of the loop lead there
+            while not left.is_set() or two.dirs[1].futures:  # noqa: ASYNC110  turns of the loop lead there
                 await asyncio.sleep(0)
         node.broker.dir_moves.resume()
         assert not node.broker.dir_moves.moves
@@ -478,5 +478,5 @@ async def test_a_disk_with_too_little_space_takes_no_copy(tmp_path: Path) -> Non
         node.broker.pressure.dirs[two.dirs[1]] = Pressure(Level.REFUSED, 1, 0, 1)
         await moved(node)
         assert node.broker.storage.place_of("t", 0) is two.dirs[0]
-        assert two.dirs[1].futures() == [] and two.dirs[1].failure is None
+        assert list(two.dirs[1].futures) == [] and two.dirs[1].failure is None
         assert (await node.fetch(0, 0)).error_code == 0

@@ -397,7 +397,7 @@ def test_the_space_of_a_deleted_partition_is_free_without_a_garbage_collection(t
     gc.disable()
     try:
         if future:
-            log = logs.open_future("t", 0, TOPIC_ID, with_settings(), NOW)
+            log = logs.futures.open("t", 0, TOPIC_ID, with_settings(), NOW)
         else:
             log = logs.create("t", 0, TOPIC_ID, with_settings())
         for _ in range(3):
@@ -406,7 +406,7 @@ def test_the_space_of_a_deleted_partition_is_free_without_a_garbage_collection(t
         held = log.read(0, 1000)
         assert len(log.segments) > 1 and len(open_below(tmp_path)) > 1
         if future:
-            logs.drop_future("t", 0, NOW)
+            logs.futures.drop("t", 0, NOW)
             log.abandon()
         else:
             logs.delete("t", 0, NOW)
@@ -420,7 +420,7 @@ def test_the_space_of_a_deleted_partition_is_free_without_a_garbage_collection(t
 
 def test_a_copy_that_takes_over_remembers_producers_as_long_as_was_said_meanwhile() -> None:
     logs = open_dir(MemoryFilesystem())
-    future = logs.open_future("t", 0, TOPIC_ID, with_settings(), NOW)
+    future = logs.futures.open("t", 0, TOPIC_ID, with_settings(), NOW)
     logs.set_producer_id_expiration(5)
     logs.adopt_future("t", 0, future, 0)
     assert future.producer_id_expiration_ms == 5

@@ -74,7 +74,7 @@ def test_files_of_other_names_are_nobodys() -> None:
     for name in ("backup-future", "old.t-x.1-future", "lost+found"):
         filesystem.make_directory(f"/logs/{name}")
     logs = open_dir(filesystem)
-    assert logs.partitions() == [("t", 0)] and logs.futures() == []
+    assert logs.partitions() == [("t", 0)] and list(logs.futures) == []
     logs.measure_tails(0)
     assert [tail.size_bytes for tail in logs.tails.waiting.values()] == [size_bytes]
     assert logs.size_bytes("t", 0) == size_bytes

@@ -120,12 +120,12 @@ def test_only_what_lies_above_the_recovery_point_is_read_again() -> None:
 def test_a_copy_on_its_way_to_another_directory_is_read_again() -> None:
     filesystem = MemoryFilesystem()
     logs, _ = flushed(filesystem)
-    copy = logs.open_future("u", 0, TOPIC_ID, with_settings(), NOW)
+    copy = logs.futures.open("u", 0, TOPIC_ID, with_settings(), NOW)
     append(copy, b"lost")
     filesystem.fail_next("sync", EIO)
     with pytest.raises(OSError, match="broken"):
         copy.flush()
-    assert started(filesystem).open_future("u", 0, TOPIC_ID, with_settings(), NOW).log_end_offset == 0
+    assert started(filesystem).futures.open("u", 0, TOPIC_ID, with_settings(), NOW).log_end_offset == 0
 
 
 def test_what_is_still_to_be_written_is_not_lost_by_reading_again() -> None:

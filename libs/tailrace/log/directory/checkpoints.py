@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tailrace.kafka.ids import TopicPartition, format_uuid, parse_uuid
+from tailrace.log.filesystem.port import Filesystem, read_if_present
 
 RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET: Final = "log-start-offset-checkpoint"
@@ -75,6 +76,15 @@ def parse_partition_metadata(content: bytes) -> UUID:
         if key.strip() == "topic_id":
             return parse_uuid(value.strip())
     raise DamagedCheckpoint("partition.metadata has no topic_id")
+
+
+def topic_id_in(filesystem: Filesystem, directory: str) -> UUID | None:
+    """What a partition's partition.metadata says; None without it, or where a power cut left nothing in it."""
+    content = read_if_present(filesystem, f"{directory}/{PARTITION_METADATA}")
+    try:
+        return None if content is None else parse_partition_metadata(content)
+    except ValueError:
+        return None
 
 
 def one_bit_apart(first: bytes, second: bytes) -> bool:

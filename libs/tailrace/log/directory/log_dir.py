@@ -13,9 +13,6 @@ from uuid import UUID, uuid4
 from tailrace.errors import ApiError
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogConfig, LogSettings
-from tailrace.log.directory import futures as future_logs
-from tailrace.log.directory import start as last_stop
-from tailrace.log.directory import unopened as unopened_logs
 from tailrace.log.directory.borrowed_log import Loan
 from tailrace.log.directory.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -29,14 +26,22 @@ from tailrace.log.directory.checkpoints import (
     format_clean_shutdown,
     format_partition_metadata,
     one_bit_apart,
-    parse_partition_metadata,
+    topic_id_in,
 )
 from tailrace.log.directory.deletion import Delayed
+from tailrace.log.directory.futures import FutureLogs
 from tailrace.log.directory.offsets import DirOffsets
-from tailrace.log.directory.start import LogDirRefused
-from tailrace.log.directory.unopened_log import DELETE_SUFFIX, FUTURE_SUFFIX, OF_ANY_POLICY, Listing
+from tailrace.log.directory.start import (
+    LogDirRefused,
+    failure_before,
+    own_directory,
+    reread_after_failure,
+    take_clean_shutdown,
+)
+from tailrace.log.directory.unopened import UnopenedLogs
+from tailrace.log.directory.unopened_log import DELETE_SUFFIX, FUTURE_SUFFIX, OF_ANY_POLICY, has_work
 from tailrace.log.filesystem.guard import Guard
-from tailrace.log.filesystem.port import File, Filesystem, join, read_file, write_file_atomically
+from tailrace.log.filesystem.port import File, Filesystem, join, read_if_present, write_file_atomically
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.recovery.loader import Progress
@@ -92,13 +97,11 @@ class LogDir:
         self._new_id = new_id
         self._logs: dict[TopicPartition, Log] = {}
         self._lent: dict[TopicPartition, Loan] = {}
-        self._unopened: set[TopicPartition] = set()
-        self._unclean: set[TopicPartition] = set()  # of those, who were given up since a clean start
-        self._listings: dict[TopicPartition, Listing] = {}  # of those, as far as somebody asked
+        self._unopened = UnopenedLogs(filesystem, path)
         self._configs: dict[str, LogSettings] = {}
         self._opened_without = set[str]()  # topics of which a log was opened before anybody said their settings
-        self._futures: dict[TopicPartition, str] = {}
         self._doomed = Delayed()
+        self.futures = FutureLogs(filesystem, path, self._doomed, new_id)
 
     @classmethod
     def open(
@@ -121,20 +124,21 @@ class LogDir:
         log_dir = cls(filesystem, path, lock, new_id)
         log_dir.guard.mark = join(path, DISK_FAILED)
         log_dir.producer_id_expiration_ms = producer_id_expiration_ms
-        log_dir._read_meta_properties(node_id, cluster_id)
-        log_dir._read_clean_shutdown()
+        log_dir.directory_id = own_directory(filesystem, path, node_id, cluster_id, new_id)
+        marker = take_clean_shutdown(filesystem, path)
+        if marker is not None:
+            log_dir.clean = True
+            log_dir.clean_shutdown_epoch, log_dir.clean_shutdown_offset = marker
         log_dir._read_offsets()
         for name in filesystem.list(path):
             topic, _, partition = name.rpartition("-")
             if name.endswith(DELETE_SUFFIX):
                 log_dir._doomed.add(join(path, name), now_ms, 0)
             elif name.endswith(FUTURE_SUFFIX):
-                topic, _, partition = name.rpartition(".")[0].rpartition("-")
-                if topic and partition.isdigit():  # else nobody's
-                    log_dir._futures[topic, int(partition)] = name
+                log_dir.futures.found(name)
             elif topic and partition.isdigit():
-                log_dir._unopened.add((topic, int(partition)))
-        log_dir.offsets.keep(log_dir._unopened | log_dir._futures.keys())
+                log_dir._unopened.keys.add((topic, int(partition)))
+        log_dir.offsets.keep({*log_dir._unopened.keys, *log_dir.futures})
         log_dir._reread_after_failure()
         return log_dir
 
@@ -159,36 +163,43 @@ class LogDir:
         """Takes the directory offline until the next start."""
         self.guard.fail(failure)
 
-    _read_meta_properties = last_stop.read_meta_properties
-    _read_clean_shutdown = last_stop.read_clean_shutdown
-    _read_offsets = last_stop.read_offsets
-    _reread_after_failure = last_stop.reread_after_failure
+    def _read_offsets(self) -> None:
+        for name in self.offsets.by_name():
+            mended, believed = self.offsets.read(name)
+            if mended:
+                self.on_mended(name)
+            if not believed:
+                self.clean = False  # no recovery point is believed: every log is checked from its beginning
+                self.any_compacted = self.any_compacted or name == CLEANER_OFFSET
 
-    def _read(self, name: str) -> bytes | None:
-        try:
-            return read_file(self._filesystem, join(self.path, name))
-        except FileNotFoundError:
-            return None
+    def _reread_after_failure(self) -> None:
+        self.failed_before = failure_before(self._filesystem, self.path)
+        if self.failed_before:
+            self.clean, self.clean_shutdown_epoch = False, -1
+            points = self.offsets.recovery_points
+            tails = [(self._directory(key), points.get(key, 0)) for key in self._unopened.keys]
+            tails += [(self.futures.folder(*key), 0) for key in self.futures]
+            self.reread_bytes = reread_after_failure(self._filesystem, self.path, tails)
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[TopicPartition]:
         """Every partition that has a directory here."""
-        return sorted(self._unopened | self._logs.keys() | self._lent.keys())
+        return sorted(self._unopened.keys | self._logs.keys() | self._lent.keys())
 
     def holds(self, topic: str, partition: int) -> bool:
         """Whether the partition has a directory here."""
         key = (topic, partition)
-        return key in self._logs or key in self._unopened or key in self._lent
+        return key in self._logs or key in self._unopened.keys or key in self._lent
 
     def unopened(self) -> list[TopicPartition]:
         """Those not opened yet; after an unclean shutdown they are still to be recovered."""
-        return sorted(self._unopened)
+        return sorted(self._unopened.keys)
 
     @property
     def remaining_logs_to_recover(self) -> int:
         """Logs that an unclean shutdown left and that are neither recovered (recoveries.py) nor used since."""
-        return 0 if self.clean else len(self._unopened)
+        return 0 if self.clean else len(self._unopened.keys)
 
     def open_logs(self) -> dict[TopicPartition, Log]:
         """The opened logs; do not change it."""
@@ -196,21 +207,14 @@ class LogDir:
 
     def topic_id(self, topic: str, partition: int) -> UUID | None:
         """What partition.metadata says, None without that file, or where a power cut left nothing in it."""
-        return self._topic_id(f"{topic}-{partition}")
-
-    def _topic_id(self, directory: str) -> UUID | None:
-        content = self._read(f"{directory}/{PARTITION_METADATA}")
-        try:
-            return None if content is None else parse_partition_metadata(content)
-        except ValueError:
-            return None
+        return topic_id_in(self._filesystem, self._directory((topic, partition)))
 
     def log(self, topic: str, partition: int) -> Log | None:
         """The partition's log, opened (and recovered) now if need be; None if there is none here."""
         log = self._logs.get((topic, partition))
         if log is None and (topic, partition) in self._lent:
             raise BlockingIOError(errno.EAGAIN, "the log is being changed", self._directory((topic, partition)))
-        if log is None and (topic, partition) in self._unopened:
+        if log is None and (topic, partition) in self._unopened.keys:
             if (topic, partition) in self.tails:
                 raise BlockingIOError(errno.EAGAIN, "the log is being recovered", self._directory((topic, partition)))
             log = self._open_log((topic, partition))
@@ -250,7 +254,7 @@ class LogDir:
         return open_log
 
     def _take_in_opened(self, key: TopicPartition, log: Log) -> None:
-        recovered = key in self._unopened and not (self.clean and key not in self._unclean)
+        recovered = key in self._unopened.keys and not (self.clean and key not in self._unopened.given_up)
         log.unsynced.metadata = recovered  # an earlier life may not have come to that
         self._take_in(key, log)
         if log.epochs_mended:
@@ -269,14 +273,12 @@ class LogDir:
         self._logs[key] = log
 
     def _forget_unopened(self, key: TopicPartition) -> None:
-        self._unopened.discard(key)
-        self._unclean.discard(key)
+        self._unopened.forget(key)
         self.tails.waiting.pop(key, None)
-        self._listings.pop(key, None)
 
     def _was_closed(self, key: TopicPartition) -> bool:
         """Whether all files of an unopened log are as a clean start needs them."""
-        return self.clean and key in self.offsets.recovery_points and key not in self._unclean
+        return self.clean and key in self.offsets.recovery_points and key not in self._unopened.given_up
 
     def _damaged(self, key: TopicPartition, segment: Segment) -> None:
         self.damaged_segments += 1
@@ -341,8 +343,7 @@ class LogDir:
         if log.unflushed_bytes > AT_ONCE_BYTES:
             self.tails.waiting[key] = Tail(len(log.unflushed_segments()), log.unflushed_bytes)
         log.abandon()
-        self._unopened.add(key)
-        self._unclean.add(key)
+        self._unopened.give_up(key)
 
     def lent(self, topic: str, partition: int) -> bool:
         """Whether another thread has the log."""
@@ -390,7 +391,9 @@ class LogDir:
         if not self.holds(topic, partition) or found == topic_id:
             return
         directory, content = self._directory((topic, partition)), format_partition_metadata(topic_id)
-        if found is None or one_bit_apart(self._read(f"{topic}-{partition}/{PARTITION_METADATA}") or b"", content):
+        if found is None or one_bit_apart(
+            read_if_present(self._filesystem, join(directory, PARTITION_METADATA)) or b"", content
+        ):
             write_file_atomically(self._filesystem, directory, PARTITION_METADATA, content)
         else:
             self.put_aside(topic, partition, "it has the id of another topic of that name")
@@ -440,18 +443,31 @@ class LogDir:
 
     # -- replicas that are moved here (KIP-113) ------------------------------------------------------------------
 
-    futures = future_logs.futures
-    moved_here = future_logs.moved_here
-    open_future = future_logs.open_future
-    drop_future = future_logs.drop_future
-    mark_future = future_logs.mark_future
-    adopt_future = future_logs.adopt_future
-    marked_future = future_logs.marked_future
-    future_id = future_logs.future_id
-    future_extent = future_logs.future_extent
-    promote = future_logs.promote
-    promote_orphans = future_logs.promote_orphans
-    moved_from_is_gone = future_logs.moved_from_is_gone
+    def future_extent(self, topic: str, partition: int) -> tuple[int, int]:
+        """As extent, of a copy on its way."""
+        return self.futures.extent(topic, partition, self._configs.get(topic) or OF_ANY_POLICY)
+
+    def adopt_future(self, topic: str, partition: int, log: Log, high_watermark: int) -> None:
+        """Makes the copy, which is complete and was marked, the partition's log. Waits for no disk: flush it then."""
+        key = (topic, partition)
+        self.futures.take_place(topic, partition, self._directory(key))
+        log.renamed(self._directory(key))
+        # No cleaned offset: what compaction dropped while the copy was made may be in it.
+        self.high_watermarks[key] = high_watermark
+        self._configs[topic] = log.config
+        log.producer_id_expiration_ms = self.producer_id_expiration_ms  # it may have changed while the copy was made
+        self._take_in(key, log)
+
+    def promote(self, topic: str, partition: int) -> None:
+        """At the start: the copy is the partition's log."""
+        self.futures.take_place(topic, partition, self._directory((topic, partition)))
+        self._filesystem.sync_directory(self.path)
+        self._unopened.keys.add((topic, partition))
+
+    def promote_orphans(self, elsewhere: Callable[[TopicPartition], bool]) -> None:
+        """At the start, with every dir readable: a copy whose original is nowhere is the partition's log."""
+        for key in [key for key in self.futures if not elsewhere(key)]:
+            self.promote(*key)
 
     def extent(self, topic: str, partition: int) -> tuple[int, int]:
         """(latest leader epoch, log end offset) of a partition that lies here; opens its log."""
@@ -461,9 +477,32 @@ class LogDir:
 
     # -- logs that nobody uses -----------------------------------------------------------------------------------
 
-    size_bytes = unopened_logs.size_bytes
-    begin_look = unopened_logs.begin_look
-    has_work = unopened_logs.has_work
+    def size_bytes(self, topic: str, partition: int) -> int:
+        """Of the partition's .log files, without opening the log; 0 if there is none. Raises OSError."""
+        loan = self._lent.get((topic, partition))
+        log = self._logs.get((topic, partition)) if loan is None else loan.log
+        if log is not None:
+            return log.size_bytes
+        known = self._unopened.listing((topic, partition))
+        return 0 if known is None else known.size_bytes
+
+    def begin_look(self, keys: Iterable[TopicPartition]) -> Callable[[], None]:
+        """Call it, in another thread if you like: what is known of unopened logs is then at hand."""
+        return self._unopened.begin_look(keys)
+
+    def has_work(self, topic: str, partition: int, settings: LogSettings, now_ms: int) -> bool:
+        """Whether retention or compaction may have something to do in a log that is not open.
+
+        After an unclean shutdown always: its files may not be what they seem. Raises OSError.
+        """
+        key = (topic, partition)
+        known = self._unopened.listing(key)
+        if known is None or key in self.tails:
+            return False  # not before it is recovered
+        if not self._was_closed(key):
+            return True
+        start_offset = self.offsets.log_start_offsets.get(key, 0)
+        return has_work(known, settings, now_ms, start_offset, self.offsets.cleaned_offsets.get(key, 0))
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
 
@@ -532,7 +571,7 @@ class LogDir:
             # The marker vouches for every log, so those nobody asked for are checked now.
             for key in self.unopened():
                 self._open_log(key)
-        for key in sorted(self._unclean):
+        for key in sorted(self._unopened.given_up):
             self._open_log(key)
         self._close_logs()
         self.checkpoint()

@@ -124,6 +124,23 @@ def read_file(filesystem: Filesystem, path: str) -> bytes:
     return file.pread(file.stat().size_bytes, 0)
 
 
+def read_if_present(filesystem: Filesystem, path: str) -> bytes | None:
+    """The whole content, None where there is no such file."""
+    try:
+        return read_file(filesystem, path)
+    except FileNotFoundError:
+        return None
+
+
+def exists(filesystem: Filesystem, path: str) -> bool:
+    """Whether there is a file of that name."""
+    try:
+        filesystem.open(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def write_file_atomically(
     filesystem: Filesystem, directory: str, name: str, content: bytes, *, sync: bool = True, sync_name: bool = True
 ) -> None:
