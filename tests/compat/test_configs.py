@@ -85,6 +85,13 @@ def lines(configs: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.capability("every config of Kafka, with type, source, default and synonyms")
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, ""), (BROKER, "0"), (BROKER, ""), (16, "any"), (32, "any")])
+def test_an_empty_list_of_names_is_all_configs(target: Target, kind: int, name: str) -> None:
+    name = create_topic(target).name if kind == TOPIC else name
+    assert described(target, kind, name, []) == described(target, kind, name)
+
+
+@pytest.mark.capability("every config of Kafka, with type, source, default and synonyms")
 def test_only_the_configs_that_are_asked_for_are_described(target: Target) -> None:
     topic = create_topic(target, configs={"retention.ms": "5000"})
     found = described(target, TOPIC, topic.name, ["retention.ms", "no.such.config"])

@@ -3,11 +3,11 @@
 import pytest
 
 from support.raw import build
-from support.stage import metadata_request, unique, wait_for_topic
+from support.stage import create_topic, metadata_request, unique, wait_for_topic
 from support.targets import Target
 from support.waiting import until
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
+UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST = 3, 17, 42
 
 
 @pytest.mark.capability("auto-create on Metadata")
@@ -44,3 +44,32 @@ def test_every_node_is_reached_at_the_address_that_metadata_names(target: Target
     ]
     clusters = {target.ask(metadata_request("x"), 12, node).cluster_id for node in range(target.brokers)}
     assert len(clusters) == 1
+
+
+@pytest.mark.capability("a topic named several times is answered once")
+@pytest.mark.parametrize("version", [0, 1, 9, 13])
+def test_a_topic_named_several_times_is_answered_once(target: Target, version: int) -> None:
+    first, second = create_topic(target).name, create_topic(target).name
+    missing = unique("topic")
+    request = metadata_request(first, second, first, missing, missing, "b/b", "b/b")
+    if version < 4:
+        request.allow_auto_topic_creation = True  # what versions before 4 always do
+    answer = target.ask(request, version)
+    assert sorted((row.name, row.error_code) for row in answer.topics) == sorted(
+        [(first, 0), (second, 0), (missing, UNKNOWN_TOPIC_OR_PARTITION), ("b/b", INVALID_TOPIC_EXCEPTION)]
+    )
+
+
+@pytest.mark.capability("topics are described in pages (KIP-966)")
+@pytest.mark.parametrize("cursor", [("mine", -1), ("another", 0), ("", 0), ("zz", 0)])
+def test_a_cursor_must_be_at_a_partition_of_a_topic_asked_for(target: Target, cursor: tuple[str, int]) -> None:
+    name, another = create_topic(target).name, create_topic(target).name
+    at = {"mine": name, "another": another}.get(cursor[0], cursor[0])
+    request = build(
+        75,
+        topics=[{"name": name}],
+        response_partition_limit=10,
+        cursor={"topic_name": at, "partition_index": cursor[1]},
+    )
+    answer = target.ask(request, 0)
+    assert [(row.name, row.error_code) for row in answer.topics] == [(name, INVALID_REQUEST)]

@@ -43,6 +43,20 @@ def test_a_retried_idempotent_batch_is_answered_with_its_first_offset(target: Ta
     assert topic.produce(batch(b"next")).base_offset == 3
 
 
+@pytest.mark.capability("plain records are taken under any transactional id")
+@pytest.mark.parametrize("transactional_id", ["", "transaction"])
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_plain_records_are_taken_under_any_transactional_id(
+    target: Target, version: int, transactional_id: str
+) -> None:
+    topic = create_topic(target)
+    request = produce_request(topic, batch(b"plain"), version=version)
+    request.transactional_id = transactional_id
+    with topic.leader() as connection:
+        answer = connection.ask(request, version).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
 @pytest.mark.capability("idempotent produce: sequences are checked")
 def test_a_gap_in_the_sequence_is_out_of_order(target: Target) -> None:
     topic, producer = create_topic(target), producer_id(target)

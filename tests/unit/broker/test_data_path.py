@@ -120,7 +120,7 @@ async def test_leader_hints_name_the_new_leader_as_the_client_knows_it(tmp_path:
     [
         (2, None, ErrorCode.INVALID_REQUIRED_ACKS),
         (-2, None, ErrorCode.INVALID_REQUIRED_ACKS),
-        (-1, "tx", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (3, "tx", ErrorCode.INVALID_REQUIRED_ACKS),
     ],
 )
 async def test_a_produce_that_cannot_be_promised_is_refused(
@@ -138,6 +138,27 @@ async def test_a_produce_that_cannot_be_promised_is_refused(
         answer = await broker.client.ask(request, timeout_ms=5000, version=9)
         assert answer.responses[0].partition_responses[0].error_code == code
         assert (await broker.fetch(0, 0)).high_watermark == 0
+
+
+@pytest.mark.parametrize("transactional_id", [None, "", "tx"])
+@pytest.mark.parametrize("version", [3, 9, 12])
+async def test_plain_records_are_taken_under_any_transactional_id(
+    tmp_path: Path, version: int, transactional_id: str | None
+) -> None:
+    async with running(tmp_path) as broker:
+        data = ProduceRequest.TopicProduceData
+        rows = [data.PartitionProduceData(index=0, records=records) for records in (batch(b"a"), transactional_batch())]
+        codes = []
+        for row in rows:
+            topics = [data(name="t", partition_data=[row])]
+            request = ProduceRequest(transactional_id=transactional_id, acks=1, timeout_ms=1, topic_data=topics)
+            answer = await broker.client.ask(request, timeout_ms=5000, version=version)
+            codes.append(answer.responses[0].partition_responses[0].error_code)
+        assert codes == [ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+
+
+def transactional_batch() -> bytes:
+    return batch(b"a", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
 
 
 def damaged(at: int, value: int) -> bytes:
@@ -172,7 +193,7 @@ async def test_a_bad_batch_is_refused_and_its_neighbours_are_not(
 
 async def test_a_transactional_batch_without_a_transaction_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        row = await broker.produce(0, batch(b"a", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))
+        row = await broker.produce(0, transactional_batch())
         assert row.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
@@ -521,6 +542,9 @@ async def test_every_config_of_the_broker_is_described(tmp_path: Path) -> None:
         entries = {entry.name: entry for entry in found.configs}
         assert len(entries) > 200
         assert (entries["num.partitions"].value, entries["num.partitions"].config_source) == ("7", 4)
+        request.resources[0].configuration_keys = []
+        (again,) = (await broker.service.ask(request, timeout_ms=5000)).results
+        assert len(again.configs) == len(entries)
         request.resources[0].resource_name = "5"
         assert (await broker.service.ask(request, timeout_ms=5000)).results[0].error_code == ErrorCode.INVALID_REQUEST
 

@@ -181,6 +181,12 @@ def test_a_topic_is_described_with_all_its_configs_and_their_sources() -> None:
     assert rows["segment.bytes"].documentation
 
 
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "events"), (BROKER, "0"), (GROUP, "g"), (METRICS, "m")])
+def test_an_empty_list_of_keys_is_all_of_them(kind: int, name: str) -> None:
+    everything = [row.name for row in describe(kind, name).configs]
+    assert [row.name for row in describe(kind, name, keys=[]).configs] == everything != []
+
+
 def test_named_keys_alone_are_described_and_no_synonyms_unless_asked() -> None:
     result = describe(TOPIC, "events", keys=["retention.ms", "no.such"])
     assert [row.name for row in result.configs] == ["retention.ms"]

@@ -282,6 +282,36 @@ async def test_a_topic_is_found_by_its_id(version: int) -> None:
     assert rows == [("b", ID_B, 0), (None, UUID(int=99), ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
+@pytest.mark.parametrize("version", range(14))
+async def test_a_topic_named_several_times_is_answered_and_created_once(version: int) -> None:
+    gateway = Stub(image())
+    request = m.MetadataRequest(topics=asking("b", "a", "b", "new", "a b", "new", "a b", "a"))
+    answer = encodes(
+        await metadata.handle(request, context(ApiKey.METADATA, version), gateway), ApiKey.METADATA, version
+    )
+    assert [t.name for t in answer.topics] == ["b", "a", "new", "a b"]
+    assert gateway.wanted == ["new"]
+
+
+async def test_a_topic_id_given_several_times_or_beside_its_name_is_answered_once() -> None:
+    row, unknown = m.MetadataRequest.MetadataRequestTopic, UUID(int=99)
+    rows = [row(topic_id=ID_B, name=None)] * 2 + [row(topic_id=unknown, name=None)] * 2 + [row(name="b")]
+    answer = encodes(
+        await metadata.handle(m.MetadataRequest(topics=rows), context(ApiKey.METADATA, 12), Stub(image())),
+        ApiKey.METADATA,
+        12,
+    )
+    assert [t.topic_id for t in answer.topics] == [ID_B, unknown]
+
+
+async def test_a_name_repeated_many_times_is_looked_through_with_others_between() -> None:
+    gateway = Stub(image())
+    request = m.MetadataRequest(topics=asking("a") * 100_000)
+    body = await metadata.handle(request, context(ApiKey.METADATA, 12), gateway)
+    assert len(body) < 1000
+    assert gateway.turns >= 50
+
+
 async def test_authorized_operations_come_when_asked_for() -> None:
     request = m.MetadataRequest(
         topics=asking("a", "no"),
@@ -396,9 +426,16 @@ async def test_a_named_topic_that_is_not_there_is_unknown_and_an_illegal_one_inv
     assert codes == {"no": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a b": ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
-async def test_a_cursor_before_the_first_partition_is_refused() -> None:
-    cursor = m.DescribeTopicPartitionsRequest.Cursor(topic_name="a", partition_index=-1)
-    request = m.DescribeTopicPartitionsRequest(topics=[], cursor=cursor)
+@pytest.mark.parametrize(
+    ("names", "cursor"),
+    [([], ("a", -1)), (["a"], ("a", -1)), (["a"], ("b", 0)), (["a"], ("", 0)), (["a", "no"], ("c", 0))],
+)
+async def test_a_cursor_at_no_partition_or_at_a_topic_not_asked_for_is_refused(
+    names: list[str], cursor: tuple[str, int]
+) -> None:
+    topics = [m.DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
+    at = m.DescribeTopicPartitionsRequest.Cursor(topic_name=cursor[0], partition_index=cursor[1])
+    request = m.DescribeTopicPartitionsRequest(topics=topics, cursor=at)
     with pytest.raises(ApiError) as refused:
         await describe_topic_partitions.handle(request, context(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0), Stub(image()))
     assert refused.value.code == ErrorCode.INVALID_REQUEST

@@ -48,8 +48,8 @@ def _describe(asked: Any, broker: Broker, rows: Callable[[], list[Any]]) -> Any:
     elif name != str(broker.node_id):
         refusal = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
     else:
-        wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
-        configs = [row for row in rows() if wanted is None or row.name in wanted]
+        wanted = set(asked.configuration_keys or ())  # none named is all, as null is
+        configs = [row for row in rows() if not wanted or row.name in wanted]
     return _Result(
         error_code=int(ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST),
         error_message=refusal or "",

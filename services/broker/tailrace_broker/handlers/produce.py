@@ -134,12 +134,7 @@ class ProducePath:
             return self._take_up(connection, head.acks, head.timeout_ms, answer)
         request = decode_produce(version, body)
         service = connection.identity.listener == "INTERNAL"
-        refusal = ErrorCode.NONE
-        if request.acks not in (-1, 0, 1):
-            refusal = ErrorCode.INVALID_REQUIRED_ACKS
-        elif request.transactional_id is not None:
-            # Until transactions exist; the code every client treats as final.
-            refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        refusal = ErrorCode.NONE if request.acks in (-1, 0, 1) else ErrorCode.INVALID_REQUIRED_ACKS
         topics: list[tuple[bytes, list[Cell]]] = []
         self._waits = False
         self._throttle_ms = 0
@@ -265,6 +260,8 @@ class ProducePath:
         if records is not None and len(records) > _ATTRIBUTES_LOW_BYTE:
             attributes = records[_ATTRIBUTES_LOW_BYTE]
             if attributes & _TRANSACTIONAL and not service:
+                # Until transactions exist; the code every client treats as final. The request's transactional id does
+                # not matter: Apache Kafka looks at the batches, too, and takes plain ones under any.
                 return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             if version < 7 and attributes & _COMPRESSION_MASK == _ZSTD:
                 return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: not before Produce v7

@@ -33,7 +33,9 @@ def describe_configs(
         code, message, rows = ErrorCode.NONE, "", []
         try:
             rows = description.rows(resource.resource_type, resource.resource_name)
-            if resource.configuration_keys is not None:
+            if (
+                resource.configuration_keys
+            ):  # none named is all, as null is: librdkafka and kafka-node send an empty list
                 wanted = set(resource.configuration_keys)
                 rows = [row for row in rows if row.name in wanted]
         except ApiError as refused:

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions v0 (KIP-966): all topics or those named, in order of name, in pages.
 
 At most response_partition_limit partitions (and never more than 2,000) come in one answer; next_cursor then names where
-to go on. An empty list means all topics. A cursor before the first topic starts in the middle of it. A partition
-without a leader says leader -1 and, unlike in Metadata, no error.
+to go on. An empty list means all topics. A cursor before the first topic starts in the middle of it; where topics are
+named it must be at one of them. A partition without a leader says leader -1 and, unlike in Metadata, no error.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ _Partition = _Topic.DescribeTopicPartitionsResponsePartition
 async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTopicPartitionsResponse:
     image, cursor = gateway.image, request.cursor
     reach = Reach(gateway, image)
-    names = sorted({topic.name for topic in request.topics} or image.topics)
+    asked = {topic.name for topic in request.topics}
+    names = sorted(asked or image.topics)
     first = 0
     if cursor is not None:
         if cursor.partition_index < 0:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor's partition must not be negative")
+        if asked and cursor.topic_name not in asked:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor must be at one of the topics asked for")
         names = [name for name in names if name >= cursor.topic_name]
         first = cursor.partition_index if names and names[0] == cursor.topic_name else 0
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)

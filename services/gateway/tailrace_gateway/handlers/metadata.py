@@ -4,7 +4,7 @@ v0: no topics named means all of them; from v1 on null does, and an empty list m
 that are away and says REPLICA_NOT_AVAILABLE. v4: auto-creation may be declined. v6: LISTENER_NOT_FOUND. v8-10:
 authorized operations (KIP-430). v10: topic ids; v12: a null name asks by id (KIP-516). v13: top-level error.
 A topic that is being created is UNKNOWN_TOPIC_OR_PARTITION until the image has it, as in Apache Kafka 4, never
-LEADER_NOT_AVAILABLE; the client asks again.
+LEADER_NOT_AVAILABLE; the client asks again. A topic named several times is answered once.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataI
             await gateway.others_first()
             work = 0
         work += 1
+        if asked is None:
+            continue
         if not isinstance(asked, TopicImage):
             topics.append(encode_topic(asked, version))
             work += _ENCODED
@@ -114,16 +116,23 @@ def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
 
 
 def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
-    """The topics asked for: images, and refusals where there is none."""
+    """The topics asked for: images, refusals where there is none, and None for what was named before."""
     if request.topics is None or (version == 0 and not request.topics):
         yield from (image.topics[name] for name in sorted(image.topics))
         return
+    answered = set[Any]()
     for asked in request.topics:
-        if version >= 10 and asked.topic_id is not None:
-            topic = image.topic_by_id(asked.topic_id)
-            yield topic or _refused(None, ErrorCode.UNKNOWN_TOPIC_ID, asked.topic_id)
-        elif (topic := image.topic(asked.name)) is not None:
+        by_id = version >= 10 and asked.topic_id is not None
+        topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
+        which = topic.topic_id if topic is not None else asked.topic_id if by_id else asked.name
+        if which in answered:
+            yield None
+            continue
+        answered.add(which)
+        if topic is not None:
             yield topic
+        elif by_id:
+            yield _refused(None, ErrorCode.UNKNOWN_TOPIC_ID, asked.topic_id)
         elif not legal(asked.name):
             yield _refused(asked.name, ErrorCode.INVALID_TOPIC_EXCEPTION)
         else:
