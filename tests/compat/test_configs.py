@@ -16,7 +16,7 @@ from support.stage import create_topic
 from support.targets import Target
 
 GOLDEN = Path(__file__).with_name("golden") / "configs.json"
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 # Values that belong to one installation, and what both are told differently when they start.
 OWN = {
     "advertised.listeners",
@@ -97,3 +97,52 @@ def test_only_the_configs_that_are_asked_for_are_described(target: Target) -> No
     found = described(target, TOPIC, topic.name, ["retention.ms", "no.such.config"])
     assert list(found) == ["retention.ms"]
     assert found["retention.ms"]["synonyms"] == [["retention.ms", "5000", 1]]
+
+
+def alter_logger(target: Target, *changes: tuple[str, int, str | None], node: str = "0") -> tuple[int, str | None]:
+    configs = [{"name": name, "config_operation": operation, "value": value} for name, operation, value in changes]
+    resource = {"resource_type": BROKER_LOGGER, "resource_name": node, "configs": configs}
+    (row,) = target.ask(build(44, resources=[resource], validate_only=False), 1).responses
+    return row.error_code, row.error_message
+
+
+@pytest.mark.capability("log levels are described and altered while it runs (KIP-412)")
+def test_the_level_of_the_root_logger_is_altered_and_set_back(target: Target) -> None:
+    before = described(target, BROKER_LOGGER, "0", ["root"])["root"]
+    assert {**before, "value": ""} == {
+        "value": "", "read_only": False, "source": 6, "sensitive": False, "type": 0, "documented": False,
+        "synonyms": [],
+    }  # fmt: skip
+    for level in ("FATAL", before["value"]):
+        assert alter_logger(target, ("root", 0, level)) == (0, None)
+        assert described(target, BROKER_LOGGER, "0", ["root"])["root"]["value"] == level
+    assert "root" in described(target, BROKER_LOGGER, "0", [])
+
+
+@pytest.mark.capability("log levels are described and altered while it runs (KIP-412)")
+@pytest.mark.parametrize(
+    ("node", "changes", "code", "message"),
+    [
+        (
+            "0",
+            [("root", 0, "info")],
+            40,
+            "Cannot set the log level of root to info as it is not a supported log level.",
+        ),
+        ("0", [("root", 0, None)], 42, "Null value not supported for : root"),
+        ("0", [("root", 1, None)], 42, "Removing the log level of the root logger is not allowed"),
+        ("0", [("root", 2, "INFO")], 42, "APPEND operation is not allowed for the BROKER_LOGGER resource"),
+        ("0", [("root", 3, "INFO")], 42, "SUBTRACT operation is not allowed for the BROKER_LOGGER resource"),
+        ("0", [("no.such", 0, "INFO")], 40, "Logger no.such does not exist!"),
+        ("0", [("no.such", 1, None)], 40, "Logger no.such does not exist!"),
+        ("0", [("root", 0, "INFO"), ("root", 0, "WARN")], 42, "Error due to duplicate config keys"),
+        ("77", [("root", 0, "INFO")], 42, "Unexpected node id. Expected 0, but received 77"),
+        ("x", [("root", 0, "INFO")], 42, "Node id must be an integer, but it is: x"),
+        ("", [("root", 0, "INFO")], 42, "Node id must be an integer, but it is: "),
+    ],
+)
+def test_a_level_that_cannot_be_is_refused(
+    target: Target, node: str, changes: list[tuple[str, int, str | None]], code: int, message: str
+) -> None:
+    found, why = alter_logger(target, *changes, node=node)
+    assert (found, (why or "").startswith(message)) == (code, True), why

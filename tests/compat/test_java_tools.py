@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,17 @@ def test_config_command_describes_and_alters_every_broker(target: Target, shell:
 def has_two_cleaner_threads(shell: Shell, *named: str) -> bool:
     row = "log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2"
     return row in shell.out(tools.CONFIGS, "--describe", *named)
+
+
+@pytest.mark.capability("log levels are described and altered while it runs (KIP-412)")
+def test_config_command_alters_a_brokers_log_levels(target: Target, shell: Shell) -> None:
+    named = ("--entity-type", "broker-loggers", "--entity-name", "0")
+    before = re.search(r"root=(\w+)", shell.out(tools.CONFIGS, "--describe", *named))
+    assert before
+    for level in ("FATAL", before[1]):
+        told = shell.out(tools.CONFIGS, "--alter", *named, "--add-config", f"root={level}")
+        assert "Completed updating config for broker-logger 0." in told
+        assert f"root={level} " in shell.out(tools.CONFIGS, "--describe", *named)
 
 
 @pytest.mark.capability("client quotas are set and described")

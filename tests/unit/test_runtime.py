@@ -15,6 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from tailrace.clock import ManualClock
+from tailrace.config import loggers
 from tailrace.runtime import http, logs, run_files
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.http import Pages, respond
@@ -128,6 +129,35 @@ def test_run_files_tell_a_running_process_from_one_that_took_its_pid(tmp_path: P
 def test_a_run_file_that_is_not_ours_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "broker-0.json").write_text(text)
     assert RunFile.read(tmp_path / "broker-0.json") is None
+
+
+def test_a_level_holds_for_a_logger_and_those_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("logfmt", "info")
+    log = logs.logger("broker", 0, named=True)
+    try:
+        assert logs.log_levels()["tailrace.broker"] == "INFO"
+        log.debug("first")
+        logs.set_log_level("tailrace", "DEBUG")
+        log.debug("second")
+        logs.set_log_level("tailrace.broker", "FATAL")
+        log.error("third")
+        log.exception("fourth")
+        logs.set_log_level("tailrace.broker", None)
+        assert logs.log_levels()["tailrace.broker"] == "DEBUG"
+        log.debug("fifth")
+    finally:
+        logs.set_log_level("tailrace", "INFO")
+        logging.getLogger().handlers.clear()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.rpartition("event=")[2].split()[0] for line in lines] == ["second", "fifth"]
+
+
+@pytest.mark.parametrize("level", loggers.LEVELS)
+def test_a_level_reads_as_it_was_set(level: str) -> None:
+    logs.logger("level", 0, named=False)
+    logs.set_log_level("tailrace.level", level)
+    assert logs.log_levels()["tailrace.level"] == level
+    logs.set_log_level("tailrace.level", None)
 
 
 @pytest.mark.parametrize("log_format", logs.FORMATS)

@@ -40,16 +40,21 @@ def apply(
     current: Mapping[str, str], changes: Sequence[Change], definitions: Mapping[str, ConfigDef]
 ) -> dict[str, str]:
     """Returns the resource's configs after the changes; all of them or ApiError."""
+    check_changes(changes)
+    after = dict(current)
+    for change in changes:
+        _apply(after, change, definitions.get(change.name))
+    return after
+
+
+def check_changes(changes: Sequence[Change]) -> None:
+    """Raises INVALID_REQUEST for what no kind of resource takes: a key twice, nothing as its value."""
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [c.name for c in changes if c.value is None and c.operation != Operation.DELETE]
     if nulls:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
-    after = dict(current)
-    for change in changes:
-        _apply(after, change, definitions.get(change.name))
-    return after
 
 
 def validate_broker(configs: Mapping[str, str], changed: Sequence[str], broker: str) -> None:

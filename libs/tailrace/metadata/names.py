@@ -1,7 +1,10 @@
-"""Topic names as Kafka allows them."""
+"""Names as Kafka allows them: of topics, and of brokers as config resources."""
+
+import re
 
 MAX_LENGTH = 249
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_NUMBER = re.compile(r"([+-]?)0*([0-9]{1,10})")
 CLUSTER_METADATA = "__cluster_metadata"
 
 
@@ -27,3 +30,12 @@ def can_collide(name: str) -> bool:
 def in_metrics(name: str) -> str:
     """Returns what two topics that collide have in common."""
     return name.replace(".", "_")
+
+
+def broker_number(name: str) -> int | None:
+    """The id that a broker's config resource is named by; None where Java's Integer.parseInt would refuse."""
+    found = _NUMBER.fullmatch(name)
+    if found is None:
+        return None
+    number = int("".join(found.groups()))
+    return number if -(1 << 31) <= number < 1 << 31 else None

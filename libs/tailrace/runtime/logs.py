@@ -1,4 +1,8 @@
-"""Logging of every role: structlog to stderr; people see colours on a terminal, machines get logfmt or JSON."""
+"""Logging of every role: structlog to stderr; people see colours on a terminal, machines get logfmt or JSON.
+
+Levels are the standard library's: a role's lines are of the logger `tailrace.<role>`, whose level changes while it runs
+(`log_levels`, `set_log_level`: what Kafka's clients call broker loggers, KIP-412).
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger, Processor, WrappedLogger
+    from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 Format = Literal["human", "colour", "logfmt", "json"]
 FORMATS: tuple[Format, ...] = ("human", "colour", "logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")
 _HIDDEN = ("rich", "better_exceptions")
+_OURS = "tailrace"
+# Kafka's words for the standard library's levels; it has no TRACE, which is below all that it has.
+_LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 
 
 def format_for(stream_is_terminal: bool, no_colour: bool) -> Format:
@@ -50,9 +57,10 @@ def configure(log_format: Format, level: str = "info") -> None:
     import structlog
 
     threshold = getattr(logging, level.upper())
+    logging.getLogger(_OURS).setLevel(threshold)
     structlog.configure(
-        processors=_processors(log_format),
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        processors=[_drop_below_level, *_processors(log_format)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=_stderr_logger,
         cache_logger_on_first_use=False,
     )
@@ -65,15 +73,44 @@ def logger(role: str, service_id: int, *, named: bool) -> FilteringBoundLogger:
     """The log of one role instance; `named` puts role and id in every line, for a log that several share."""
     import structlog
 
-    bound: FilteringBoundLogger = structlog.get_logger()
+    bound: FilteringBoundLogger = structlog.get_logger(f"{_OURS}.{role}")
+    logging.getLogger(f"{_OURS}.{role}")  # now it is one that has a level
     return bound.bind(role=role, id=service_id) if named else bound
 
 
-def _stderr_logger(*_: Any) -> WrappedLogger:
+def log_levels() -> dict[str, str]:
+    """This process's loggers, "root" among them, with the levels that hold for them, in Kafka's words."""
+    loggers = {
+        name: known for name, known in logging.root.manager.loggerDict.items() if isinstance(known, logging.Logger)
+    }
+    return {name: _word(known.getEffectiveLevel()) for name, known in {"root": logging.root, **loggers}.items()}
+
+
+def set_log_level(name: str, level: str | None) -> None:
+    """Gives a logger of log_levels() another level; None: its parent's."""
+    logging.getLogger(None if name == "root" else name).setLevel(logging.NOTSET if level is None else _LEVELS[level])
+
+
+def _word(level: int) -> str:
+    return next((word for word, least in _LEVELS.items() if level <= least), "FATAL")
+
+
+def _stderr_logger(name: str = _OURS, *_: Any) -> WrappedLogger:
     import structlog
 
     # The stream is looked up at each call: a forked child and a test replace it.
-    return structlog.WriteLogger(sys.stderr)
+    logger = structlog.WriteLogger(sys.stderr)
+    logger.name = name  # type: ignore[attr-defined]
+    return logger
+
+
+def _drop_below_level(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    import structlog
+
+    level = getattr(logging, method.upper(), logging.ERROR)  # "exception" is an error
+    if not logging.getLogger(logger.name).isEnabledFor(level):
+        raise structlog.DropEvent
+    return event
 
 
 def _processors(log_format: Format) -> Sequence[Processor]:
@@ -105,6 +142,6 @@ class _Forward(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         import structlog
 
-        structlog.get_logger().log(
+        structlog.get_logger(record.name).log(
             record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info or None
         )

@@ -281,8 +281,8 @@ class Gateway:
         """The whole answer frame; None when the node has taken the request over after all or none is due."""
         if frame.route == Route.HERE:
             return await self._here(frame, connection)
-        if frame.key == ApiKey.DESCRIBE_CONFIGS:
-            return await configs.describe(self, connection, frame)
+        if frame.key in configs.SPLIT:
+            return await configs.answer(self, connection, frame)
         if frame.route == Route.CONTROLLER:
             return await forward.to_controller(self, connection, frame)
         if frame.route == Route.COORDINATOR:

@@ -14,7 +14,7 @@ from tailrace.wire import messages as m
 from tailrace_gateway.admin import Admin
 from tailrace_gateway.gateway import Limits
 
-BROKER, TOPIC = 4, 2
+BROKER, TOPIC, LOGGER = 4, 2, 8
 
 
 def describing(who: str) -> Callable[..., Any]:
@@ -22,6 +22,15 @@ def describing(who: str) -> Callable[..., Any]:
 
     async def script(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> None:
         request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
+        if isinstance(request, m.IncrementalAlterConfigsRequest):
+            row = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+            rows = [
+                row(error_message=who, resource_type=r.resource_type, resource_name=r.resource_name)
+                for r in request.resources
+            ]
+            altered = m.IncrementalAlterConfigsResponse(responses=rows)
+            writer.write(codec.encode_response(altered, header.api_version, header.correlation_id))
+            return
         one = m.DescribeConfigsResponse.DescribeConfigsResult
         results = [
             one(error_message=who, resource_type=r.resource_type, resource_name=r.resource_name, configs=[])
@@ -66,6 +75,25 @@ async def test_a_brokers_own_configs_are_its_to_tell_and_the_rest_the_controller
     ]
 
 
+def alterations(*named: tuple[int, str]) -> m.IncrementalAlterConfigsRequest:
+    one = m.IncrementalAlterConfigsRequest.AlterConfigsResource
+    return m.IncrementalAlterConfigsRequest(
+        resources=[one(resource_type=kind, resource_name=name, configs=[]) for kind, name in named]
+    )
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_brokers_loggers_are_its_to_alter_and_the_rest_the_controllers(
+    asked: tuple[World, Peer, Peer], version: int
+) -> None:
+    world, _, _ = asked
+    client = await world.client()
+    request = alterations((BROKER, "0"), (LOGGER, "0"), (TOPIC, "t"), (LOGGER, ""))
+    answer = await client.ask(request, version)
+    told = [(r.resource_type, r.error_message) for r in answer.responses]
+    assert told == [(BROKER, "controller"), (LOGGER, "broker"), (TOPIC, "controller"), (LOGGER, "broker")]
+
+
 async def test_configs_of_topics_alone_are_relayed_as_they_were(asked: tuple[World, Peer, Peer]) -> None:
     world, broker, controller = asked
     client = await world.client()
@@ -80,6 +108,15 @@ async def test_a_brokers_configs_while_it_is_away_are_refused_alone(asked: tuple
     client = await world.client()
     answer = await client.ask(resources((BROKER, "0"), (TOPIC, "t")), 4)
     codes = [r.error_code for r in answer.results]
+    assert codes == [ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NONE]
+
+
+async def test_a_brokers_loggers_while_it_is_away_are_refused_alone(asked: tuple[World, Peer, Peer]) -> None:
+    world, broker, _ = asked
+    await broker.stop()
+    client = await world.client()
+    answer = await client.ask(alterations((LOGGER, "0"), (TOPIC, "t")), 1)
+    codes = [r.error_code for r in answer.responses]
     assert codes == [ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NONE]
 
 

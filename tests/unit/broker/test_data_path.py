@@ -547,6 +547,8 @@ async def test_every_config_of_the_broker_is_described(tmp_path: Path) -> None:
         assert len(again.configs) == len(entries)
         request.resources[0].resource_name = "5"
         assert (await broker.service.ask(request, timeout_ms=5000)).results[0].error_code == ErrorCode.INVALID_REQUEST
+        request.resources[0].resource_name = "9" * 5000  # more digits than Python makes a number of
+        assert (await broker.service.ask(request, timeout_ms=5000)).results[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_producer_ids_are_refused_retriably_while_no_controller_gives_a_block(tmp_path: Path) -> None:

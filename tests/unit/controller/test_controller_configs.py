@@ -140,7 +140,7 @@ def test_alter_configs_resets_what_it_does_not_name() -> None:
         (resource(GROUP, "g", ("no.such", SET, "1")), "INVALID_CONFIG", "Unknown group config name"),
         (resource(METRICS, "", ("interval.ms", SET, "1000")), "INVALID_REQUEST", "Subscription name"),
         (resource(METRICS, "m", ("no.such", SET, "1")), "INVALID_REQUEST", "Unknown client metrics configuration"),
-        (resource(LOGGER, "0", ("root", SET, "INFO")), "INVALID_REQUEST", "Log levels"),
+        (resource(LOGGER, "0", ("root", SET, "INFO")), "INVALID_REQUEST", "Unknown resource type 8"),
         (resource(99, "x", ("a", SET, "b")), "INVALID_REQUEST", "Unknown resource type 99"),
     ],
 )
@@ -210,6 +210,7 @@ def test_a_cluster_wide_dynamic_config_reaches_topics_and_brokers() -> None:
         (TOPIC, "a b", "INVALID_TOPIC_EXCEPTION"),
         (BROKER, "7", "INVALID_REQUEST"),
         (BROKER, "x", "INVALID_REQUEST"),
+        (BROKER, "9" * 5000, "INVALID_REQUEST"),
         (METRICS, "", "INVALID_REQUEST"),
         (LOGGER, "0", "INVALID_REQUEST"),
         (TOPIC, "events", "NONE"),

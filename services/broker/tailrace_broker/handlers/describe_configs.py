@@ -1,18 +1,22 @@
 """DescribeConfigs v1-4 of this broker: every config with its source and synonyms. v3: documentation and type (KIP-569).
 
-Topics and the cluster-wide defaults are the controller's to answer; a broker knows what it was started with.
+Topics and the cluster-wide defaults are the controller's to answer; a broker knows what it was started with, and the
+levels of its loggers (KIP-412). advertised.listeners is what this client is told of this broker: the gateway's address.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tailrace.config import describe
+from tailrace.config import describe, loggers
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
-from tailrace.net.context import Context
+from tailrace.metadata import names
+from tailrace.net.context import Context, Identity
+from tailrace.runtime import logs
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
@@ -21,35 +25,53 @@ if TYPE_CHECKING:
 _Result = DescribeConfigsResponse.DescribeConfigsResult
 _Entry = _Result.DescribeConfigsResourceResult
 _Synonym = _Entry.DescribeConfigsSynonym
+_ADVERTISED_LISTENERS = "advertised.listeners"
 
 
 async def handle(request: DescribeConfigsRequest, context: Context, broker: Broker) -> DescribeConfigsResponse:
     """One result per asked resource."""
 
+    identity = context.connection.identity
+
     @cache
-    def rows() -> list[Any]:  # whoever asks more than once gets the same ones
-        image, name = broker.image, str(broker.node_id)
-        entries = describe.broker(
-            broker.static_config,
-            image.config(ConfigResource.BROKER, ALL_BROKERS),
-            image.config(ConfigResource.BROKER, name),
+    def rows(kind: int) -> list[Any]:  # whoever asks more than once gets the same ones
+        if kind == ConfigResource.BROKER_LOGGER:
+            entries = loggers.described(logs.log_levels())
+        else:
+            image, name = broker.image, str(broker.node_id)
+            entries = describe.broker(
+                broker.static_config,
+                image.config(ConfigResource.BROKER, ALL_BROKERS),
+                image.config(ConfigResource.BROKER, name),
+            )
+            entries = [_advertised(entry, broker, identity) for entry in entries]
+        synonyms, documentation = (
+            request.include_synonyms,
+            request.include_documentation or kind == ConfigResource.BROKER_LOGGER,
         )
-        synonyms, documentation = request.include_synonyms, request.include_documentation
         return [wire_entry(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
     return DescribeConfigsResponse(results=[_describe(asked, broker, rows) for asked in request.resources])
 
 
-def _describe(asked: Any, broker: Broker, rows: Callable[[], list[Any]]) -> Any:
+def _advertised(entry: describe.Entry, broker: Broker, identity: Identity) -> describe.Entry:
+    """Where clients come by the gateway, its address for this broker, as if it stood in the broker's own file."""
+    if entry.name != _ADVERTISED_LISTENERS or entry.value or not identity.advertised_host:
+        return entry
+    if broker.config.gateway_advertise == "brokers":
+        return entry
+    value = f"PLAINTEXT://{identity.advertised_host}:{identity.base_port + broker.node_id}"
+    source = describe.Source.STATIC_BROKER_CONFIG
+    synonym = describe.SynonymEntry(entry.name, value, source)
+    return replace(entry, value=value, source=source, synonyms=(synonym,))
+
+
+def _describe(asked: Any, broker: Broker, rows: Callable[[int], list[Any]]) -> Any:
     kind, name = asked.resource_type, asked.resource_name
-    refusal, configs = None, []
-    if kind != ConfigResource.BROKER:
-        refusal = f"a broker describes broker configs, not resource type {kind}"
-    elif name != str(broker.node_id):
-        refusal = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
-    else:
+    refusal, configs = _refusal(kind, name, broker.node_id), []
+    if refusal is None:
         wanted = set(asked.configuration_keys or ())  # none named is all, as null is
-        configs = [row for row in rows() if not wanted or row.name in wanted]
+        configs = [row for row in rows(kind) if not wanted or row.name in wanted]
     return _Result(
         error_code=int(ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST),
         error_message=refusal or "",
@@ -57,6 +79,20 @@ def _describe(asked: Any, broker: Broker, rows: Callable[[], list[Any]]) -> Any:
         resource_name=name,
         configs=configs,
     )
+
+
+def _refusal(kind: int, name: str, node_id: int) -> str | None:
+    if kind not in (ConfigResource.BROKER, ConfigResource.BROKER_LOGGER):
+        return f"a broker describes broker configs, not resource type {kind}"
+    if not name:
+        return "Broker id must not be empty"
+    if (number := names.broker_number(name)) is None:
+        return f"Broker id must be an integer, but it is: {name}"
+    if number == node_id:
+        return None
+    if kind == ConfigResource.BROKER_LOGGER:
+        return f"Unexpected broker id, expected {node_id} but received {name}"
+    return f"Unexpected broker id, expected {node_id} or empty string, but received {name}"
 
 
 def wire_entry(entry: describe.Entry, *, synonyms: bool, documentation: bool) -> Any:

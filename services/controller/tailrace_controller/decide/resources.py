@@ -49,9 +49,7 @@ def check_exists(image: MetadataImage, resource_type: int, name: str) -> None:
     elif resource_type == ConfigResource.CLIENT_METRICS:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
-    elif resource_type == ConfigResource.BROKER_LOGGER:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Log levels are set at start (--log-level), not as configs.")
-    else:
+    else:  # a broker's loggers are that broker's to alter; AlterConfigs knows none in Apache Kafka, too
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
@@ -63,9 +61,9 @@ def check_describable_broker(image: MetadataImage, name: str) -> None:
 
 def broker_id(name: str, what: str) -> int:
     """Returns the number that a broker resource is named by; INVALID_REQUEST if it is none."""
-    if not (name.isascii() and name.isdecimal()):
+    if (number := names.broker_number(name)) is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}")
-    return int(name)
+    return number
 
 
 def _expected(image: MetadataImage) -> str:
