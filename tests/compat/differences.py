@@ -34,6 +34,24 @@ DIFFERENCES = (
         "its port at the gateway is open and answers; librdkafka loses up to a second over a node that vanishes",
     ),
     Difference(
+        "broker loggers (KIP-412)",
+        "one logger for each class",
+        "root, tailrace, tailrace.broker and those of its libraries; DEBUG shows what there is below INFO",
+        "the lines of one role have one logger; other roles take --log-level when they start",
+    ),
+    Difference(
+        "DescribeQuorum, and ids of controllers",
+        "one number space for controllers and brokers; a node that is both is a voter only",
+        "controllers are the voters and brokers the observers; both are counted from 0",
+        "controllers and brokers are other processes; a broker's offset is that of its last heartbeat",
+    ),
+    Difference(
+        "`advertised.listeners`, described",
+        "what the broker's file says",
+        "the address of the broker's node at the gateway, as the client that asks is told it",
+        "clients know the gateway only",
+    ),
+    Difference(
         "a transactional id",
         "transactions",
         "one non-retriable error at once, from FindCoordinator and InitProducerId alike",

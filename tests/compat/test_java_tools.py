@@ -165,6 +165,22 @@ def test_log_dirs_command_names_every_broker(target: Target, shell: Shell) -> No
     assert refused.code == 1 and "The given brokers do not exist from --broker-list: 99" in refused.err + refused.out
 
 
+@pytest.mark.capability("the metadata quorum is described (KIP-595)")
+def test_quorum_command_tells_who_leads_and_how_far_the_others_are(target: Target, shell: Shell) -> None:
+    status = dict(row.split(":", 1) for row in shell.out(tools.QUORUM, "describe", "--status").splitlines())
+    assert status["LeaderId"].strip() == "0"
+    assert int(status["LeaderEpoch"]) >= 1
+    assert int(status["HighWatermark"]) > 1
+    assert [voter["id"] for voter in json.loads(status["CurrentVoters"])] == [0]
+    rows = [row.split() for row in shell.out(tools.QUORUM, "describe", "--replication").splitlines()]
+    columns, (leader, *others) = rows[0], [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]
+    assert columns[:4] == ["NodeId", "DirectoryId", "LogEndOffset", "Lag"]
+    assert (leader["NodeId"], leader["Lag"], rows[1][-1]) == ("0", "0", "Leader")
+    followers = [] if target.is_kafka else [str(node) for node in range(target.brokers)]
+    assert [other["NodeId"] for other in others] == followers
+    assert all(row[-1] == "Observer" for row in rows[2:])
+
+
 @pytest.mark.capability("load: ProducerPerformance, ConsumerPerformance")
 def test_the_performance_tools_move_ten_thousand_records(target: Target, shell: Shell) -> None:
     topic = create_topic(target, partitions=3)

@@ -441,6 +441,24 @@ def list_reassignments(stage: Stage, version: int) -> list[Ask]:
     return [*asks, Ask(build(46, topics=None, timeout_ms=9000))]
 
 
+def describe_quorum(stage: Stage, version: int) -> list[Ask]:
+    def ask(*rows: tuple[str, list[int]]) -> Ask:
+        topics = [
+            {"topic_name": name, "partitions": [{"partition_index": n} for n in numbers]} for name, numbers in rows
+        ]
+        return Ask(build(55, topics=topics))
+
+    log = "__cluster_metadata"
+    return [
+        ask((log, [0])),
+        ask(),
+        ask((log, [1])),
+        ask((log, [0, 1])),
+        ask((MISSING, [0])),
+        ask((log, [0]), (log, [0])),
+    ]
+
+
 ANY_ACL = {"resource_type_filter": 1, "operation": 1, "permission_type": 1, "pattern_type_filter": 1}
 
 
@@ -514,6 +532,7 @@ ROWS: dict[int, Row] = {
     47: offset_delete,
     48: describe_client_quotas,
     49: alter_client_quotas,
+    55: describe_quorum,
     60: describe_cluster,
     61: describe_producers,
     64: unregister_broker,

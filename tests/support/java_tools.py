@@ -21,6 +21,7 @@ CONSUMER_PERFORMANCE = TOOLS + "ConsumerPerformance"
 LOG_DIRS = TOOLS + "LogDirsCommand"
 TRANSACTIONS = TOOLS + "TransactionsCommand"
 REASSIGN = TOOLS + "reassign.ReassignPartitionsCommand"
+QUORUM = TOOLS + "MetadataQuorumCommand"
 ELECTION = TOOLS + "LeaderElectionCommand"
 TIMEOUT_S = 120
 

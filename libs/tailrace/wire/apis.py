@@ -50,6 +50,7 @@ class ApiKey(IntEnum):
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_QUORUM = 55
     ALTER_PARTITION = 56
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
@@ -135,6 +136,7 @@ _PUBLIC = (
     Api(ApiKey.OFFSET_DELETE, m.OffsetDeleteRequest, m.OffsetDeleteResponse, 0, 0),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, m.DescribeClientQuotasRequest, m.DescribeClientQuotasResponse, 0, 1),
     Api(ApiKey.ALTER_CLIENT_QUOTAS, m.AlterClientQuotasRequest, m.AlterClientQuotasResponse, 0, 1),
+    Api(ApiKey.DESCRIBE_QUORUM, m.DescribeQuorumRequest, m.DescribeQuorumResponse, 0, 2),
     Api(ApiKey.DESCRIBE_CLUSTER, m.DescribeClusterRequest, m.DescribeClusterResponse, 0, 2),
     Api(ApiKey.DESCRIBE_PRODUCERS, m.DescribeProducersRequest, m.DescribeProducersResponse, 0, 0),
     Api(ApiKey.UNREGISTER_BROKER, m.UnregisterBrokerRequest, m.UnregisterBrokerResponse, 0, 0),

@@ -13,6 +13,7 @@ from tailrace.net.background import beside
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.internal import internal_address
+from tailrace.net.metadata_follower import controller_addresses
 from tailrace.net.server import serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
@@ -23,6 +24,7 @@ from tailrace_controller.database import Database
 from tailrace_controller.handlers import HANDLERS
 from tailrace_controller.lease import Candidate
 from tailrace_controller.metrics import ControllerMetrics
+from tailrace_controller.quorum import Quorum
 from tailrace_controller.role import ControllerRole
 from tailrace_controller.seen_file import SeenFile
 from tailrace_controller.stored import StoreError
@@ -47,7 +49,8 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         candidacy = Candidacy(candidate, database, *tools, lease_ms)
         controller = Controller(config, candidacy, database, *tools, seen_file)
         watch = Watch(controller, config.broker_session_timeout_ms, environment.boot_id)
-        role = ControllerRole(controller, watch, Upkeep(controller))
+        quorum = Quorum(environment.clock, address, controller_addresses(config, environment.run_dir))
+        role = ControllerRole(controller, watch, Upkeep(controller), quorum)
         ControllerMetrics(environment.registry, role)
         controller.activated = role.on_activated
         controller.resigned = watch.on_resigned
@@ -61,6 +64,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         )
         server = await serve([address], service)
         role.addresses["internal"] = str(server.addresses[0])
+        quorum.own = server.addresses[0]
         candidacy.candidate = replace(candidate, address=str(server.addresses[0]))
         try:
             async with beside(controller.serve()):

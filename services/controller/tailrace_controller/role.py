@@ -5,17 +5,19 @@ from dataclasses import dataclass, field
 
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide.reports import Report
+from tailrace_controller.quorum import Quorum
 from tailrace_controller.upkeep import Upkeep
 from tailrace_controller.watch import Watch
 
 
 @dataclass
 class ControllerRole:
-    """The controller, who watches its sessions, its upkeep, and the reports on their way to the SQL views."""
+    """The controller, who watches its sessions, its upkeep, who else has its log, and reports for the SQL views."""
 
     controller: Controller
     watch: Watch
     upkeep: Upkeep
+    quorum: Quorum
     addresses: dict[str, str] = field(default_factory=dict)
     _reporting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -30,6 +32,7 @@ class ControllerRole:
 
     def on_activated(self) -> None:
         """Begins what the active controller does by itself."""
+        self.quorum.begin()
         self.watch.on_activated()
         self.upkeep.on_activated()
 
@@ -42,6 +45,7 @@ class ControllerRole:
 
     def close(self) -> None:
         """Stops what runs in the background."""
+        self.quorum.close()
         self.watch.close()
         self.upkeep.close()
         for task in self._reporting.values():

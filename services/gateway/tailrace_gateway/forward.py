@@ -30,6 +30,7 @@ READ_ONLY = frozenset(
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_QUORUM,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
     }
 )

@@ -10,13 +10,15 @@ import pytest
 
 from support.controllers import WAIT_MS, Node, creation, heartbeat, live_broker
 from support.postgres import Postgres
-from support.quorum import Quorum, create
+from support.quorum import Member, Quorum, create
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NoOpRecord
 from tailrace.net.address import Address
 from tailrace.net.client import Client
+from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
+from tailrace.wire.messages import DescribeQuorumRequest
 from tailrace_controller import accept_restored
 from tailrace_controller.effects import Effects
 
@@ -58,6 +60,47 @@ async def test_one_controller_is_active_and_the_others_follow_its_log(tmp_path: 
         await has(follower, "events")
         await quorum.agree(follower, *controllers)
         assert {controller.leader[:2] for controller in controllers} == {(0, 1)}
+
+
+async def test_the_active_controller_tells_how_far_its_standbys_and_brokers_are(quorum: Quorum) -> None:
+    async with quorum.running() as (active, *standbys), quorum.follower() as follower:
+        epoch = await live_broker(quorum.members[0].node, follower)
+        await quorum.agree(follower, *standbys)
+        clients = [Client(described_at(member), "a client", RELAYED) for member in quorum.members]
+        try:
+            told = await clients[0].ask(described(), timeout_ms=WAIT_MS)
+            (partition,) = told.topics[0].partitions
+            end_offset = active.committed.offset + 1
+            assert (told.error_code, partition.leader_id, partition.leader_epoch) == (0, 0, active.epoch)
+            assert partition.high_watermark == end_offset
+            voters = [(voter.replica_id, voter.log_end_offset) for voter in partition.current_voters]
+            assert voters == [(0, end_offset), (1, end_offset), (2, end_offset)]
+            assert all(voter.last_caught_up_timestamp > 0 for voter in partition.current_voters)
+            observers = [(observer.replica_id, observer.log_end_offset) for observer in partition.observers]
+            assert observers == [(0, epoch + 1)]  # as its last heartbeat said
+            assert [(node.node_id, node.listeners) for node in told.nodes] == [(0, []), (1, []), (2, [])]
+            assert (await clients[1].ask(described(), timeout_ms=WAIT_MS)).error_code == ErrorCode.NOT_CONTROLLER
+            await quorum.members[2].stop()
+            await create(follower, "more")
+            told = await clients[0].ask(described(), timeout_ms=WAIT_MS)
+            ends = [voter.log_end_offset for voter in told.topics[0].partitions[0].current_voters]
+            assert ends[2] == end_offset < ends[0]  # what it was when it was heard last
+        finally:
+            for client in clients:
+                await client.close()
+
+
+RELAYED = Identity(listener="CLIENT")
+
+
+def described() -> DescribeQuorumRequest:
+    topic = DescribeQuorumRequest.TopicData
+    partitions = [topic.PartitionData(partition_index=0)]
+    return DescribeQuorumRequest(topics=[topic(topic_name="__cluster_metadata", partitions=partitions)])
+
+
+def described_at(member: Member) -> Address:
+    return Address(str(member.node.directory / "run" / f"controller-{member.node.config.node_id}.sock"), -1)
 
 
 async def test_a_standby_says_who_is_active_and_serves_the_log(quorum: Quorum, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ async def handle(request: BrokerHeartbeatRequest, context: Context, role: Contro
     brokers.check_epoch(controller.image, request.broker_id, request.broker_epoch)
     # before the decision: a session must not end while the database takes its time
     role.watch.heard(BROKER, request.broker_id, request.broker_epoch, context.connection)
+    role.quorum.observed(request.broker_id, request.current_metadata_offset, controller.followed.end_offset)
     return await controller.run(
         lambda image: brokers.heartbeat(image, controller.committed, request, controller.config), behind=False
     )
