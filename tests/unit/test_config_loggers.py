@@ -3,9 +3,9 @@
 import pytest
 
 from tailrace.config.alter import Change, Operation
-from tailrace.config.describe import Source
 from tailrace.config.loggers import LEVELS, altered, described
 from tailrace.errors import ApiError
+from tailrace.kafka.resources import ConfigSource
 
 KNOWN = {"root": "WARN", "tailrace.broker": "INFO"}
 SET, DELETE, APPEND, SUBTRACT = Operation
@@ -15,8 +15,8 @@ VALID = "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
 def test_loggers_are_described_by_name_with_the_source_of_their_own() -> None:
     rows = described({"b": "INFO", "a": "WARN"})
     assert [(row.name, row.value, row.source, row.read_only) for row in rows] == [
-        ("a", "WARN", Source.DYNAMIC_BROKER_LOGGER_CONFIG, False),
-        ("b", "INFO", Source.DYNAMIC_BROKER_LOGGER_CONFIG, False),
+        ("a", "WARN", ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, False),
+        ("b", "INFO", ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, False),
     ]
 
 

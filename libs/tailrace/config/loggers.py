@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tailrace.config.alter import Change, Operation, check_changes
-from tailrace.config.describe import Entry, Source
+from tailrace.config.describe import Entry
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.resources import ConfigSource
 
 ROOT = "root"
 LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
@@ -17,7 +18,7 @@ LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 def described(levels: Mapping[str, str]) -> list[Entry]:
     """The loggers as configs, by name; `levels` is logger -> its level, its parent's where it has none of its own."""
-    source = Source.DYNAMIC_BROKER_LOGGER_CONFIG
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     return [Entry(name, levels[name], False, source, False, 0, (), "") for name in sorted(levels)]
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.metadata_batches import TOPIC
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import DescribeQuorumRequest
 
@@ -83,7 +83,7 @@ class Quorum:
 
     async def _ask(self, address: Address, leader_id: int, leader_end_offset: int) -> None:
         topic = DescribeQuorumRequest.TopicData
-        topics = [topic(topic_name=TOPIC, partitions=[topic.PartitionData(partition_index=0)])]
+        topics = [topic(topic_name=CLUSTER_METADATA_TOPIC, partitions=[topic.PartitionData(partition_index=0)])]
         client = Client(address, f"controller-{leader_id}")
         try:
             answer = await client.ask(DescribeQuorumRequest(topics=topics), timeout_ms=ANSWER_TIMEOUT_MS)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.config import describe, loggers
 from tailrace.errors import ErrorCode
-from tailrace.kafka.resources import ALL_BROKERS, ConfigResource
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
 from tailrace.metadata import names
 from tailrace.net.context import Context, Identity
 from tailrace.runtime import logs
@@ -61,7 +61,7 @@ def _advertised(entry: describe.Entry, broker: Broker, identity: Identity) -> de
     if broker.config.gateway_advertise == "brokers":
         return entry
     value = f"PLAINTEXT://{identity.advertised_host}:{identity.base_port + broker.node_id}"
-    source = describe.Source.STATIC_BROKER_CONFIG
+    source = ConfigSource.STATIC_BROKER_CONFIG
     synonym = describe.SynonymEntry(entry.name, value, source)
     return replace(entry, value=value, source=source, synonyms=(synonym,))
 

@@ -8,9 +8,9 @@ anyone else that is NOT_CONTROLLER. Only partition 0 of `__cluster_metadata` can
 from typing import Any
 
 from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.context import Context
-from tailrace.net.metadata_batches import TOPIC
 from tailrace.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from tailrace_controller.quorum import Position
 from tailrace_controller.role import ControllerRole
@@ -47,7 +47,7 @@ async def handle(request: DescribeQuorumRequest, context: Context, role: Control
 
 def _is_the_log(request: DescribeQuorumRequest) -> bool:
     named = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics[:2]]
-    return named == [(TOPIC, [0])]
+    return named == [(CLUSTER_METADATA_TOPIC, [0])]
 
 
 def _not_hosted(topic: Any) -> Any:
@@ -83,7 +83,7 @@ def _answer(
     )
     return DescribeQuorumResponse(
         error_message="",
-        topics=[_Topic(topic_name=TOPIC, partitions=[partition])],
+        topics=[_Topic(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])],
         nodes=[_Node(node_id=controller.node_id, listeners=_listeners(role.quorum.own))],
     )
 
