@@ -31,7 +31,7 @@ from tailrace.log.log import Log
 from tailrace.records import record as records
 from tailrace.records.compression import Codec
 from tailrace.testing import Cluster
-from tailrace_broker.cleaner_worker import ProcessWorker
+from tailrace_broker.compaction.worker import ProcessWorker
 
 PRODUCE, PRODUCE_VERSION = 0, 9
 BATCH_BYTES = 16 * 1024

@@ -26,7 +26,7 @@ from tailrace.records.groups import (
 )
 from tailrace.records.groups import encode as encode_group
 from tailrace.records.record import Record, build
-from tailrace_broker.barriers import barrier
+from tailrace_broker.partitions.shard_barriers import barrier
 
 NOW = 1_700_000_000_000
 NOT_SHOWN = (".timeindex", ".txnsums")  # has a test of its own; ours, which Kafka passes over

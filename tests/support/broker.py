@@ -26,10 +26,10 @@ from tailrace.runtime.role import Environment
 from tailrace.wire.messages import FetchRequest, ProduceRequest
 from tailrace_broker import app
 from tailrace_broker.broker import Broker
-from tailrace_broker.disk_pressure import DiskPressure
+from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.directories.storage import Storage
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.replication.replicas import Replicas
-from tailrace_broker.storage import Storage
 
 TOPIC_ID, OFFSETS_ID = UUID(int=5), UUID(int=7)
 CLIENT = Identity(client_host="10.1.1.1", listener="CLIENT", advertised_host="front", base_port=9092, node_id=0)

@@ -36,7 +36,7 @@ DECIDING = (
     "broker/tailrace_broker/replication/follower.py",
     "broker/tailrace_broker/replication/node.py",
     "broker/tailrace_broker/replication/throttle.py",
-    "broker/tailrace_broker/fetch_sessions.py",
+    "broker/tailrace_broker/fetch/sessions.py",
     "coordinator/tailrace_coordinator/groups/**/*.py",
 )
 # Value-like: no I/O, no clock, no randomness, no event loop.

@@ -33,19 +33,21 @@ from tailrace.net.patience import Patience
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
-from tailrace_broker import gauges, recovery_log
-from tailrace_broker.adopted import Adopted
-from tailrace_broker.assignments import Assignments
+from tailrace_broker import gauges
+from tailrace_broker.background.housekeeping import Housekeeping
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
-from tailrace_broker.cleaner import Cleaner
-from tailrace_broker.cleaner_worker import ProcessWorker, Workers, open_pace
-from tailrace_broker.client_listener import GatewayRelay
-from tailrace_broker.cold_pool import BLOCK_BYTES, Pool
-from tailrace_broker.cold_reads import ColdReads
-from tailrace_broker.cold_worker import InProcess, InThreads
-from tailrace_broker.dir_watch import DirWatch
-from tailrace_broker.disk_pressure import DiskPressure
-from tailrace_broker.fetch_sessions import FetchSessions
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Pool
+from tailrace_broker.cold_reads.reads import ColdReads
+from tailrace_broker.cold_reads.worker import InProcess, InThreads
+from tailrace_broker.compaction.cleaner import Cleaner
+from tailrace_broker.compaction.worker import ProcessWorker, Workers, open_pace
+from tailrace_broker.connections.adopted import Adopted
+from tailrace_broker.connections.client_listener import GatewayRelay
+from tailrace_broker.directories.assignments import Assignments
+from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.directories.failure import DirWatch
+from tailrace_broker.directories.storage import Storage
+from tailrace_broker.fetch.sessions import FetchSessions
 from tailrace_broker.handlers import (
     adopt_connection,
     alter_replica_log_dirs,
@@ -62,11 +64,10 @@ from tailrace_broker.handlers import (
 )
 from tailrace_broker.handlers.fetch import FetchPath
 from tailrace_broker.handlers.produce import ProducePath
-from tailrace_broker.housekeeping import Housekeeping
 from tailrace_broker.lifecycle import Lifecycle, Registration
 from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.partitions import recovery_report
 from tailrace_broker.replication.replicas import Replicas
-from tailrace_broker.storage import Storage
 
 HANDLERS: dict[int, Handler] = {
     ApiKey.LIST_OFFSETS: list_offsets.handle,
@@ -177,8 +178,8 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs, open_pace() as pace:
             metrics = BrokerMetrics(environment.registry)
             storage = await asyncio.to_thread(open_storage, dirs, config, clock, follower.image)
-            recovery_log.tell_recovery(dirs, log)
-            recovery_log.tell_missing(dirs, follower.image, config.node_id, log)
+            recovery_report.tell_recovery(dirs, log)
+            recovery_report.tell_missing(dirs, follower.image, config.node_id, log)
             pressure = DiskPressure(storage, config, space_of, log)
             broker = Broker(
                 config,

@@ -21,30 +21,31 @@ from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
-from tailrace_broker import acks, earlier_life, trims
-from tailrace_broker.adopted import Adopted
-from tailrace_broker.assignments import Assignments
-from tailrace_broker.barriers import last_barrier_epoch
-from tailrace_broker.cold_reads import ColdReads
-from tailrace_broker.dir_moves import DirMoves
-from tailrace_broker.disk_pressure import DiskPressure
-from tailrace_broker.examiner import Examiner
-from tailrace_broker.flusher import Flusher
-from tailrace_broker.lookups import Lookups
+from tailrace_broker.background.flusher import Flusher
+from tailrace_broker.cold_reads.reads import ColdReads
+from tailrace_broker.connections.adopted import Adopted
+from tailrace_broker.directories.assignments import Assignments
+from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.directories.moves import DirMoves
+from tailrace_broker.directories.storage import Storage
+from tailrace_broker.fetch.lookups import Lookups
 from tailrace_broker.metrics import BrokerMetrics
-from tailrace_broker.openings import Openings
-from tailrace_broker.partition import Partition
-from tailrace_broker.producer_ids import ProducerIds
-from tailrace_broker.purgatory import Purgatory
-from tailrace_broker.recoveries import Recoveries
+from tailrace_broker.partitions import cached_image
+from tailrace_broker.partitions.opening import Openings
+from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.partitions.recovery import Recoveries
+from tailrace_broker.partitions.shard_barriers import last_barrier_epoch
+from tailrace_broker.partitions.topics import Changes, Topics
+from tailrace_broker.produce.producer_ids import ProducerIds
+from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
-from tailrace_broker.storage import Storage
-from tailrace_broker.topics import Changes, Topics
+from tailrace_broker.waiting import acks, delete_records
+from tailrace_broker.waiting.purgatory import Purgatory
 
 if TYPE_CHECKING:
-    from tailrace_broker.cleaner import Cleaner
+    from tailrace_broker.compaction.cleaner import Cleaner
 
 CLIENT_ENDPOINT = "CLIENT"
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -110,7 +111,7 @@ class Broker:
         self._random = random
         self._log = log
         self.dir_moves = DirMoves(self, clock, log)
-        if not earlier_life.goes_on(follower.image, self.node_id, storage.closed_epoch, storage.closed_offset):
+        if not cached_image.goes_on(follower.image, self.node_id, storage.closed_epoch, storage.closed_offset):
             self.topics.hold_back()
         self.on_image(MetadataImage(), follower.image)
         follower.subscribe(self.on_image)
@@ -180,7 +181,7 @@ class Broker:
         self.flusher.settle_all(self.storage.dirs)
         for partition in (*changes.moved, *changes.deleted):
             acks.refuse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            trims.refuse(partition)
+            delete_records.refuse(partition)
             self.purgatory.mark(partition)
             self.purgatory.mark(partition.tail)
         for partition in (*changes.moved, *changes.touched):
@@ -188,7 +189,7 @@ class Broker:
                 self.flusher.request(partition)
         for partition in changes.touched:
             self.committed(partition)
-            trims.settle(partition)  # who has not given the records up may be gone
+            delete_records.settle(partition)  # who has not given the records up may be gone
         self.on_changes(changes)
 
     def _registered(self, image: MetadataImage) -> bool:
@@ -219,7 +220,7 @@ class Broker:
         self.examiner.close()
         self.flusher.close()
         self.note_high_watermarks(self.topics.partitions())
-        self.storage.close(broker_epoch, earlier_life.closing_offset(self.image, self.topics.partitions()))
+        self.storage.close(broker_epoch, cached_image.closing_offset(self.image, self.topics.partitions()))
 
     def note_high_watermarks(self, partitions: Iterable[Partition]) -> list[LogDir]:
         """Tells log dirs how far retention may go and what the next checkpoint holds; returns those it concerned."""
@@ -283,7 +284,7 @@ class Broker:
             if image is not None:
                 self._account(partition.topic, partition.topic_id, partition.index, image)
             acks.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-            trims.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            delete_records.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
             self.purgatory.mark(partition)
             self.purgatory.mark(partition.tail)
         self.on_changes(Changes(gone, [], []))
@@ -324,7 +325,7 @@ class Broker:
         if partition.advance():
             self.committed(partition)
         if partition.trims:
-            trims.settle(partition)
+            delete_records.settle(partition)
         change = partition.propose_isr(shrink=False)
         if change is not None:
             self.on_isr_change(partition, change)

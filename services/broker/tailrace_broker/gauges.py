@@ -8,9 +8,9 @@ from tailrace.log.directory.disk_pressure import Level, Pressure
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.net.server import Server
 from tailrace_broker.broker import Broker
-from tailrace_broker.cleaner import Cleaner
-from tailrace_broker.cleaner_worker import Workers
-from tailrace_broker.disk_pressure import DiskPressure
+from tailrace_broker.compaction.cleaner import Cleaner
+from tailrace_broker.compaction.worker import Workers
+from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.replication.replicas import Replicas
 

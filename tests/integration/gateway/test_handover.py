@@ -24,7 +24,7 @@ from tailrace.net.patience import Patience
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
-from tailrace_broker import client_listener
+from tailrace_broker.connections import client_listener
 from tailrace_gateway.app import close_connections
 from tailrace_gateway.gateway import Advertised, Limits
 from tailrace_gateway.handover import Handover

@@ -27,8 +27,8 @@ from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage
 from tailrace.records.record import Record, build
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationRequest
-from tailrace_broker import earlier_life
-from tailrace_broker.partition import Partition
+from tailrace_broker.partitions import cached_image
+from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.replication.node import Node
 
 WALL_MS = 1_700_000_000_000
@@ -102,7 +102,7 @@ class Broker(Process):
         self.broker_epoch = -1
         self.draining = False
         closed_epoch = self.logs.clean_shutdown_epoch if self.logs.clean else -1
-        goes_on = earlier_life.goes_on(self.cached, self.broker_id, closed_epoch, self.logs.clean_shutdown_offset)
+        goes_on = cached_image.goes_on(self.cached, self.broker_id, closed_epoch, self.logs.clean_shutdown_offset)
         self.node.leads_shared = self.node.leads_alone = goes_on
         self.leading, self.following = Leading(self), Following(self)
         self.image = MetadataImage()
@@ -134,7 +134,7 @@ class Broker(Process):
         for index, replica in self.partitions.items():
             if replica.opened is not None:
                 self.logs.high_watermarks[TOPIC, index] = replica.high_watermark
-        self.logs.close(self.broker_epoch, earlier_life.closing_offset(self.image, self.partitions.values()))
+        self.logs.close(self.broker_epoch, cached_image.closing_offset(self.image, self.partitions.values()))
         if self.world.chance(0.8):  # else its disk is full
             self.cached = self.image
         self.halt()

@@ -15,7 +15,7 @@ from sim.replication.world import World
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.records.batch import read_header, split
-from tailrace_broker.partition import Partition
+from tailrace_broker.partitions.partition import Partition
 
 TOPIC = "t"
 

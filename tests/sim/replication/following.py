@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sim.replication.checker import TOPIC
 from tailrace.errors import ApiError
-from tailrace_broker.partition import Fetched, Position
+from tailrace_broker.partitions.partition import Fetched, Position
 
 if TYPE_CHECKING:
     from sim.replication.brokers import Broker

@@ -13,7 +13,7 @@ from sim.replication.following import FollowerFetch
 from sim.replication.network import Reply
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.messages import AlterPartitionRequest
-from tailrace_broker.partition import Fetched, Partition
+from tailrace_broker.partitions.partition import Fetched, Partition
 from tailrace_broker.replication.leader import IsrChange
 
 if TYPE_CHECKING:

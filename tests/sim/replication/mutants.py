@@ -15,9 +15,9 @@ from tailrace.log import truncate
 from tailrace.log.recovery import loader
 from tailrace.metadata import replay
 from tailrace.metadata.records import PartitionChangeRecord
-from tailrace_broker import earlier_life
-from tailrace_broker import partition as broker_partition
-from tailrace_broker.partition import Fetched, Partition
+from tailrace_broker.partitions import cached_image
+from tailrace_broker.partitions import partition as broker_partition
+from tailrace_broker.partitions.partition import Fetched, Partition
 from tailrace_broker.replication.leader import LeaderState
 from tailrace_broker.replication.node import Node
 from tailrace_controller.decide import alter_partition, elections, partition_change
@@ -170,7 +170,7 @@ MUTANTS = (
     ),
     Mutant(
         "nor after a clean one what a cached image says that is older than what was known then",
-        ((earlier_life, "goes_on", _whatever_it_says),),
+        ((cached_image, "goes_on", _whatever_it_says),),
         "unclean",
         first_seed=2050,
     ),

@@ -1,6 +1,6 @@
 """Who waits at a partition for its high watermark takes no memory once he has his answer."""
 
-from tailrace_broker.ack_queue import AckQueue
+from tailrace_broker.waiting.ack_queue import AckQueue
 
 
 class Waiter:

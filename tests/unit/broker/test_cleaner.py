@@ -31,9 +31,9 @@ from tailrace.net.backoff import Backoff
 from tailrace.records.batch import split
 from tailrace.records.record import Record, build, iterate
 from tailrace.wire.messages import DescribeCleanerRequest
-from tailrace_broker.cleaner import DEATHS_PER_LOG, Cleaner
-from tailrace_broker.cleaner_process import Pace, clean, next_free_at, usable_bytes_of
-from tailrace_broker.cleaner_worker import ProcessWorker, WorkerDied, Workers, open_pace
+from tailrace_broker.compaction.cleaner import DEATHS_PER_LOG, Cleaner
+from tailrace_broker.compaction.cleaner_process import Pace, clean, next_free_at, usable_bytes_of
+from tailrace_broker.compaction.worker import ProcessWorker, WorkerDied, Workers, open_pace
 
 NOW = 1_700_000_000_000
 CONFIGS = {
@@ -206,7 +206,7 @@ async def test_a_cleaner_that_dies_is_started_again_and_gives_a_log_up_after_som
 async def test_a_cleaner_that_cannot_be_started_is_no_fault_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace: int
 ) -> None:
-    monkeypatch.setattr("tailrace_broker.cleaner_worker.COMMAND", ("/no/such/program",))
+    monkeypatch.setattr("tailrace_broker.compaction.worker.COMMAND", ("/no/such/program",))
     async with cleaning(tmp_path, ProcessWorker(pace), 1) as node:
         fill(node.partitions[0], 30)
         for tries in range(DEATHS_PER_LOG + 1):

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
-from tailrace_broker.cold_pool import BLOCK_BYTES, UNREAD, Apart, Lent, Pool
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, UNREAD, Apart, Lent, Pool
 
 BLOCKS = 4
 

@@ -10,8 +10,8 @@ import pytest
 from tailrace.log.filesystem.memory import MemoryFile
 from tailrace.log.filesystem.port import FileStat
 from tailrace.log.read import Slice
-from tailrace_broker.cold_pool import Apart, Pool
-from tailrace_broker.cold_readers import ColdReader, cold_reader, loaded
+from tailrace_broker.cold_reads.pool import Apart, Pool
+from tailrace_broker.cold_reads.readers import ColdReader, cold_reader, loaded
 
 MIB = 1 << 20
 

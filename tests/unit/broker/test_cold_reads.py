@@ -20,7 +20,7 @@ from tailrace.log.segment.background_scan import BackgroundScan
 from tailrace.log.segment.segment import Segment
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, build
-from tailrace_broker.cold_reads import Job, Turns
+from tailrace_broker.cold_reads.reads import Job, Turns
 
 MIB = 1 << 20
 

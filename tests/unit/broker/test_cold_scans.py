@@ -14,9 +14,9 @@ from tailrace.log.filesystem.real import RealFile
 from tailrace.log.log import Log
 from tailrace.log.read import NotCached, Slice
 from tailrace.log.segment.background_scan import BackgroundScan
-from tailrace_broker import cold_readers
-from tailrace_broker.cold_pool import BLOCK_BYTES, Apart, Pool
-from tailrace_broker.cold_worker import InThreads
+from tailrace_broker.cold_reads import readers
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Apart, Pool
+from tailrace_broker.cold_reads.worker import InThreads
 
 BATCHES, SIZE = 60, 100_000
 
@@ -57,7 +57,7 @@ def nothing_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
         return any(at in part and at + length <= part.stop for part in BROUGHT)
 
     BROUGHT.clear()
-    monkeypatch.setattr(cold_readers, "_SCAN_BYTES", 0)
+    monkeypatch.setattr(readers, "_SCAN_BYTES", 0)
     monkeypatch.setattr(RealFile, "cached", has)
     monkeypatch.setattr(RealFile, "resident", lambda file, at: False)
     pread = RealFile.pread

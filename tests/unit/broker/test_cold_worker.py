@@ -13,11 +13,11 @@ import pytest
 
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
-from tailrace_broker import cold_worker
-from tailrace_broker.cold_orders import MOST_PARTS, STATUS, Kind, Order, Status
-from tailrace_broker.cold_pool import BLOCK_BYTES, Pool
-from tailrace_broker.cold_process import done, serve
-from tailrace_broker.cold_worker import InProcess, InThreads
+from tailrace_broker.cold_reads import worker as cold_worker
+from tailrace_broker.cold_reads.cold_process import done, serve
+from tailrace_broker.cold_reads.messages import MOST_PARTS, STATUS, Kind, Order, Status
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Pool
+from tailrace_broker.cold_reads.worker import InProcess, InThreads
 
 NO_MEMORY = memoryview(b"")
 

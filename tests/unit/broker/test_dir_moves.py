@@ -24,10 +24,10 @@ from tailrace.log.directory.disk_pressure import Level, Pressure
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
-from tailrace_broker.cleaner import Cleaner
-from tailrace_broker.dir_moves import at_a_time
-from tailrace_broker.dir_watch import DirWatch
-from tailrace_broker.storage import Storage
+from tailrace_broker.compaction.cleaner import Cleaner
+from tailrace_broker.directories.failure import DirWatch
+from tailrace_broker.directories.moves import at_a_time
+from tailrace_broker.directories.storage import Storage
 
 THREADS = "num.replica.alter.log.dirs.threads"
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from tailrace.metadata.directories import LOST, MIGRATING, UNASSIGNED
-from tailrace_broker.directories import Dir, choose
+from tailrace_broker.directories.placement import Dir, choose
 
 A, B, GONE = UUID(int=101), UUID(int=102), UUID(int=103)
 BOTH = [Dir(A, True, 5), Dir(B, True, 3)]

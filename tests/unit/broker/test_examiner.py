@@ -22,10 +22,10 @@ from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceRequest
-from tailrace_broker import examiner
-from tailrace_broker.examiner import Batch, Examination, _Stopped
 from tailrace_broker.handlers import produce as handler
-from tailrace_broker.partition import Fetched, Partition
+from tailrace_broker.partitions.partition import Fetched, Partition
+from tailrace_broker.produce import validation_threads
+from tailrace_broker.produce.validation_threads import Batch, Examination, _Stopped
 
 NOW = 1_700_000_000_000
 LIMITS = Limits(LogConfig(compression_type="gzip"))
@@ -252,7 +252,7 @@ async def test_of_what_grows_no_more_is_held_at_once_than_is_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain_bytes: int
 ) -> None:
     """A hundred bytes for each of ten thousand partitions may become gigabytes where compression.type is another."""
-    for module in (examiner, handler):
+    for module in (validation_threads, handler):
         monkeypatch.setattr(module, "MOST_HELD_BYTES", 3 * plain_bytes, raising=False)
     held, append = list[int](), Partition.append
 
@@ -308,7 +308,7 @@ async def test_what_nobody_waits_for_anyway_is_appended_though_its_client_has_le
 async def test_of_those_that_have_left_not_too_many_are_looked_at(
     tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examiner, "_MOST_LEFT_BEHIND", 10)
+    monkeypatch.setattr(validation_threads, "_MOST_LEFT_BEHIND", 10)
     async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
         wire = await broker.client._connected()
         wire.transport.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))

@@ -6,7 +6,7 @@ import pytest
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData
-from tailrace_broker.fetch_sessions import EVICTION_MS, FetchSessions, asked
+from tailrace_broker.fetch.sessions import EVICTION_MS, FetchSessions, asked
 
 EMPTY: list[tuple[bytes, list[FetchPartition]]] = []
 

@@ -23,8 +23,8 @@ from tailrace.net.server import Server, serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import ListGroupsRequest, ListGroupsResponse
-from tailrace_broker import client_listener
-from tailrace_broker.client_listener import GatewayRelay
+from tailrace_broker.connections import client_listener
+from tailrace_broker.connections.client_listener import GatewayRelay
 
 BOOT_ID = "boot"
 

@@ -17,8 +17,8 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire.messages import DescribeLogDirsRequest
-from tailrace_broker.flusher import Flusher
-from tailrace_broker.housekeeping import Housekeeping
+from tailrace_broker.background.flusher import Flusher
+from tailrace_broker.background.housekeeping import Housekeeping
 
 NOW_MS = 1_700_000_000_000
 

@@ -26,8 +26,8 @@ from tailrace.metadata.directories import LOST, UNASSIGNED
 from tailrace.metadata.image import BrokerImage, MetadataImage, TopicImage
 from tailrace.wire.messages import DescribeLogDirsRequest, ListOffsetsRequest
 from tailrace_broker.app import refuse_repeated, refuse_unusable
-from tailrace_broker.dir_watch import DirWatch
-from tailrace_broker.storage import Storage
+from tailrace_broker.directories.failure import DirWatch
+from tailrace_broker.directories.storage import Storage
 
 EIO = OSError(errno.EIO, "the disk is broken")
 

@@ -20,8 +20,8 @@ from tailrace.net.client import Client
 from tailrace.records.batch import split
 from tailrace.records.compression import Codec
 from tailrace.wire.messages import ListOffsetsRequest
+from tailrace_broker.fetch.lookups import Lookups
 from tailrace_broker.handlers.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
-from tailrace_broker.lookups import Lookups
 
 NOW = 1_700_000_000_000
 LATER = NOW + 60

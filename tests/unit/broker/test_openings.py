@@ -17,9 +17,9 @@ from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.wire.messages import AlterReplicaLogDirsRequest
-from tailrace_broker.openings import A_TURN_MS, AT_ONCE_MS, Openings
-from tailrace_broker.partition import Partition
-from tailrace_broker.topics import Changes
+from tailrace_broker.partitions.opening import A_TURN_MS, AT_ONCE_MS, Openings
+from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.partitions.topics import Changes
 
 NOT_HERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 NEW_ID = UUID(int=99)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace.clock import ManualClock
-from tailrace_broker.purgatory import Purgatory
+from tailrace_broker.waiting.purgatory import Purgatory
 
 
 class Key:

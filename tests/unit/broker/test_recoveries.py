@@ -26,7 +26,7 @@ from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
-from tailrace_broker import recoveries
+from tailrace_broker.partitions import recovery
 
 NOT_HERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 NEW_ID = UUID(int=99)
@@ -191,7 +191,7 @@ async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_l
     nothing: Any = None
     told: list[tuple[str, int, int]] = []
     turns, loop = 0, asyncio.get_running_loop()
-    one = recoveries.Recoveries(nothing, lambda: 1, Mock())
+    one = recovery.Recoveries(nothing, lambda: 1, Mock())
     one.on_recovered = lambda topic, index: told.append((topic, index, turns))
     one._closed = False
     later: list[tuple[float, Callable[[], None]]] = []
@@ -205,7 +205,7 @@ async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_l
         lender: Any = Lender()
         one._changed(lender, Mock(key=("t", index)), ended)
     monkeypatch.undo()
-    assert [seconds for seconds, _ in later] == [recoveries._TOGETHER_SECONDS, recoveries._REST_SECONDS]
+    assert [seconds for seconds, _ in later] == [recovery._TOGETHER_SECONDS, recovery._REST_SECONDS]
     for _, call in later:
         turns += 1
         call()

@@ -11,7 +11,7 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.metadata.directories import UNASSIGNED
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tailrace_broker.recovery_log import tell_missing
+from tailrace_broker.partitions.recovery_report import tell_missing
 
 A, GONE, TOPIC_ID = UUID(int=101), UUID(int=103), UUID(int=9)
 GONE_TEXT = "AAAAAAAAAAAAAAAAAAAAZw"

@@ -26,10 +26,10 @@ from tailrace.wire.messages import (
     DescribeProducersRequest,
     ListOffsetsRequest,
 )
-from tailrace_broker import recoveries
-from tailrace_broker.recoveries import Recoveries
+from tailrace_broker.partitions import recovery
+from tailrace_broker.partitions.recovery import Recoveries
+from tailrace_broker.partitions.topics import Changes
 from tailrace_broker.replication.leader import UNKNOWN_OFFSET
-from tailrace_broker.topics import Changes
 
 
 class Three:
@@ -550,7 +550,7 @@ async def test_a_disk_that_fails_a_cut_goes_offline(tmp_path: Path, monkeypatch:
 async def test_a_cut_that_fails_though_the_disk_is_sound_is_tried_again_after_a_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recoveries, "_REST_SECONDS", 3600)
+    monkeypatch.setattr(recovery, "_REST_SECONDS", 3600)
     async with cutting(tmp_path, monkeypatch) as (cluster, disk):
         broker = cluster.nodes[0].broker
         partition = broker.topics.by_name[b"t"].partitions[0]

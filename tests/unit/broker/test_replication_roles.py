@@ -15,7 +15,7 @@ from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.records.record import Record, build
-from tailrace_broker.partition import Fetched, Partition
+from tailrace_broker.partitions.partition import Fetched, Partition
 from tailrace_broker.replication.node import Node
 
 LAG_MS = 10_000

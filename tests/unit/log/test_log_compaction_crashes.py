@@ -13,7 +13,7 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.records.record import Record, build
-from tailrace_broker.cleaner_process import clean
+from tailrace_broker.compaction.cleaner_process import clean
 
 PATH, TOPIC = "/logs", "topic"
 COMPACTED = with_settings(

@@ -198,7 +198,7 @@ class LogDir:
 
     @property
     def remaining_logs_to_recover(self) -> int:
-        """Logs that an unclean shutdown left and that are neither recovered (recoveries.py) nor used since."""
+        """Logs that an unclean shutdown left and that are neither recovered in a thread nor used since."""
         return 0 if self.clean else len(self._unopened.keys)
 
     def open_logs(self) -> dict[TopicPartition, Log]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
-from tailrace_broker import trims
+from tailrace_broker.waiting import delete_records
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _MOST_AT_ONCE = 50  # partitions before others have their turn; a log may have to be opened first
 _Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
@@ -66,7 +66,7 @@ def _begin(broker: Broker, topic: str, index: int, offset: int) -> Any:
 async def _wait(rows: dict[int, Any], partition: Partition, offset: int, timeout_ms: int) -> None:
     index = partition.index
     try:
-        await trims.trimmed(partition, offset, timeout_ms)
+        await delete_records.trimmed(partition, offset, timeout_ms)
         rows[index] = _answered(index, partition.low_watermark)
     except ApiError as refused:
         rows[index] = _refused(index, refused.code)

@@ -20,7 +20,7 @@ from tailrace.wire.messages import DescribeLogDirsRequest, DescribeLogDirsRespon
 if TYPE_CHECKING:
     from tailrace.log.directory.log_dir import LogDir
     from tailrace_broker.broker import Broker
-    from tailrace_broker.dir_moves import Move
+    from tailrace_broker.directories.moves import Move
 
 _Dir = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic = _Dir.DescribeLogDirsTopic

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import FenceShardRequest, FenceShardResponse
-from tailrace_broker import acks
-from tailrace_broker.barriers import barrier
+from tailrace_broker.partitions.shard_barriers import barrier
+from tailrace_broker.waiting import acks
 
 _COMMIT_TIMEOUT_MS = 5000
 

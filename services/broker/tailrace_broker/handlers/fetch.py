@@ -8,7 +8,7 @@ serves consumers (KIP-392); a leader with a rack-aware selector sends them to on
 news before its high watermark has reached its epoch's start (KIP-207). Followers: follower_fetch.py.
 
 Large pieces of a log leave as slices, which the connection sends from the page cache uncopied. What is not in the page
-cache is brought there by threads first (cold_reads.py).
+cache is brought there by threads first (cold_reads/).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tailrace.wire.fetch import (
     node_endpoints,
 )
 from tailrace.wire.fetch_heads import FetchHead, FetchHeads
-from tailrace_broker.cold_readers import loaded, scans
-from tailrace_broker.cold_reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
-from tailrace_broker.fetch_sessions import FINAL_EPOCH, FetchSessions, Session, asked
+from tailrace_broker.cold_reads.readers import loaded, scans
+from tailrace_broker.cold_reads.reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
+from tailrace_broker.fetch.sessions import FINAL_EPOCH, FetchSessions, Session, asked
 from tailrace_broker.handlers.follower_fetch import FollowerFetch
 from tailrace_broker.replication.follower import diverges
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _NOTHING = b""
 _NONE_ABORTED: Sequence[tuple[int, int]] = ()

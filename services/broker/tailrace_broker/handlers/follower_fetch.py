@@ -3,7 +3,7 @@
 Records go up to the log end, the fetch offset says what the follower has, and diverging_epoch (KIP-595) where its log
 must be cut. The answer waits for data, not for a new high watermark; that comes with the next data or the timeout.
 
-What a follower that catches up wants from the disk, threads bring into the page cache first (cold_reads.py).
+What a follower that catches up wants from the disk, threads bring into the page cache first (cold_reads/).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, Slice
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
-from tailrace_broker.cold_readers import loaded
-from tailrace_broker.cold_reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
-from tailrace_broker.fetch_sessions import FetchSessions, Session, asked
-from tailrace_broker.partition import Position
+from tailrace_broker.cold_reads.readers import loaded
+from tailrace_broker.cold_reads.reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
+from tailrace_broker.fetch.sessions import FetchSessions, Session, asked
+from tailrace_broker.partitions.partition import Position
 from tailrace_broker.replication.quiet import Quiet
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
     from tailrace_broker.replication.quiet import Read
 
 _SESSIONS = 1000  # one per follower and its fetchers

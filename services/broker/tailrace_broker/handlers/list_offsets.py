@@ -5,8 +5,8 @@ A partition that is asked for twice is INVALID_REQUEST, once. Timeouts (v10) are
 
 At read_committed the log ends at the last stable offset. A consumer's questions for the ends of its partitions are
 answered at once, ahead of the ordinary handler, and so are those by time where what tells is in memory and little. The
-rest is looked for by threads (lookups.py), some partitions of a request at a time: anything that changes the files
-meanwhile has it done anew, and OFFSET_NOT_AVAILABLE has the client ask again after a few times.
+rest is looked for by threads (fetch/lookups.py), some partitions of a request at a time: anything that changes the
+files meanwhile has it done anew, and OFFSET_NOT_AVAILABLE has the client ask again after a few times.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tailrace.wire.list_offsets import (
     encode_list_offsets_body,
 )
 from tailrace.wire.messages import ListOffsetsRequest
-from tailrace_broker.lookups import LogChanged
+from tailrace_broker.fetch.lookups import LogChanged
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _READ_COMMITTED = 1
 # How often a lookup is done: each time files of the log were cut, replaced or deleted under the last one.
@@ -137,7 +137,7 @@ async def _asked(request: ListOffsetsRequest, broker: Broker) -> tuple[Asked, se
 
 
 async def _look_up(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:
-    """What is found in the log by its timestamps, which a thread reads meanwhile (lookups.py)."""
+    """What is found in the log by its timestamps, which a thread reads meanwhile (fetch/lookups.py)."""
     code: int = _not_available(version)
     try:
         for _ in range(_MOST_TRIES):

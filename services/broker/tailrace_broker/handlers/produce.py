@@ -1,13 +1,15 @@
 """Produce v3-13. v7: zstd (KIP-110). v8: record errors (KIP-467). v10: leader hints (KIP-951). v13: topic ids.
 
 While a log dir has too little space, clients' answers carry throttle_time_ms and their connections are muted for that
-long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again (disk_pressure.py).
+long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again
+(directories/disk_pressure.py).
 
 Batches stay opaque: the log checks header and CRC, stamps offset and epoch. All batches that one read of a socket
 brought for a partition go out with one write (`end_of_read`), in the order they came; a handler never awaits before
-the append. acks=all waits for the high watermark (acks.py) while the connection's next requests go on.
+the append. acks=all waits for the high watermark (waiting/acks.py) while the connection's next requests go on.
 
-Where a topic asks for more than a batch's header says (Limits.looks), the batch is examined first (examining.py).
+Where a topic asks for more than a batch's header says (Limits.looks), the batch is examined first
+(produce/validation.py).
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ from tailrace.wire import codec
 from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle
 from tailrace.wire.produce_heads import Head, Heads
-from tailrace_broker.acks import AcksWait
-from tailrace_broker.examiner import MOST_HELD_BYTES
-from tailrace_broker.examining import Examining, Later, Long, looking
+from tailrace_broker.produce.validation import Examining, Later, Long, looking
+from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
+from tailrace_broker.waiting.acks import AcksWait
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _BASE_OFFSET = Struct(">q")
 _ZSTD = 4

@@ -26,12 +26,12 @@ from tailrace.wire.replica_fetch import (
     decode_replica_answer,
     encode_replica_fetch,
 )
-from tailrace_broker.partition import Fetched
+from tailrace_broker.partitions.partition import Fetched
 from tailrace_broker.replication.follower import truncation_offset
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _FIRST_EPOCH = 0
 _MAX_EPOCH = 2**31 - 1

@@ -17,7 +17,7 @@ from tailrace_broker.replication.leader import IsrChange
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _ASK_TIMEOUT_MS = 10_000
 _Topic = AlterPartitionRequest.TopicData

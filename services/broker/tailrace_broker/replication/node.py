@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.metadata.image import BrokerImage
 
 if TYPE_CHECKING:
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 NO_EPOCH = -1
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tailrace.wire.fetch import FetchPartition
 
 if TYPE_CHECKING:
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
     from tailrace_broker.replication.leader import LeaderState
 
     Read = tuple[bytes, FetchPartition, Partition, LeaderState | None]  # what to read, and in which leadership

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import Clock
 from tailrace.net.backoff import Backoff
+from tailrace_broker.partitions.topics import Changes
 from tailrace_broker.replication.fetcher import ReplicaFetcher
 from tailrace_broker.replication.isr import IsrUpdates
-from tailrace_broker.topics import Changes
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _FIRST_BACKOFF_MS, _MOST_BACKOFF_MS = 10, 250
 _LATE_MS = 20 * 60_000  # as Kafka by default: transaction.max.timeout.ms and five minutes

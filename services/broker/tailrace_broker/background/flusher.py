@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tailrace.log.filesystem.open_files import Holder, OpenFiles
     from tailrace.log.flush import Flush
     from tailrace.log.log import Log
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _THREADS = 8  # logs that are synced side by side: more do not make a disk faster
 _RELIEVERS = 2  # of these threads

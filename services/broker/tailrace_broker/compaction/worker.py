@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from tailrace.log.compaction.job import decode_outcome, encode_job
 from tailrace.log.compaction.rewrite import Job, Outcome
 
-COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cleaner_process")
+COMMAND: Final = (sys.executable, "-m", "tailrace_broker.compaction.cleaner_process")
 _LAST_BREATH_SECONDS: Final = 5.0
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 

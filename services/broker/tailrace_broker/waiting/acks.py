@@ -14,7 +14,7 @@ from tailrace.errors import ApiError, ErrorCode
 if TYPE_CHECKING:
     from tailrace.net.answering import Promised
     from tailrace_broker.handlers.produce import Answer, Cell, ProducePath
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 
 class AcksWait:

@@ -23,8 +23,8 @@ from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryStopped
 from tailrace.log.recovery.pending import Recovery
 from tailrace.net.switching import Switching
-from tailrace_broker.partition import Partition
-from tailrace_broker.storage import Storage
+from tailrace_broker.directories.storage import Storage
+from tailrace_broker.partitions.partition import Partition
 
 _MOST_THREADS: Final = 64  # of all log dirs together
 # Logs that were cut are told of together: a follower begins its fetch from their leader anew each time.

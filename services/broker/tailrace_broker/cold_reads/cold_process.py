@@ -1,9 +1,9 @@
-"""Who reads cold data and sends it: `python -m tailrace_broker.cold_process FD MEMORY`, started by a broker.
+"""Who reads cold data and sends it: `python -m tailrace_broker.cold_reads.cold_process FD MEMORY`, started by a broker.
 
 A process of its own, of the kind that the kernel lets run where nobody else wants to (SCHED_IDLE): as a thread of the
 broker it would hold the interpreter's lock while it waits for a processor, and the event loop would wait with it. FD is
 one end of a socket of whole messages: an order with descriptors, answered by a status. MEMORY is that of the broker's
-pool (cold_pool.py), or -1. It ends with the broker: by the end of the socket.
+pool (pool.py), or -1. It ends with the broker: by the end of the socket.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Final
 
 from tailrace.log.filesystem.page_cache import bring
-from tailrace_broker.cold_orders import (
+from tailrace_broker.cold_reads.messages import (
     HELLO,
     MOST_DESCRIPTORS,
     ORDER_BYTES,

@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from tailrace.log.read import Slice
-from tailrace_broker.cold_orders import MOST_AT_ONCE, MOST_PARTS, STATUS, Kind, Order, Status
-from tailrace_broker.cold_pool import UNREAD, Apart, Pool
+from tailrace_broker.cold_reads.messages import MOST_AT_ONCE, MOST_PARTS, STATUS, Kind, Order, Status
+from tailrace_broker.cold_reads.pool import UNREAD, Apart, Pool
 
-COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_process")
+COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_reads.cold_process")
 _NICEST: Final = 19
 _REST_SECONDS: Final = 10.0  # after a death, times their number
 _MOST_REST_SECONDS: Final = 600.0

@@ -18,7 +18,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
-from tailrace_broker.partition import Partition
+from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.replication.throttle import Throttle
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tailrace.log.recovery.pending import Recovery
 from tailrace.metadata.directories import directory_of
 from tailrace.metadata.image import MetadataImage, changed
 from tailrace.metadata.names import CLUSTER_METADATA
-from tailrace_broker.directories import Dir, choose
+from tailrace_broker.directories.placement import Dir, choose
 
 _NOTHING_KNOWN: Final = MetadataImage()
 
@@ -163,7 +163,7 @@ class Storage:
 
     @property
     def closed_offset(self) -> int:
-        """The metadata offset that the broker had followed then (earlier_life.py); -1 if a dir does not say."""
+        """The metadata offset that the broker had followed then (cached_image.py); -1 if a dir does not say."""
         offsets = {log_dir.clean_shutdown_offset for log_dir in self.configured}
         return offsets.pop() if len(offsets) == 1 else -1
 

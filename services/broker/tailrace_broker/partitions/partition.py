@@ -17,11 +17,11 @@ from tailrace.log.log import Log
 from tailrace.log.read import Slice
 from tailrace.metadata.image import PartitionImage
 from tailrace.records.batch import WritableBytes
-from tailrace_broker.ack_queue import AckQueue
 from tailrace_broker.replication.follower import diverges, truncation_offset
 from tailrace_broker.replication.leader import IsrChange, LeaderState
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import throttled
+from tailrace_broker.waiting.ack_queue import AckQueue
 
 
 class Tail:
@@ -217,7 +217,7 @@ class Partition:
     def append(self, batches: Sequence[WritableBytes], now_ms: int, *, from_client: bool = True) -> list[Appended]:
         """Appends the batches with one write. A disk error refuses them all. Alone, the high watermark follows.
 
-        Where flush.messages is reached, `syncing` is set and the caller has the log flushed (flusher.py).
+        Where flush.messages is reached, `syncing` is set and the caller has the log flushed (background/flusher.py).
         """
         try:
             log = self.log

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 
 async def trimmed(partition: Partition, offset: int, timeout_ms: float) -> None:

@@ -18,7 +18,7 @@ from tailrace.net.connection import Connection
 from tailrace.net.context import Connected, Identity
 from tailrace.net.server import Server
 from tailrace.quota.entity import ClientQuotas, Kind
-from tailrace_broker.client_listener import GatewayRelay
+from tailrace_broker.connections.client_listener import GatewayRelay
 
 _COMES_WITHIN_MS = 5000.0
 _ID_BYTES = Struct(">h")

@@ -1,6 +1,6 @@
 """Compaction's side in the broker: which log next, who does the pass, and the swap. Nothing heavy runs on the loop.
 
-The pass is the cleaner process's (cleaner_worker.py); here are the decisions: the filthiest log first, each once a
+The pass is the cleaner process's (worker.py); here are the decisions: the filthiest log first, each once a
 round; a log that cannot be cleaned is set aside (uncleanable) and the others go on.
 """
 
@@ -20,8 +20,8 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
 from tailrace_broker.broker import Broker
-from tailrace_broker.cleaner_worker import Worker, WorkerDied, Workers
-from tailrace_broker.partition import Partition
+from tailrace_broker.compaction.worker import Worker, WorkerDied, Workers
+from tailrace_broker.partitions.partition import Partition
 
 DEATHS_PER_LOG: Final = 5  # a log under which the process died so often, without a pass in between, is set aside
 _LOGS_PER_TICK: Final = 100

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tailrace.metadata.image import MetadataImage
-from tailrace_broker.partition import Partition
+from tailrace_broker.partitions.partition import Partition
 
 UNKNOWN: Final = -1
 

@@ -2,7 +2,7 @@
 
 One job is under way for a connection, which waits for it, so the queue is no longer than there are connections. Jobs
 take turns of a mebibyte, so that who asked for much does not keep the disk from the others. Who gets what how:
-cold_readers.py.
+readers.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Final, TypeAlias
 
 from tailrace.log.read import Slice
 from tailrace.log.segment.background_scan import BackgroundScan
-from tailrace_broker.cold_orders import MOST_AT_ONCE
-from tailrace_broker.cold_pool import Apart
-from tailrace_broker.cold_readers import cold_reader
-from tailrace_broker.cold_worker import ColdWorker, InThreads
+from tailrace_broker.cold_reads.messages import MOST_AT_ONCE
+from tailrace_broker.cold_reads.pool import Apart
+from tailrace_broker.cold_reads.readers import cold_reader
+from tailrace_broker.cold_reads.worker import ColdWorker, InThreads
 
 _TURN_BYTES: Final = 1_048_576
 # How often one fetch waits for the disk: each time the page cache may have lost what the last one brought.

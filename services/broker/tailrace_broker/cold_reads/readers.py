@@ -6,7 +6,7 @@ read_ahead_kb is large, and the event loop has no time for that. What is asked f
 one go, as the kernel's own reading ahead does.
 
 Who goes on for long is a scan. The page cache has no use for what is read once, so that scans are read into a pool
-(cold_pool.py), some mebibytes ahead of them.
+(pool.py), some mebibytes ahead of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tailrace.log.read import Carrier, Slice
-from tailrace_broker.cold_pool import BLOCK_BYTES, Apart, HeldBlocks, Pool
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Apart, HeldBlocks, Pool
 
 # Below it a copy is cheaper than the calls (dataplane.md).
 _SENDFILE_BYTES: Final = 65_536

@@ -1,4 +1,4 @@
-"""A cleaner: `python -m tailrace_broker.cleaner_process FD`, started by a broker at its first dirty log.
+"""A cleaner: `python -m tailrace_broker.compaction.cleaner_process FD`, started by a broker at its first dirty log.
 
 Reads jobs from stdin, one a line, and answers each with its outcome on stdout; FD is an inherited file by which the
 broker's cleaners keep one pace. It only ever writes .cleaned files; the

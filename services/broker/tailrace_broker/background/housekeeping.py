@@ -13,7 +13,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ApiError
 from tailrace.log.directory.log_dir import LogDir
 from tailrace_broker.broker import Broker
-from tailrace_broker.partition import Partition
+from tailrace_broker.partitions.partition import Partition
 
 _CHECKPOINT_MS = 5000
 _FLUSH_MS = 1000
@@ -87,7 +87,7 @@ class Housekeeping:
             raise failed[0]
 
     async def measure_space(self) -> None:
-        """Producers are slowed, refused and taken again by what is free (disk_pressure.py)."""
+        """Producers are slowed, refused and taken again by what is free (directories/disk_pressure.py)."""
         self._broker.pressure.measure()
 
     async def retain(self) -> None:

@@ -11,9 +11,9 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage, changed
-from tailrace_broker.openings import Openings
-from tailrace_broker.partition import Partition
-from tailrace_broker.recoveries import Recoveries
+from tailrace_broker.partitions.opening import Openings
+from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.replication.node import Node
 
 

@@ -10,8 +10,8 @@ from tailrace.log.directory.disk_pressure import Level, Pressure, judge, marks
 if TYPE_CHECKING:
     from tailrace.config import Config
     from tailrace.log.directory.log_dir import LogDir
-    from tailrace_broker.partition import Partition
-    from tailrace_broker.storage import Storage
+    from tailrace_broker.directories.storage import Storage
+    from tailrace_broker.partitions.partition import Partition
 
 _LEAST_STEP, _MOST_STEP = 64 << 10, 16 << 20
 

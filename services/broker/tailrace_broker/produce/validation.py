@@ -1,7 +1,8 @@
 """What looks into the batches of produce requests, where their topic asks for more than a batch's header says.
 
-A few batches of a read are examined on the way. What may take long goes to a thread (examiner.py), and its connection's
-next request waits for this one's answer, as in Kafka; what is appended beside it counts only while nobody else leads.
+A few batches of a read are examined on the way. What may take long goes to a thread (validation_threads.py), and its
+connection's next request waits for this one's answer, as in Kafka; what is appended beside it counts only while nobody
+else leads.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.limits import Examined, Limits
 from tailrace.net.answering import Promised
 from tailrace.wire.produce import ProducePartition
-from tailrace_broker.examiner import Batch, Examination
+from tailrace_broker.produce.validation_threads import Batch, Examination
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.handlers.produce import Cell, Open, ProducePath
-    from tailrace_broker.partition import Partition
+    from tailrace_broker.partitions.partition import Partition
 
 _AT_ONCE = 32  # batches of one read that are looked into while others wait, about a millisecond each
 _TOGETHER = 1000  # batches that a thread examines before they are appended

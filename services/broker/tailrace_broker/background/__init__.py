@@ -1,0 +1,1 @@
+"""What goes on behind requests: flushes, retention, checkpoints."""
