@@ -52,6 +52,13 @@ DIFFERENCES = (
         "clients know the gateway only",
     ),
     Difference(
+        "no broker is unfenced: the cluster starts, or its only broker is away",
+        "the connection is refused",
+        "the connection is taken; requests for metadata and to the controller wait until a broker is unfenced, for ten "
+        "seconds at most, and then the connection is closed",
+        "a client that is refused waits for its own backoff, also when the cluster is ready already",
+    ),
+    Difference(
         "a transactional id",
         "transactions",
         "one non-retriable error at once, from FindCoordinator and InitProducerId alike",

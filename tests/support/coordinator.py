@@ -104,7 +104,7 @@ def image(
 class Stage:
     """The coordinator, its partition, and requests as a client of it would send them."""
 
-    def __init__(self, config: GroupConfig | None = None) -> None:
+    def __init__(self, config: GroupConfig | None = None, load_wait_ms: float = 0) -> None:
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.metrics = CoordinatorMetrics(CollectorRegistry())
@@ -117,10 +117,19 @@ class Stage:
             boot_id="boot",
             metrics=self.metrics,
             logs=self._log_at,
+            load_wait_ms=load_wait_ms,
+            catch_up=self._catch_up,
         )
         self.metrics.machines = self.coordinator.machines
         self.coordinator.incarnation_id = INCARNATION
         self.image = MetadataImage()
+        self.committed: MetadataImage | None = None  # what a controller has beyond the image; None while there is none
+        self.caught_up = True  # whether a controller tells
+
+    async def _catch_up(self) -> bool:
+        if self.committed is not None:
+            await self.become(self.committed)
+        return self.caught_up
 
     def _log_at(self, address: Address, place: Place) -> PlacedLog:
         return self.log.at(place)

@@ -43,6 +43,8 @@ class ScriptedFollower:
         self.controller: Address | None = None
         self.controller_id, self.controller_epoch, self.stale = -1, -1, False
         self.asked: list[Any] = []
+        self.committed: int | None = None  # up to where a controller would say the log is committed
+        self.caught_up = 0
         self.answer: Callable[[Any], Any] | None = None
         self._subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []
         self._changed = asyncio.Event()
@@ -62,6 +64,17 @@ class ScriptedFollower:
             while not predicate(self.image):
                 await self._changed.wait()
         return self.image
+
+    async def catch_up(self, timeout_ms: float) -> bool:
+        self.caught_up += 1
+        if self.committed is None:
+            return False
+        committed = self.committed
+        try:
+            await self.wait_for(lambda image: image.offset >= committed, timeout_ms)
+        except TimeoutError:
+            return False
+        return True
 
     async def ask_controller(self, message: Any, timeout_ms: float) -> Any:
         self.asked.append(message)
@@ -207,6 +220,12 @@ class World:
     def put_broker(self, node_id: int, peer: Peer, epoch: int = 1, fenced: bool = False) -> None:
         broker = BrokerImage(node_id, epoch, UUID(int=epoch), peer.endpoints, None, fenced)
         self.put(brokers={**self.follower.image.brokers, node_id: broker})
+
+    def put_live_broker(self, node_id: int) -> None:
+        """One that nobody can reach."""
+        self.put(
+            brokers={**self.follower.image.brokers, node_id: BrokerImage(node_id, 1, UUID(int=1), (), None, False)}
+        )
 
     def put_topic(self, name: str, leaders: list[int], topic_id: UUID = TOPIC_ID) -> None:
         partitions = tuple(PartitionImage((max(n, 0),), (n,) if n >= 0 else (), n, 0, 0) for n in leaders)

@@ -25,7 +25,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.metadata_link import Answer, Behind, MetadataLink
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.messages import ApiMessage
+from tailrace.wire.messages import ApiMessage, MetadataOffsetRequest
 
 CACHE_DELAY_MS = 1_000
 FAILURES_WHILE_STARTING = 10  # some two seconds
@@ -144,6 +144,24 @@ class MetadataFollower:
             if self._active in (active, None):
                 await self._pause(wait_ms)
             address = self._next(address)
+
+    async def catch_up(self, timeout_ms: float) -> bool:
+        """Waits until the image holds all that is committed by now, so that who asks next reads what was written.
+
+        False where that cannot be known in time: no controller is active, or the log does not reach us.
+        """
+        until_ms = self._clock.monotonic_ms() + timeout_ms
+        try:
+            answer = await self.ask_controller(
+                MetadataOffsetRequest(current_metadata_offset=self.image.offset), timeout_ms
+            )
+            if answer.error_code:
+                return False
+            committed: int = answer.committed_offset
+            await self.wait_for(lambda image: image.offset >= committed, until_ms - self._clock.monotonic_ms())
+        except (Disconnected, TimeoutError):
+            return False
+        return True
 
     def _next(self, address: Address) -> Address:
         """Whom to ask after this one: the active one, or where that did not answer, each in turn."""

@@ -69,6 +69,7 @@ class ApiKey(IntEnum):
     FENCE_SHARD = 10004
     ADOPT_CONNECTION = 10005
     DESCRIBE_CLEANER = 10006
+    METADATA_OFFSET = 10007
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ _INTERNAL = (
     Api(ApiKey.FENCE_SHARD, m.FenceShardRequest, m.FenceShardResponse, 0, 0),
     Api(ApiKey.ADOPT_CONNECTION, m.AdoptConnectionRequest, m.AdoptConnectionResponse, 0, 0),
     Api(ApiKey.DESCRIBE_CLEANER, m.DescribeCleanerRequest, m.DescribeCleanerResponse, 0, 0),
+    Api(ApiKey.METADATA_OFFSET, m.MetadataOffsetRequest, m.MetadataOffsetResponse, 0, 0),
 )
 APIS: dict[int, Api] = {api.key: api for api in _PUBLIC}
 INTERNAL_APIS: dict[int, Api] = {api.key: api for api in _PUBLIC + _INTERNAL}

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from uuid import UUID
 
 from tailrace.clock import Cancellable, Clock
@@ -32,6 +33,8 @@ from tailrace_coordinator.reports import Reports
 
 _LEAVE_TIMEOUT_MS = 1000
 _SERVE_CACHED_MS = 3000
+_LOAD_WAIT_MS = 1000.0  # who asks for a group whose shard is being loaded waits, and need not ask again
+_CATCH_UP_MS = 1000.0
 
 
 class OpenCoordinator:
@@ -54,22 +57,24 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
     clock, log = environment.clock, environment.log
     metrics = CoordinatorMetrics(environment.registry)
     leaders = Leaders(config.node_id, config.offsets_commit_timeout_ms)
-    coordinator = Coordinator(
-        config.node_id,
-        group_config(config),
-        clock=clock,
-        random=environment.random,
-        log=log,
-        boot_id=environment.boot_id,
-        metrics=metrics,
-        logs=leaders.log,
-    )
-    metrics.machines = coordinator.machines
-    service = Service(coordinator, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes)
     async with (
         open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
         contextlib.AsyncExitStack() as stack,
     ):
+        coordinator = Coordinator(
+            config.node_id,
+            group_config(config),
+            clock=clock,
+            random=environment.random,
+            log=log,
+            boot_id=environment.boot_id,
+            metrics=metrics,
+            logs=leaders.log,
+            load_wait_ms=_LOAD_WAIT_MS,
+            catch_up=partial(follower.catch_up, _CATCH_UP_MS),
+        )
+        metrics.machines = coordinator.machines
+        service = Service(coordinator, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes)
         server = await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
         stack.push_async_callback(server.close)
         opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})

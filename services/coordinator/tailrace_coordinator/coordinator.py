@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -50,7 +50,10 @@ class Coordinator:
         boot_id: str,
         metrics: CoordinatorMetrics,
         logs: Callable[[Address, Place], Log],
+        load_wait_ms: float = 0,
+        catch_up: Callable[[], Awaitable[bool]],
     ) -> None:
+        """load_wait_ms: how long requests wait for a shard that is loaded. catch_up: waits for the newest image."""
         self.coordinator_id = coordinator_id
         self.config = group_config
         self.image = MetadataImage()
@@ -62,6 +65,8 @@ class Coordinator:
         self._logger = log
         self._boot_id = boot_id
         self._logs = logs
+        self._load_wait_ms = load_wait_ms
+        self._catch_up = catch_up
         self._shards: dict[int, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._loading_since_ms: float | None = None
@@ -91,11 +96,19 @@ class Coordinator:
 
     async def ask(self, group_id: str, decide: Decide) -> Any:
         """Has the group's shard decide, and returns its reply once what it saw is committed. Raises ApiError."""
-        return await self._shard_of(group_id).ask(decide)
+        shard = self._shard_of(group_id)
+        await shard.loaded(self._load_wait_ms)
+        return await shard.ask(decide)
 
     async def ask_all(self, decide: Decide) -> list[Any]:
         """Asks every owned shard; COORDINATOR_LOAD_IN_PROGRESS if one of them cannot answer yet (KIP-222)."""
-        return list(await asyncio.gather(*(running.shard.ask(decide) for running in self._shards.values())))
+        shards = [running.shard for running in self._shards.values()]
+        await asyncio.gather(*(shard.loaded(self._load_wait_ms) for shard in shards))
+        return list(await asyncio.gather(*(shard.ask(decide) for shard in shards)))
+
+    async def caught_up(self) -> bool:
+        """Whether the image has all that is committed by now: before something is said not to be there."""
+        return await self._catch_up()
 
     def on_loaded(self, shard: OwnedShard, barrier: Barrier, elapsed_ms: float) -> None:
         """Says it once, when no owned shard is missing."""

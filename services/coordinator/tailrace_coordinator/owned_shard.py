@@ -8,6 +8,7 @@ a bug in a decision.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
@@ -77,6 +78,7 @@ class OwnedShard:
         self._append: tuple[KeyValue, ...] | None = None
         self._wake = asyncio.Event()
         self._away = False
+        self._loaded = asyncio.Event()
 
     @property
     def machine(self) -> GroupMachine | None:
@@ -99,6 +101,13 @@ class OwnedShard:
                 await self._backoff.wait()
         finally:
             self._drop()
+
+    async def loaded(self, timeout_ms: float) -> None:
+        """Returns when the shard can answer, or after the timeout; at once while its leader is away."""
+        if self._shard is None and not self._away and timeout_ms > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._loaded.wait()
 
     async def ask(self, decide: Decide) -> Any:
         """Takes a decision and waits for its reply. Raises ApiError."""
@@ -157,6 +166,7 @@ class OwnedShard:
         self._next_offset = offset
         shard = Shard(machine, encode, max_batch_bytes=self._config.max_record_bytes)
         self._shard = shard
+        self._loaded.set()
         self._away = False
         self._take(shard.take(machine.on_loaded(self._clock.wall_ms())))
         self._watcher.on_loaded(self, barrier, self._clock.monotonic_ms() - started_ms)
@@ -222,6 +232,7 @@ class OwnedShard:
     def _drop(self) -> None:
         """Forgets the groups; whoever waits is sent to find the coordinator again."""
         self._deadlines.forget(self._on_deadline)
+        self._loaded.clear()
         if self._shard is not None:
             self._shard.drop()
             self._shard = None

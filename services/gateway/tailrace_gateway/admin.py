@@ -17,7 +17,9 @@ from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import ApiMessage, DescribeProducersRequest
 from tailrace.wire.producers import Described, decode_describe_producers
+from tailrace_gateway import unfenced
 from tailrace_gateway.cluster_state import ClusterState, state_of
+from tailrace_gateway.forward import READ_ONLY
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.rest.backend import ControllerView
 from tailrace_gateway.shards import owner_address, shard_of
@@ -81,13 +83,24 @@ class Admin:
     async def ask_controller(
         self, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
     ) -> Any:
-        timeout_ms = timeout_ms or ASK_TIMEOUT_MS
+        gateway = self._gateway
+        writes = message.API_KEY not in READ_ONLY
+        if message.API_KEY in unfenced.PLACES_REPLICAS:
+            await unfenced.up_to_date(gateway)
+            if not gateway.has_live_broker(gateway.image):
+                raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, unfenced.sentence(gateway.image))
+        answer = await self._ask_controller(message, version, timeout_ms or ASK_TIMEOUT_MS)
+        if writes:  # what is asked for next shows what was written
+            await gateway.follower.catch_up(gateway.limits.catch_up_ms)
+        return answer
+
+    async def _ask_controller(self, message: ApiMessage, version: int | None, timeout_ms: int) -> Any:
+        follower = self._gateway.follower
         if version is None:
-            return await self._gateway.follower.ask_controller(message, timeout_ms)
-        address = self._gateway.follower.controller
-        if address is None:
+            return await follower.ask_controller(message, timeout_ms)
+        if follower.controller is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller has answered yet.")
-        return await self._ask(address, message, version, timeout_ms)
+        return await self._ask(follower.controller, message, version, timeout_ms)
 
     async def ask_broker(
         self, node_id: int, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None

@@ -49,7 +49,7 @@ class OpenGateway:
         self._image_changed(follower.image, follower.image)
 
     def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        if any(new.live_brokers()):
+        if self.gateway.has_live_broker(new):
             self.ready.set()
 
     def health(self) -> dict[str, bool]:

@@ -1,5 +1,8 @@
 """Control APIs: the original frame to the active controller, as Apache Kafka's brokers forward it (KIP-590).
 
+The controller answers once the write is committed; the answer goes on when this gateway's image has come so far, too.
+So Metadata that is asked for next has the new topics, partitions, leaders and configs: a client reads its writes.
+
 A controller that is away is waited for; after that, and when it went away without answering, the client is told
 REQUEST_TIMED_OUT, which says that the outcome is unknown.
 """
@@ -98,6 +101,8 @@ async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) 
             try:
                 answer = await exchange(connection, address, frame.data, gateway.limits.connect_ms)
                 if not deposed(frame, answer):
+                    if frame.key not in READ_ONLY:
+                        await gateway.follower.catch_up(gateway.limits.catch_up_ms)
                     return answer
             except NotSentError:
                 pass

@@ -22,7 +22,7 @@ from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import CreateTopicsRequest, PreambleRequest, PreambleResponse
-from tailrace_gateway import absent, configs, forward, groups
+from tailrace_gateway import absent, configs, forward, groups, unfenced
 from tailrace_gateway.buffers import Pool
 from tailrace_gateway.connection import ClientLink
 from tailrace_gateway.handlers import HANDLERS, api_versions
@@ -48,6 +48,8 @@ class Follower(Protocol):
 
     async def ask_controller(self, message: Any, timeout_ms: float) -> Any: ...
 
+    async def catch_up(self, timeout_ms: float) -> bool: ...
+
     @property
     def controller(self) -> Address | None: ...
     @property
@@ -71,7 +73,9 @@ class Limits:
     dribble_ms: float = 30_000  # a frame in passage must bring dribble_bytes in this time
     dribble_bytes: int = 4096
     node_wait_ms: float = 2_000  # how long requests wait for a node that is away
+    unfenced_wait_ms: float = 10_000  # how long requests wait while no broker is unfenced
     controller_wait_ms: float = 15_000
+    catch_up_ms: float = 1_000  # how long a write's answer waits for this gateway's own image
     deposed_ms: float = 500  # for a controller that is not active any more to say so
     coordinator_wait_ms: float = 1_000
     connect_ms: float = 2_000
@@ -152,6 +156,10 @@ class Gateway:
     def has_endpoint(self, broker: BrokerImage) -> bool:
         """Whether clients are told of an address for a broker."""
         return not self.advertised.brokers or broker.endpoint("CLIENT") is not None
+
+    def has_live_broker(self, image: MetadataImage) -> bool:
+        """Whether an image has a broker of which clients can be told."""
+        return any(self.has_endpoint(broker) for broker in image.live_brokers())
 
     def nodes(self) -> Iterator[BrokerImage]:
         """The brokers that Metadata names: those that live and, while their ports here are open, those that just died.
@@ -235,8 +243,10 @@ class Gateway:
         """Ends what waits for a broker that was given up, or for a shard's owner that is none any more."""
         if old.brokers is not new.brokers:
             for node_id, broker in old.brokers.items():
-                if fenced_now(broker, new.brokers.get(node_id)):
+                if gone(broker, new.brokers.get(node_id)):
                     self.fenced_at_ms[node_id] = self.clock.monotonic_ms()
+            if self.has_live_broker(old) and not self.has_live_broker(new):
+                self.log.warning("no broker is unfenced", why="clients wait for one")
             for connection in list(self.connections):
                 if fenced_now(old.brokers.get(connection.node_id), new.brokers.get(connection.node_id)):
                     connection.node_lost(f"broker {connection.node_id} was fenced")
@@ -279,6 +289,8 @@ class Gateway:
 
     async def answer(self, frame: Frame, connection: ClientLink) -> bytes | None:
         """The whole answer frame; None when the node has taken the request over after all or none is due."""
+        if not await unfenced.broker_there(self, connection, frame):
+            return None
         if frame.route == Route.HERE:
             return await self._here(frame, connection)
         if frame.key in configs.SPLIT:
@@ -318,6 +330,11 @@ class Gateway:
             if endpoint is not None and endpoint.port == identity.base_port:
                 return broker.broker_id
         return -1
+
+
+def gone(old: BrokerImage, new: BrokerImage | None) -> bool:
+    """Whether a broker lived and does not now, be it that its next life is registered already."""
+    return not old.fenced and (new is None or new.fenced)
 
 
 def fenced_now(old: BrokerImage | None, new: BrokerImage | None) -> bool:

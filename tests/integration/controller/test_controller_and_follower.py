@@ -39,6 +39,20 @@ async def test_a_topic_created_at_the_controller_appears_in_every_followers_imag
         assert one.image == two.image
 
 
+async def test_who_catches_up_has_what_another_one_wrote(node: Node) -> None:
+    async with node.controller(), node.follower("a") as writer, node.follower("b") as reader:
+        await live_broker(node, writer)
+        for number in range(20):
+            await writer.ask_controller(creation(f"t{number}"), timeout_ms=WAIT_MS)
+            assert await reader.catch_up(WAIT_MS)
+            assert f"t{number}" in reader.image.topics
+
+
+async def test_nobody_catches_up_without_a_controller(node: Node) -> None:
+    async with node.follower() as follower:
+        assert not await follower.catch_up(50)
+
+
 async def test_subscribers_see_every_image_once_and_in_order(node: Node) -> None:
     async with node.controller(), node.follower() as follower:
         seen: list[tuple[int, int]] = []

@@ -319,6 +319,7 @@ async def test_metadata_waits_no_longer_than_a_fence_takes(
 
 async def test_a_control_request_reaches_the_controller_as_it_was_and_its_answer_comes_back(quick: World) -> None:
     controller = await quick.peer("controller-0")
+    quick.put_live_broker(1)
     controller.script = answer_create_topics
     quick.follower.controller = _address(controller)
     client = await quick.client()
@@ -330,6 +331,7 @@ async def test_a_control_request_reaches_the_controller_as_it_was_and_its_answer
 
 async def test_a_controller_that_comes_late_is_waited_for(quick: World) -> None:
     controller = await quick.peer("controller-0")
+    quick.put_live_broker(1)
     controller.script = answer_create_topics
     await controller.stop()
     quick.follower.controller = _address(controller)
@@ -344,6 +346,7 @@ async def test_a_controller_that_comes_late_is_waited_for(quick: World) -> None:
 @pytest.mark.parametrize("key", [19, 48, 74])
 async def test_a_malformed_control_request_is_closed_at_once(quick: World, key: int) -> None:
     controller = await quick.peer("controller-0")
+    quick.put_live_broker(1)
     quick.follower.controller = _address(controller)
     client = await quick.client()
     row = quick.gateway.table[key]
@@ -354,6 +357,7 @@ async def test_a_malformed_control_request_is_closed_at_once(quick: World, key: 
 
 async def test_a_controller_that_dies_unanswered_gives_request_timed_out(quick: World) -> None:
     controller = await quick.peer("controller-0")
+    quick.put_live_broker(1)
     controller.script = controller.silent
     quick.follower.controller = _address(controller)
     client = await quick.client()

@@ -281,6 +281,8 @@ async def test_a_new_broker_gets_a_port_and_a_dead_one_keeps_it(world: World) ->
 
 async def test_two_gateways_share_a_port(open_world: Callable[..., World]) -> None:
     first, second = open_world(), open_world()
+    first.put_live_broker(0)
+    second.put_live_broker(0)
     second.listener.close()
     second.listener.base_port = first.listener.base_port
     second.listener.open_node(0)
@@ -315,6 +317,7 @@ async def test_a_gateway_that_stops_answers_what_was_asked(world: World) -> None
 
 async def test_a_request_too_large_to_be_kept_is_closed(open_world: Callable[..., World]) -> None:
     world = open_world(limits=Limits(max_collected_bytes=1000))
+    world.put_live_broker(0)
     client = await world.client()
     client.send(codec.encode_request(m.MetadataRequest(topics=[]), 9, 1, "x"))
     await client.answer()

@@ -17,6 +17,7 @@ from tailrace.wire.messages import (
     HeartbeatRequest,
     ListGroupsRequest,
     OffsetCommitRequest,
+    OffsetDeleteRequest,
     OffsetFetchRequest,
 )
 from tailrace_coordinator.reports import Reports
@@ -52,6 +53,62 @@ async def test_nobody_answers_for_a_shard_it_does_not_own() -> None:
     assert await stage.ask(fetch(), 7) is ErrorCode.NOT_COORDINATOR
     await stage.become(image(leader=-1))
     assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await stage.coordinator.close()
+
+
+async def test_a_topic_that_the_image_does_not_have_yet_is_no_unknown_one() -> None:
+    stage = Stage()
+    await stage.become(image(topic="older"))
+    stage.committed = image()  # what the controller knows, and this image, from before a restart, does not
+    await ok(stage, 5)
+    assert await committed(stage) == [5]
+    await stage.coordinator.close()
+
+
+@pytest.mark.parametrize(
+    ("caught_up", "code"),
+    [(True, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (False, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
+)
+async def test_a_topic_is_unknown_only_if_the_image_is_the_newest(caught_up: bool, code: ErrorCode) -> None:
+    stage = Stage()
+    stage.caught_up = caught_up
+    await stage.become(image(topic="another"))
+    committed = await stage.ask(commit(1), 9)
+    assert committed.topics[0].partitions[0].error_code == code
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    row = topic.OffsetDeleteRequestPartition(partition_index=0)
+    deleted = await stage.ask(OffsetDeleteRequest(group_id="g", topics=[topic(name="t", partitions=[row])]), 0)
+    if deleted is not ErrorCode.GROUP_ID_NOT_FOUND:
+        assert deleted.topics[0].partitions[0].error_code == code
+    await stage.coordinator.close()
+
+
+async def test_offsets_of_a_topic_id_that_the_image_does_not_have_yet_are_not_refused() -> None:
+    stage = Stage()
+    await stage.become(image())
+    await ok(stage, 5)
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup
+    topic = asked.OffsetFetchRequestTopics(topic_id=UUID(int=99), partition_indexes=[0])
+    request = OffsetFetchRequest(groups=[asked(group_id="g", topics=[topic])])
+    stage.caught_up = False
+    assert (await stage.ask(request, 10)).groups[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    stage.caught_up = True
+    (row,) = (await stage.ask(request, 10)).groups[0].topics
+    assert row.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    await stage.coordinator.close()
+
+
+async def test_who_asks_for_a_shard_that_is_loaded_waits_for_it() -> None:
+    stage = Stage(load_wait_ms=60_000)
+    stage.log.gate.clear()
+    await stage.become(image())
+    asked = asyncio.ensure_future(stage.ask(fetch(), 7))
+    listed = asyncio.ensure_future(stage.ask(ListGroupsRequest(), 4))
+    await settle()
+    assert not asked.done()
+    stage.log.gate.set()
+    assert (await asked).error_code == ErrorCode.NONE
+    assert (await listed).error_code == ErrorCode.NONE
     await stage.coordinator.close()
 
 

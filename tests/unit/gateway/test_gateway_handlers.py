@@ -16,7 +16,7 @@ from tailrace.state.partitioner import partition_for
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import APIS, ApiKey
-from tailrace_gateway.gateway import Advertised, Gateway, fenced_now
+from tailrace_gateway.gateway import Advertised, Gateway, Limits, fenced_now, gone
 from tailrace_gateway.handlers import (
     HANDLERS,
     api_versions,
@@ -35,11 +35,28 @@ ID_A, ID_B = UUID(int=1), UUID(int=2)
 OFFSETS = "__consumer_offsets"
 
 
+class Follower:
+    """A metadata follower that hears of nothing new, or of one more image."""
+
+    def __init__(self, stub: "Stub") -> None:
+        self.news: MetadataImage | None = None
+        self._stub = stub
+
+    async def wait_for(self, predicate: Any, timeout_ms: float) -> MetadataImage:
+        if self.news is None or not predicate(self.news):
+            raise TimeoutError
+        self._stub.show(self.news)
+        return self.news
+
+
 class Stub(Gateway):
     """A gateway without event loop that remembers what it would have created."""
 
     def __init__(self, image: MetadataImage, advertised: Advertised | None = None) -> None:
         self.advertised = advertised or Advertised()
+        self.limits = Limits()
+        self.scripted = Follower(self)
+        self.follower: Any = self.scripted
         self.boot_id = "boot"
         self.table = table()
         self.clock = ManualClock()
@@ -54,6 +71,9 @@ class Stub(Gateway):
     @property
     def image(self) -> MetadataImage:
         return self._image
+
+    def show(self, image: MetadataImage) -> None:
+        self._image = image
 
     async def _turn(self) -> None:
         self.turns += 1
@@ -465,6 +485,14 @@ async def test_the_offsets_topic_is_created_on_the_first_need(version: int) -> N
     assert gateway.wanted == [OFFSETS]
 
 
+@pytest.mark.parametrize("version", [0, 4])
+@pytest.mark.parametrize("before", [image(), with_offsets_topic(owner=-1)], ids=["no topic", "no owner"])
+async def test_a_coordinator_on_its_way_is_waited_for(version: int, before: MetadataImage) -> None:
+    gateway = Stub(before)
+    gateway.scripted.news = with_offsets_topic()
+    assert (await find(version, gateway, "g")).error_code == ErrorCode.NONE
+
+
 async def test_a_shard_without_owner_has_no_coordinator_yet() -> None:
     found = await find(4, Stub(with_offsets_topic(owner=-1)), "g")
     assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -535,3 +563,17 @@ def test_two_members_of_a_role_serve_what_both_serve() -> None:
 )
 def test_a_broker_is_given_up_when_its_life_is_fenced(old: Any, new: Any, expected: bool) -> None:
     assert fenced_now(old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (broker(0), broker(0), False),
+        (broker(0), broker(0, fenced=True), True),
+        (broker(0), None, True),
+        (broker(0, fenced=True), broker(0), False),
+        (broker(0), BrokerImage(0, 2, UUID(int=9), (), None, True), True),
+    ],
+)
+def test_a_broker_is_named_on_for_a_while_when_it_does_not_live_any_more(old: Any, new: Any, expected: bool) -> None:
+    assert gone(old, new) == expected

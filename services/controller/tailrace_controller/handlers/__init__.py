@@ -23,6 +23,7 @@ from tailrace_controller.handlers import (
     incremental_alter_configs,
     list_config_resources,
     list_partition_reassignments,
+    metadata_offset,
     register_service,
     service_heartbeat,
     unregister_broker,
@@ -52,4 +53,5 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
     ApiKey.REGISTER_SERVICE: register_service.handle,
     ApiKey.SERVICE_HEARTBEAT: service_heartbeat.handle,
+    ApiKey.METADATA_OFFSET: metadata_offset.handle,
 }

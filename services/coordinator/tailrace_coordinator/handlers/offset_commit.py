@@ -20,20 +20,14 @@ from tailrace_coordinator.groups.offsets import Commit, Position
 async def handle(request: OffsetCommitRequest, context: Context, coordinator: Coordinator) -> OffsetCommitResponse:
     """Answers one code per partition, once the offsets are committed."""
     by_id = context.api_version >= 10
-    rows: list[list[ErrorCode | None]] = []  # None: to be decided
-    positions, decided = [], []
-    for topic in request.topics:
-        found, unknown = find_topic(coordinator.image, topic, by_id=by_id)
-        row: list[ErrorCode | None] = []
-        for partition in topic.partitions:
-            if found is None:
-                row.append(unknown)
-            elif not 0 <= partition.partition_index < len(found.partitions):
-                row.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            else:
-                row.append(None)
-                positions.append(_position(found, partition))
-        rows.append(row)
+    decided = []
+    rows, positions = _sorted(request, coordinator.image, by_id=by_id)
+    if any(code is not None for row in rows for code in row):
+        # What the image does not have was created after it: an image from before a restart may be older than the log.
+        caught_up = await coordinator.caught_up()
+        rows, positions = _sorted(request, coordinator.image, by_id=by_id)
+        if not caught_up:
+            rows = [[None if code is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for code in row] for row in rows]
     if positions:
         commit = Commit(
             request.group_id,
@@ -51,6 +45,27 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
     return OffsetCommitResponse(
         topics=_topics(request, [[next(left) if code is None else code for code in row] for row in rows])
     )
+
+
+def _sorted(
+    request: OffsetCommitRequest, image: MetadataImage, *, by_id: bool
+) -> tuple[list[list[ErrorCode | None]], list[Position]]:
+    """The code of each partition that is not there, None for the rest; and what is asked of the rest."""
+    rows: list[list[ErrorCode | None]] = []
+    positions = []
+    for topic in request.topics:
+        found, unknown = find_topic(image, topic, by_id=by_id)
+        row: list[ErrorCode | None] = []
+        for partition in topic.partitions:
+            if found is None:
+                row.append(unknown)
+            elif not 0 <= partition.partition_index < len(found.partitions):
+                row.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                row.append(None)
+                positions.append(_position(found, partition))
+        rows.append(row)
+    return rows, positions
 
 
 def find_topic(image: MetadataImage, asked: Any, *, by_id: bool) -> tuple[TopicImage | None, ErrorCode]:

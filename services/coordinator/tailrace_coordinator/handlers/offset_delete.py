@@ -15,13 +15,11 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
     """Answers one code per partition; an offset that is not there counts as deleted."""
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    known = {
-        (topic.name, partition.partition_index)
-        for topic in request.topics
-        for partition in topic.partitions
-        if coordinator.image.partition(topic.name, partition.partition_index) is not None
-    }
-    asked = sorted(known)
+    named = {(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions}
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if any(coordinator.image.partition(*one) is None for one in named) and not await coordinator.caught_up():
+        unknown = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    asked = sorted(one for one in named if coordinator.image.partition(*one) is not None)
     decided = await coordinator.ask(  # even with nothing to delete: the group's own refusal comes first
         request.group_id,
         lambda groups, now_ms, token: groups.delete_offsets(now_ms, token, request.group_id, asked),
@@ -37,7 +35,7 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
                 partitions=[
                     topic_row.OffsetDeleteResponsePartition(
                         partition_index=p.partition_index,
-                        error_code=codes.get((topic.name, p.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                        error_code=codes.get((topic.name, p.partition_index), unknown),
                     )
                     for p in topic.partitions
                 ],

@@ -48,6 +48,10 @@ async def _group(asked: Any, version: int, coordinator: Coordinator) -> Any:
     """One group of v8+, its refusal in its own row."""
     by_id = version >= 10
     names = [find_topic(coordinator.image, t, by_id=True)[0] for t in asked.topics or ()] if by_id else []
+    if None in names:
+        if not await coordinator.caught_up():
+            return _GROUP(group_id=asked.group_id, topics=[], error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        names = [find_topic(coordinator.image, t, by_id=True)[0] for t in asked.topics]
     try:
         wanted = asked.topics
         if by_id and asked.topics is not None:
