@@ -94,6 +94,15 @@ def test_partitions_are_added_and_written_to(target: Target, client: Client, top
     assert refused.value.code == INVALID_PARTITIONS
 
 
+@pytest.mark.only("tailrace1", "tailrace1r", "tailrace3h")
+def test_a_client_reads_what_it_wrote_at_once(client: Client, topic_name: str) -> None:
+    for number in range(10):
+        client.create_topic(f"{topic_name}{number}")
+        assert f"{topic_name}{number}" in client.list_topics()
+        client.add_partitions(f"{topic_name}{number}", 3)
+        assert client.partition_count(f"{topic_name}{number}") == 3
+
+
 @pytest.mark.capability("configs of a topic: described in full, altered, with their source")
 def test_topic_configs_are_described_and_altered(client: Client, topic_name: str) -> None:
     client.create_topic(topic_name, configs={"retention.ms": "60000"})

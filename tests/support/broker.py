@@ -45,6 +45,7 @@ class FollowerTwin:
         self._subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []
         self._moved = asyncio.Event()
         self.on_ask: Callable[[Any], Any] | None = None
+        self.committed: dict[str, Any] = {}  # what a controller has beyond the image
 
     def subscribe(self, callback: Callable[[MetadataImage, MetadataImage], None]) -> None:
         self._subscribers.append(callback)
@@ -53,6 +54,11 @@ class FollowerTwin:
         if self.on_ask is None:
             raise TimeoutError
         return await self.on_ask(message)
+
+    async def catch_up(self, timeout_ms: float) -> bool:
+        if self.committed:
+            self.move(**self.committed)
+        return True
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool], timeout_ms: float) -> MetadataImage:
         async with asyncio.timeout(timeout_ms / 1000):

@@ -23,6 +23,18 @@ async def test_a_broker_advertises_what_its_client_is_told(tmp_path: Path, adver
         assert [(synonym.value, synonym.source) for synonym in row.synonyms] == ([(told, 4)] if told else [])
 
 
+async def test_a_config_of_the_broker_is_described_as_the_controller_has_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        broker.follower.committed = {"configs": {(4, "0"): {"log.cleaner.backoff.ms": "123"}}}
+        asked = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=4, resource_name="0", configuration_keys=["log.cleaner.backoff.ms"]
+        )
+        (row,) = (
+            (await broker.client.ask(DescribeConfigsRequest(resources=[asked]), timeout_ms=5000)).results[0].configs
+        )
+        assert row.value == "123"
+
+
 @pytest.fixture
 def restored_levels() -> Iterator[None]:
     names = ("tailrace", "tailrace.broker")

@@ -26,11 +26,12 @@ _Result = DescribeConfigsResponse.DescribeConfigsResult
 _Entry = _Result.DescribeConfigsResourceResult
 _Synonym = _Entry.DescribeConfigsSynonym
 _ADVERTISED_LISTENERS = "advertised.listeners"
+_CATCH_UP_MS = 500.0
 
 
 async def handle(request: DescribeConfigsRequest, context: Context, broker: Broker) -> DescribeConfigsResponse:
     """One result per asked resource."""
-
+    await _up_to_date(request, broker)
     identity = context.connection.identity
 
     @cache
@@ -52,6 +53,12 @@ async def handle(request: DescribeConfigsRequest, context: Context, broker: Brok
         return [wire_entry(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
     return DescribeConfigsResponse(results=[_describe(asked, broker, rows) for asked in request.resources])
+
+
+async def _up_to_date(request: DescribeConfigsRequest, broker: Broker) -> None:
+    """Whoever altered a config of this broker, at the controller, reads what was written."""
+    if not broker.follower.stale and any(asked.resource_type == ConfigResource.BROKER for asked in request.resources):
+        await broker.follower.catch_up(_CATCH_UP_MS)
 
 
 def _advertised(entry: describe.Entry, broker: Broker, identity: Identity) -> describe.Entry:
