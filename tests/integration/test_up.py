@@ -77,6 +77,26 @@ def test_a_dead_child_is_restarted_at_once_and_the_rest_keeps_running(cluster: C
     assert others == {role: cluster.process_id(role) for role in others}
 
 
+def test_a_gateway_that_hangs_is_told_of_and_started_again(cluster: Cluster) -> None:
+    mark = cluster.now
+    cluster.pause("gateway")
+    cluster.wait_for("silent", "gateway", since=mark)
+    cluster.wait_for("hung", "gateway", since=mark)
+    died = cluster.wait_for("died", "gateway", since=mark)
+    assert died["status"] == -signal.SIGKILL
+    cluster.wait_for("ready", "gateway", since=mark)
+
+
+def test_a_gateway_that_goes_on_in_time_is_left_alone(cluster: Cluster) -> None:
+    mark = cluster.now
+    pid = cluster.process_id("gateway")
+    cluster.pause("gateway")
+    cluster.wait_for("silent", "gateway", since=mark)
+    cluster.resume("gateway")
+    cluster.wait_for("answers", "gateway", since=mark)
+    assert cluster.process_id("gateway") == pid
+
+
 def test_roles_stop_in_reverse_order_and_leave_no_run_file(tmp_path: Path) -> None:
     with fake_cluster(tmp_path, brokers=2) as cluster:
         assert cluster.stop() == 0

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tailrace.cli import forking
+from tailrace.cli.liveness import LOOKED_EVERY_MS, NOTICED_MS, OVERDUE_MS, Probe, Verdict
 from tailrace.cli.plan import Instance
 from tailrace.cli.restarts import DEATHS_MAX, Restarts
 from tailrace.cli.screen import Outlet, Screen
@@ -37,6 +38,7 @@ class Child:
         self.restarts = Restarts()
         self.process: forking.Forked | None = None
         self.run_file: RunFile | None = None
+        self.probe: Probe | None = None
         self.restart_at_ms: float | None = None
         self.kill_at_ms: float | None = None
         self.last_lines: deque[bytes] = deque(maxlen=_LAST_LINES)
@@ -76,6 +78,7 @@ class Supervisor:
         self._restart = restart
         self._leave_parent = leave_parent
         self._announced = False
+        self._look_at_ms: float | None = None
         self._stopping: list[list[Child]] | None = None
         self._status = 0
         self._selector = selectors.PollSelector()
@@ -134,6 +137,8 @@ class Supervisor:
     def _leave(self) -> None:
         """In the child: lets go of what belongs to the parent."""
         for child in self.children:
+            if child.probe:
+                child.probe.close()
             if child.process:
                 for fd in child.process[1:]:
                     os.close(fd)
@@ -201,6 +206,7 @@ class Supervisor:
                 addresses=report["addresses"],
             )
             child.run_file.write(self._run_dir)
+            self._probe(child)
             if child.is_ready and not was_ready:
                 self._became_ready(child)
             elif not child.is_ready:
@@ -224,6 +230,9 @@ class Supervisor:
                 self._selector.unregister(fd)
             os.close(fd)
         child.process = None
+        if child.probe:
+            child.probe.close()
+            child.probe = None
         child.kill_at_ms = None
         child.log_rest = child.report_rest = b""
         if child.run_file:
@@ -259,10 +268,15 @@ class Supervisor:
 
     def _timeout_seconds(self) -> float | None:
         deadlines = [at for child in self.children for at in (child.restart_at_ms, child.kill_at_ms) if at is not None]
+        deadlines += [] if self._look_at_ms is None else [self._look_at_ms]
         return max(0.0, min(deadlines) - self._clock.monotonic_ms()) / 1000 if deadlines else None
 
     def _act_on_deadlines(self) -> None:
         now_ms = self._clock.monotonic_ms()
+        if self._look_at_ms is not None and self._look_at_ms <= now_ms:
+            self._look_at_ms = now_ms + LOOKED_EVERY_MS
+            for child in self.children:
+                self._look(child, now_ms)
         for child in self.children:
             if child.restart_at_ms is not None and child.restart_at_ms <= now_ms:
                 self._start(child)
@@ -270,6 +284,27 @@ class Supervisor:
                 child.kill_at_ms = None
                 self._event(child, "overdue", f"did not stop within {_STOP_PATIENCE_MS / 1000:g} s and is killed")
                 signal.pidfd_send_signal(child.process.pid_fd, signal.SIGKILL)
+
+    # -- children that hang -----------------------------------------------------------------------------------------
+
+    def _probe(self, child: Child) -> None:
+        """Gateways alone: they keep nothing, so that ending one that hangs frees its clients and costs nothing else."""
+        if child.probe is None and child.instance.role == "gateway" and "http" in child.addresses:
+            child.probe = Probe(self._selector, child.addresses["http"])
+            self._look_at_ms = self._look_at_ms or self._clock.monotonic_ms()
+
+    def _look(self, child: Child, now_ms: float) -> None:
+        if child.probe is None or child.process is None or self._stopping is not None:
+            return
+        verdict = child.probe.look(now_ms)
+        if child.probe.came_back:
+            child.probe.came_back = False
+            self._event(child, "answers", "answers again")
+        if verdict is Verdict.TELL:
+            self._event(child, "silent", f"does not answer for {NOTICED_MS / 1000:g} s; its clients wait")
+        elif verdict is Verdict.KILL and self._restart:
+            self._event(child, "hung", f"does not answer for {OVERDUE_MS / 1000:g} s and is killed")
+            signal.pidfd_send_signal(child.process.pid_fd, signal.SIGKILL)
 
     # -- output ---------------------------------------------------------------------------------------------------
 

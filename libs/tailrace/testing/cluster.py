@@ -161,7 +161,10 @@ class Cluster:
         since: int = 0,
         timeout_seconds: float = _START_SECONDS,
     ) -> Event:
-        """Events: started, opened, ready, died, gave_up, stopped, overdue (of a role), all_ready, stopping (of all)."""
+        """Events of a role: started, opened, ready, silent, answers, hung, died, gave_up, stopped, overdue.
+
+        Of all: all_ready, stopping.
+        """
         assert self._events is not None
         return self._events.wait(
             lambda seen: (
