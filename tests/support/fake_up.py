@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from tailrace.cli import up
 from tailrace.config import Config
-from tailrace.runtime import Environment, Role
+from tailrace.runtime.role import Environment, Role
 
 
 class FakeRole:

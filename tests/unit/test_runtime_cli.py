@@ -8,14 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import kafka
 import pytest
-from kafka.errors import KafkaTimeoutError
-from typer.testing import CliRunner
 
 from tailrace.cli import options, plan
-from tailrace.cli.daily import app
-from tailrace.cli.daily.connection import PATIENCE_MS
 from tailrace.cli.data_dir import DataDir, Refused
 from tailrace.cli.plan import Instance
 from tailrace.cli.restarts import Restarts
@@ -205,16 +200,3 @@ def test_a_log_directory_of_kafka_is_no_data_directory_and_stays_as_it_is(tmp_pa
     assert [path.name for path in kafka.iterdir()] == ["meta.properties"]
     (kafka / "run").mkdir()  # whose log.dirs was set to it
     DataDir(kafka, tmp_path / "sockets").close()
-
-
-def test_a_command_says_soon_that_nobody_answers_at_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*, bootstrap_timeout_ms: int, **_: object) -> None:
-        assert bootstrap_timeout_ms == PATIENCE_MS <= 10_000
-        raise KafkaTimeoutError("Unable to bootstrap from here")
-
-    monkeypatch.setattr(kafka, "KafkaAdminClient", refuse)
-    done = CliRunner().invoke(app, ["topic", "list", "--bootstrap", "localhost:1"])
-    assert done.exit_code == 1
-    assert (
-        "localhost:1: " in done.output and "nobody answers there within 10 s; --bootstrap names another" in done.output
-    )

@@ -56,7 +56,9 @@ def test_every_broker_that_gives_or_takes_gets_the_rate() -> None:
 def test_many_partitions_are_reassigned_with_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def ask(self: Nodes, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    def ask(
+        self: Nodes, request: AlterPartitionReassignmentsRequest, *, handled: object
+    ) -> AlterPartitionReassignmentsResponse:
         asked.append(sum(len(topic.partitions) for topic in request.topics))
         done = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
         first = request.topics[0].partitions[0].partition_index

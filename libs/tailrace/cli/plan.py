@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tailrace.cli.options import UpOptions
+if TYPE_CHECKING:
+    from tailrace.cli.options import UpOptions  # and argparse, which `tailrace --help` does without
 
 # Starting order; stopping is the reverse. No role waits for another, but this order has the fewest retries.
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
@@ -34,6 +34,8 @@ def socket_dir(data_dir: Path, runtime_dir: str | None) -> Path:
     run_dir = data_dir / "run"
     if len(str(run_dir / _LONGEST_SOCKET_NAME).encode()) <= _SOCKET_PATH_MAX:
         return run_dir
+    import hashlib
+
     digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:12]
     return Path(runtime_dir or "/tmp") / f"tailrace-{digest}"
 

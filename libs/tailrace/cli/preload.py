@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
-from tailrace.runtime import logs
-
 # A library that one role alone needs is left to that child, which imports it while the others start on other cores.
 MODULES = (
     "uvloop",
@@ -25,6 +23,8 @@ MODULES = (
 
 def preload(modules: Sequence[str] = MODULES) -> None:
     """Imports them, and no more of structlog and kafka-python than roles use."""
+    from tailrace.runtime import logs
+
     logs.import_structlog()
     with kafka_without_clients():
         for name in modules:

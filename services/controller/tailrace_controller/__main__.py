@@ -1,4 +1,4 @@
-from tailrace.runtime import main
+from tailrace.runtime.process import main
 from tailrace_controller.app import role
 
 main(role)

@@ -1,4 +1,4 @@
-from tailrace.runtime import main
+from tailrace.runtime.process import main
 from tailrace_coordinator.app import role
 
 main(role)

@@ -1,53 +1,91 @@
 """The commands for daily use: `tailrace topic|produce|consume|group|config|status` as any client would, and what an
-operator needs: `tailrace broker|reassign|elect-leaders`."""
+operator needs: `tailrace broker|reassign|elect-leaders`. Each module is imported when its command is used."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import typer
+from typer.core import TyperGroup
 
-from tailrace.cli.daily import brokers, configs, elections, groups, producers, reassignments, records, status, topics
-from tailrace.cli.files import dump, exporting, importing, verify
+from tailrace.cli.preload import kafka_without_clients
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="Tailrace, a log that speaks Kafka's protocol.",
-    pretty_exceptions_enable=False,
-)
-topics.app.command("producers")(producers.producers)
-app.add_typer(topics.app, name="topic")
-app.add_typer(groups.app, name="group")
-app.add_typer(configs.app, name="config")
-app.add_typer(brokers.app, name="broker")
-app.add_typer(reassignments.app, name="reassign")
-app.command("elect-leaders")(elections.elect_leaders)
-app.command("produce")(records.produce)
-app.command("consume")(records.consume)
-app.command("status")(status.status)
-app.command("dump-log")(dump.dump_log)
-app.command("verify-log")(verify.verify_log)
-app.command("import-kafka")(importing.import_kafka)
-app.command("export-kafka")(exporting.export_kafka)
 
-# These start before typer is loaded (command.py); they are here for --help alone.
-_STARTED_EARLIER = {
-    "up": "Start a whole cluster on this machine.",
-    "demo": "Stream this machine's log lines through a cluster.",
-    "controller": "Run one controller.",
-    "coordinator": "Run one coordinator.",
-    "gateway": "Run one gateway.",
-    "quota": "Run one quota service.",
+class Command(NamedTuple):
+    """Where a command is, and the line of `tailrace --help` about it, which no module is imported for."""
+
+    module: str
+    name: str
+    about: str
+
+
+_DAILY: Final = "tailrace.cli.daily"
+_FILES: Final = "tailrace.cli.files"
+_ELSEWHERE: Final = "these start before typer is loaded (command.py); they are here for --help alone"
+COMMANDS: Final = {
+    "up": Command(_ELSEWHERE, "", "Start a whole cluster on this machine."),
+    "status": Command(f"{_DAILY}.status", "status", "Show a cluster and this machine's processes on one screen."),
+    "topic": Command(f"{_DAILY}.topics", "app", "Topics and their partitions."),
+    "produce": Command(f"{_DAILY}.records", "produce", "Write each line of stdin as one record."),
+    "consume": Command(f"{_DAILY}.records", "consume", "Print each record's value as one line."),
+    "group": Command(f"{_DAILY}.groups", "app", "Consumer groups, their members and their lag."),
+    "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
+    "broker": Command(f"{_DAILY}.brokers", "app", "List brokers, empty one, forget one; or run one."),
+    "reassign": Command(f"{_DAILY}.reassignments", "app", "Move replicas between brokers."),
+    "elect-leaders": Command(f"{_DAILY}.elections", "elect_leaders", "Give partitions to their preferred leaders."),
+    "dump-log": Command(f"{_FILES}.dump", "dump_log", "Show what files of a log directory hold."),
+    "verify-log": Command(f"{_FILES}.verify", "verify_log", "Check the files of log directories."),
+    "import-kafka": Command(f"{_FILES}.importing", "import_kafka", "Take over a stopped Apache Kafka's directories."),
+    "export-kafka": Command(f"{_FILES}.exporting", "export_kafka", "Write directories that Apache Kafka starts on."),
+    "demo": Command(_ELSEWHERE, "", "Stream this machine's log lines through a cluster."),
+    "controller": Command(_ELSEWHERE, "", "Run one controller."),
+    "coordinator": Command(_ELSEWHERE, "", "Run one coordinator."),
+    "gateway": Command(_ELSEWHERE, "", "Run one gateway."),
+    "quota": Command(_ELSEWHERE, "", "Run one quota service."),
 }
 
 
-def _named(name: str, about: str) -> None:
-    def command(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-        raise typer.Exit(2)
+class _Commands(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = cast("dict[str, Any]", dict.fromkeys(COMMANDS))  # their names, for "Did you mean …?"
 
-    app.command(name, help=f"{about} `tailrace {name} --help` lists its options.")(command)
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _loaded(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.about) for name, command in COMMANDS.items()])
 
 
-for _name, _about in _STARTED_EARLIER.items():
-    _named(_name, _about)
+def _loaded(name: str) -> Any:
+    """A command as click has it."""
+    command = COMMANDS[name]
+    if command.module == _ELSEWHERE:
+        found: Any = _started_earlier
+    else:
+        with kafka_without_clients():
+            found = getattr(import_module(command.module), command.name)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    alone.command(name, help=command.about if command.module == _ELSEWHERE else None)(found)
+    return typer.main.get_command(alone)
+
+
+def _started_earlier(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    raise typer.Exit(2)
+
+
+def _about() -> None:
+    """Tailrace, a log that speaks Kafka's protocol. `tailrace COMMAND --help` says more about each command."""
+
+
+app = typer.Typer(
+    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+app.callback()(_about)

@@ -10,12 +10,15 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, table
-from tailrace.cli.daily.nodes import Broker, Nodes, RefusedError, nodes
+from tailrace.cli.daily.nodes import Broker, Nodes, nodes
 from tailrace.cli.daily.reassignments import Rate, as_text, move
+from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Plan, drained
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
     help="List brokers, empty one, forget one. With other arguments: run one broker (`tailrace broker --set …`).",
 )
 BrokerId = Annotated[int, typer.Argument(help="broker id")]
@@ -101,9 +104,7 @@ def move_replicas(
         if not wanted:
             raise RefusedError(f"broker {broker_id} has no replica of these")
         there = str(PurePosixPath(log_dir))  # without the slash that a shell completes it by
-        refused = {key: why for key, why in cluster.move_to_log_dir(broker, there, wanted).items() if why}
-        if refused:
-            raise RefusedError("\n".join(f"{name}-{index}: {why}" for (name, index), why in sorted(refused.items())))
+        cluster.move_to_log_dir(broker, there, wanted)
         moves = "1 replica of broker {} moves" if len(wanted) == 1 else f"{len(wanted)} replicas of broker {{}} move"
         typer.echo(f"{moves.format(broker_id)} to {there}, or {'is' if len(wanted) == 1 else 'are'} there")
 

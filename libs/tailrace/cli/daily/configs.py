@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, client, pairs, table
+from tailrace.cli.daily.connection import Bootstrap, pairs, table
+from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.refusals import RefusedError
+from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
+from tailrace.net.address import Address
+from tailrace.wire import messages as m
 
-app = typer.Typer(no_args_is_help=True, help="Configs of topics and brokers.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Configs of topics and brokers."
+)
 Kind = Annotated[str, typer.Argument(help="topic or broker")]
-Name = Annotated[str, typer.Argument(help="topic name or broker id")]
+Name = Annotated[str, typer.Argument(help="topic name, broker id, or `default` for all brokers")]
+_TYPES: Final = {"topic": ConfigResource.TOPIC, "broker": ConfigResource.BROKER}
+_DEFAULT: Final = "default"  # as one types the name of ALL_BROKERS
+_SET, _DELETE = 0, 1  # operations
 
 
-def resource(kind: str, name: str, configs: Any = None) -> Any:
-    """kafka-python's description of one resource."""
-    from kafka.admin import ConfigResource
-
-    if kind not in {"topic", "broker"}:
+def _resource(kind: str, name: str) -> tuple[int, str]:
+    """Type and name as the protocol has them; usage errors for what can be neither."""
+    if kind not in _TYPES:
         raise typer.BadParameter(f"{kind}: expected topic or broker")
-    return ConfigResource(kind, name, configs)
+    if kind == "broker" and name == _DEFAULT:
+        return _TYPES[kind], ALL_BROKERS
+    if kind == "broker" and not (name.isascii() and name.isdecimal()):
+        raise typer.BadParameter(f"broker {name!r}: expected a broker id, or `{_DEFAULT}`")
+    if not name:
+        raise typer.BadParameter("expected a topic name")
+    return _TYPES[kind], name
+
+
+def _node(cluster: Nodes, kind: str, name: str) -> Address | None:
+    """Whom to ask: a broker alone knows its own configs."""
+    if kind != "broker" or not name:
+        return None
+    for broker in cluster.brokers():
+        if str(broker.broker_id) == name and not broker.fenced:
+            return Address(broker.host, broker.port)
+    raise RefusedError(f"{name} is not live; `tailrace broker list` names the brokers")
+
+
+def _asked(resource_type: int, name: str, keys: list[str] | None) -> Any:
+    return m.DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=resource_type, resource_name=name, configuration_keys=keys
+    )
 
 
 @app.command()
@@ -30,13 +62,21 @@ def show(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Print what was changed, or everything."""
-    with client("KafkaAdminClient", bootstrap) as admin:
-        found = admin.describe_configs([resource(kind, name)], config_filter="all" if everything else "modified")
-    entries = found[kind][name]
-    table(
-        ("key", "value", "from"),
-        [(key, entry["value"], entry["config_source"].lower()) for key, entry in sorted(entries.items())],
-    )
+    resource_type, resource_name = _resource(kind, name)
+    asked = _asked(resource_type, resource_name, None)
+    with nodes(bootstrap) as cluster, _named(kind):
+        answer = cluster.ask(m.DescribeConfigsRequest(resources=[asked]), 4, _node(cluster, kind, resource_name))
+    entries = [entry for result in answer.results for entry in result.configs]
+    rows = [
+        (entry.name, "" if entry.value is None else entry.value, _source(entry.config_source))
+        for entry in sorted(entries, key=lambda entry: str(entry.name))
+        if everything or entry.config_source != ConfigSource.DEFAULT_CONFIG
+    ]
+    table(("key", "value", "from"), list(rows))
+
+
+def _source(number: int) -> str:
+    return ConfigSource(number).name.lower() if number in set(ConfigSource) else f"source {number}"
 
 
 @app.command("set")
@@ -47,9 +87,7 @@ def set_configs(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Change configs."""
-    with client("KafkaAdminClient", bootstrap) as admin:
-        admin.alter_configs([resource(kind, name, pairs(settings))])
-    typer.echo(f"changed {kind} {name}")
+    _alter(kind, name, dict(pairs(settings)), bootstrap)
 
 
 @app.command()
@@ -60,6 +98,45 @@ def unset(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Go back to the defaults."""
-    with client("KafkaAdminClient", bootstrap) as admin:
-        admin.reset_configs([resource(kind, name, keys)])
+    _alter(kind, name, dict.fromkeys(keys), bootstrap)
+
+
+def _alter(kind: str, name: str, values: Mapping[str, str | None], bootstrap: str | None) -> None:
+    """Sets keys, or with None unsets them."""
+    resource_type, resource_name = _resource(kind, name)
+    resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
+    row = resource(
+        resource_type=resource_type,
+        resource_name=resource_name,
+        configs=[
+            resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+            for key, value in values.items()
+        ],
+    )
+    with nodes(bootstrap) as cluster, _named(kind):
+        at = _node(cluster, kind, resource_name)
+        _check_keys(cluster, kind, resource_name, values, at)
+        cluster.ask(m.IncrementalAlterConfigsRequest(resources=[row], validate_only=False), 1, at)
     typer.echo(f"changed {kind} {name}")
+
+
+def _check_keys(cluster: Nodes, kind: str, name: str, keys: Iterable[str], at: Address | None) -> None:
+    """Kafka keeps any key of a broker, as a plugin may read it, and unsets any: a mistyped one would do nothing."""
+    if kind == "broker" and not name:
+        name = next((str(node.broker_id) for node in cluster.brokers() if not node.fenced), "0")
+        at = _node(cluster, kind, name)
+    answer = cluster.ask(m.DescribeConfigsRequest(resources=[_asked(_TYPES[kind], name, list(keys))]), 4, at)
+    known = {entry.name for result in answer.results for entry in result.configs}
+    if unknown := [key for key in keys if key not in known]:
+        raise RefusedError(
+            f"{name}: there is no {kind} config {unknown[0]!r}; `tailrace config show {kind} {name} --all` names them"
+        )
+
+
+@contextmanager
+def _named(kind: str) -> Iterator[None]:
+    """Says of what kind the resource is that was refused."""
+    try:
+        yield
+    except RefusedError as refused:
+        raise RefusedError(f"{kind} {refused}") from None

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json
-from tailrace.cli.daily.nodes import Nodes, RefusedError, nodes
+from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition
 from tailrace.metadata.records import NO_LEADER
 

@@ -1,31 +1,51 @@
-"""Kafka requests of the operator's commands, asked one at a time, with every error's sentence.
-
-kafka-python has no call for some of them (fenced brokers, UnregisterBroker) and drops the sentences of others.
-"""
+"""Kafka requests of the commands, asked one at a time; what an answer refuses, at its top or for an item, is raised."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 import typer
 
 from tailrace.cli.daily.connection import address
+from tailrace.cli.daily.refusals import RefusedError, lines, sentence
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.log.directory.disk_pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic, portions
 from tailrace.net.address import Address
-from tailrace.net.client import Client
+from tailrace.net.client import Client, Disconnected
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
+from tailrace.wire.response_errors import response_errors
 
 _TIMEOUT_MS = 30_000
+_CONNECT_MS = 10_000
 _CLIENT_ID = "tailrace-cli"
 _MARKS = ("log.dir.pressure.slow.bytes", "log.dir.pressure.refuse.bytes")
+NO_ID: Final = UUID(int=0)  # of a topic that is named
+EARLIEST: Final = -2
+LATEST: Final = -1
+EVERY_CODE: Final = range(-1, 1 << 15)
+_WITHOUT_LEADER: Final = frozenset({ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND})
+_LEADER_MOVED: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE}
+)
+_OFFLINE_DIR: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
+# A cluster that has just started, or lost a process, answers these for a moment; nothing was done then.
+_NOT_YET: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_CONTROLLER,
+    }
+)
+_AGAIN_MS, _TIMES_MAX = 100, 100
 
 
 class Broker(NamedTuple):
@@ -59,10 +79,6 @@ class LogDir(NamedTuple):
     level: Level | None
 
 
-class RefusedError(Exception):
-    """The cluster said no; the text is a sentence."""
-
-
 class Nodes:
     """The cluster behind a bootstrap address. Raises OSError, TimeoutError, Malformed or RefusedError."""
 
@@ -76,18 +92,51 @@ class Nodes:
             self._runner.run(client.close())
         self._runner.close()
 
-    def ask(self, message: m.ApiMessage, version: int | None = None, at: Address | None = None) -> Any:
-        """One request to one node: the first of the bootstrap list that can be reached, unless told which."""
-        tried: OSError | None = None
+    def ask(
+        self,
+        message: m.ApiMessage,
+        version: int | None = None,
+        at: Address | None = None,
+        *,
+        handled: Container[int] = (),
+    ) -> Any:
+        """One request to one node: the first of the bootstrap list that can be reached, unless told which.
+
+        Raises RefusedError for every error in the answer, but those of single items that the caller says it handles.
+        """
+        times = 0
+        while True:
+            answer = self._answer(message, version, at)
+            errors = [
+                error
+                for error in response_errors(message.API_KEY, answer)
+                if not error.names or error.code not in handled
+            ]
+            if not errors:
+                return answer
+            if times == _TIMES_MAX or not all(error.code in _NOT_YET for error in errors):
+                raise RefusedError(lines(errors))
+            times += 1
+            self.pause(_AGAIN_MS)
+
+    def _answer(self, message: m.ApiMessage, version: int | None, at: Address | None) -> Any:
+        tried: Disconnected | None = None
         for target in [at] if at else self._bootstrap:
             if target not in self._clients:
                 self._clients[target] = Client(target, _CLIENT_ID)
             try:
-                return self._runner.run(self._clients[target].ask(message, timeout_ms=_TIMEOUT_MS, version=version))
-            except ConnectionError as error:
+                return self._runner.run(self._exchange(self._clients[target], message, version))
+            except Disconnected as error:
                 tried = error
         assert tried is not None
         raise tried
+
+    async def _exchange(self, client: Client, message: m.ApiMessage, version: int | None) -> Any:
+        try:
+            await client.connect(_CONNECT_MS)
+            return await client.ask(message, timeout_ms=_TIMEOUT_MS, version=version)
+        except TimeoutError:
+            raise TimeoutError("no answer in time; `tailrace status` shows what is wrong") from None
 
     def pause(self, time_ms: float) -> None:
         """Lets the cluster work for a while before the next question."""
@@ -96,7 +145,6 @@ class Nodes:
     def brokers(self) -> list[Broker]:
         """All registered brokers by id, fenced ones too (KIP-1073)."""
         answer = self.ask(m.DescribeClusterRequest(include_fenced_brokers=True, endpoint_type=1), 2)
-        check(answer.error_code, answer.error_message)
         rows = [Broker(row.broker_id, row.host, row.port, row.rack, row.is_fenced) for row in answer.brokers]
         return sorted(rows)
 
@@ -107,9 +155,8 @@ class Nodes:
         asked = [row(name=name) for name in topics]
         while True:
             request = m.DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=2000, cursor=cursor)
-            answer = self.ask(request, 0)
+            answer = self.ask(request, 0, handled=_WITHOUT_LEADER)
             for topic in answer.topics:
-                check(topic.error_code, f"{topic.name}: no such topic" if topic.error_code else None)
                 found.update({(topic.name, part.partition_index): part for part in topic.partitions})
             if answer.next_cursor is None:
                 return found
@@ -117,6 +164,40 @@ class Nodes:
             cursor = m.DescribeTopicPartitionsRequest.Cursor(
                 topic_name=at.topic_name, partition_index=at.partition_index
             )
+
+    def coordinator(self, group: str) -> Address:
+        """The node that a group's requests go to."""
+        found = self.ask(m.FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4).coordinators
+        return Address(found[0].host, found[0].port)
+
+    def offsets(self, partitions: Mapping[Partition, int], timestamp: int) -> dict[Partition, int]:
+        """ListOffsets at a timestamp (or EARLIEST, LATEST) of partitions, asked of the brokers that lead them."""
+        topic = m.ListOffsetsRequest.ListOffsetsTopic
+        row = topic.ListOffsetsPartition
+        live = {broker.broker_id: broker for broker in self.brokers() if not broker.fenced}
+        found: dict[Partition, int] = {}
+        for node in sorted(set(partitions.values()) & live.keys()):
+            mine = dict.fromkeys(key for key, leader in partitions.items() if leader == node)
+            topics = [
+                topic(
+                    name=name,
+                    partitions=[
+                        row(partition_index=index, current_leader_epoch=-1, timestamp=timestamp) for index, _ in rows
+                    ],
+                )
+                for name, rows in by_topic(mine)
+            ]
+            request = m.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics)
+            answer = self.ask(request, 7, Address(live[node].host, live[node].port), handled=_LEADER_MOVED)
+            found.update(
+                {
+                    (done.name, part.partition_index): part.offset
+                    for done in answer.topics
+                    for part in done.partitions
+                    if not part.error_code
+                }
+            )
+        return found
 
     def reassign(self, plan: Mapping[Partition, Replicas | None]) -> dict[Partition, str | None]:
         """Starts (or with None cancels) reassignments; returns each partition's refusal."""
@@ -141,8 +222,8 @@ class Nodes:
             )
             for name, parts in portion
         ]
-        answer = self.ask(m.AlterPartitionReassignmentsRequest(topics=rows, timeout_ms=_TIMEOUT_MS))
-        check(answer.error_code, answer.error_message)
+        request = m.AlterPartitionReassignmentsRequest(topics=rows, timeout_ms=_TIMEOUT_MS)
+        answer = self.ask(request, handled=EVERY_CODE)
         return {
             (done.name, part.partition_index): sentence(part.error_code, part.error_message)
             for done in answer.responses
@@ -152,7 +233,6 @@ class Nodes:
     def reassignments(self) -> dict[Partition, Any]:
         """What is being reassigned now: replicas, adding_replicas, removing_replicas."""
         answer = self.ask(m.ListPartitionReassignmentsRequest(topics=None, timeout_ms=_TIMEOUT_MS))
-        check(answer.error_code, answer.error_message)
         return {(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions}
 
     def elect(self, partitions: Iterable[Partition] | None, *, unclean: bool) -> dict[Partition, str | None]:
@@ -165,8 +245,7 @@ class Nodes:
                 for name, parts in by_topic(dict.fromkeys(partitions))
             ]
         request = m.ElectLeadersRequest(election_type=int(unclean), topic_partitions=rows, timeout_ms=_TIMEOUT_MS)
-        answer = self.ask(request, 2)
-        check(answer.error_code)
+        answer = self.ask(request, 2, handled=EVERY_CODE)
         return {
             (done.topic, part.partition_id): sentence(part.error_code, part.error_message)
             for done in answer.replica_election_results
@@ -176,8 +255,7 @@ class Nodes:
 
     def unregister(self, broker_id: int) -> None:
         """Forgets a broker that is away for good (UnregisterBroker)."""
-        answer = self.ask(m.UnregisterBrokerRequest(broker_id=broker_id))
-        check(answer.error_code, answer.error_message)
+        self.ask(m.UnregisterBrokerRequest(broker_id=broker_id))
 
     def log_dirs(self) -> list[LogDir]:
         """Every live broker's log directories."""
@@ -185,8 +263,9 @@ class Nodes:
         for broker in self.brokers():
             if broker.fenced:
                 continue
-            answer = self.ask(m.DescribeLogDirsRequest(topics=None), 4, Address(broker.host, broker.port))
-            at = self._pressure_marks(broker)
+            at = Address(broker.host, broker.port)
+            answer = self.ask(m.DescribeLogDirsRequest(topics=None), 4, at, handled=_OFFLINE_DIR)
+            bounds = self._pressure_marks(broker)
             for row in answer.results:
                 parts = [part for topic in row.topics for part in topic.partitions]
                 found.append(
@@ -199,7 +278,7 @@ class Nodes:
                         _known(row.total_bytes),
                         sum(not part.is_future_key for part in parts),
                         sum(part.is_future_key for part in parts),
-                        _level(row, at),
+                        _level(row, bounds),
                     )
                 )
         return found
@@ -210,25 +289,18 @@ class Nodes:
             resource_type=ConfigResource.BROKER, resource_name=str(broker.broker_id), configuration_keys=list(_MARKS)
         )
         answer = self.ask(m.DescribeConfigsRequest(resources=[asked]), 4, Address(broker.host, broker.port))
-        said = {row.name: int(row.value) for row in answer.results[0].configs if row.value}
+        said = {row.name: int(row.value) for result in answer.results for row in result.configs if row.value}
         return said.get(_MARKS[0], 0), said.get(_MARKS[1], 0)
 
-    def move_to_log_dir(
-        self, broker: Broker, path: str, partitions: Iterable[Partition]
-    ) -> dict[Partition, str | None]:
-        """Begins to move a broker's replicas to one of its log directories; returns each partition's refusal."""
+    def move_to_log_dir(self, broker: Broker, path: str, partitions: Iterable[Partition]) -> None:
+        """Begins to move a broker's replicas to one of its log directories."""
         row = m.AlterReplicaLogDirsRequest.AlterReplicaLogDir
         topics = [
             row.AlterReplicaLogDirTopic(name=name, partitions=[index for index, _ in parts])
             for name, parts in by_topic(dict.fromkeys(partitions))
         ]
         request = m.AlterReplicaLogDirsRequest(dirs=[row(path=path, topics=topics)])
-        answer = self.ask(request, 2, Address(broker.host, broker.port))
-        return {
-            (done.topic_name, part.partition_index): sentence(part.error_code, None)
-            for done in answer.results
-            for part in done.partitions
-        }
+        self.ask(request, 2, Address(broker.host, broker.port))
 
     def sizes(self, partitions: Iterable[Partition]) -> dict[tuple[int, Partition], Size]:
         """What each live broker's log directories hold of these partitions (DescribeLogDirs)."""
@@ -241,7 +313,8 @@ class Nodes:
         for broker in self.brokers():
             if broker.fenced or not asked:
                 continue
-            answer = self.ask(m.DescribeLogDirsRequest(topics=asked), 4, Address(broker.host, broker.port))
+            at = Address(broker.host, broker.port)
+            answer = self.ask(m.DescribeLogDirsRequest(topics=asked), 4, at, handled=_OFFLINE_DIR)
             for row in (row for result in answer.results for row in result.topics):
                 for part in row.partitions:
                     key = broker.broker_id, (row.name, part.partition_index)
@@ -257,7 +330,7 @@ class Nodes:
             mine = {partition: None for partition, at in partitions.items() if at == node}
             asked = [topic(name=name, partition_indexes=[index for index, _ in rows]) for name, rows in by_topic(mine)]
             request = m.DescribeProducersRequest(topics=asked)
-            answer = self.ask(request, 0, Address(live[node].host, live[node].port))
+            answer = self.ask(request, 0, Address(live[node].host, live[node].port), handled=EVERY_CODE)
             found.update({(row.name, part.partition_index): part for row in answer.topics for part in row.partitions})
         return found
 
@@ -270,17 +343,6 @@ def _level(row: Any, at: tuple[int, int]) -> Level | None:
 
 def _known(size_bytes: int) -> int | None:
     return None if size_bytes < 0 else size_bytes
-
-
-def sentence(code: int, message: str | None = None) -> str | None:
-    """A refusal in words; None for no error."""
-    return None if not code else f"{ErrorCode(code).name}{f': {message}' if message else ''}"
-
-
-def check(code: int, message: str | None = None) -> None:
-    """Raises RefusedError unless the code is NONE."""
-    if refused := sentence(code, message):
-        raise RefusedError(refused)
 
 
 @contextmanager
@@ -296,8 +358,23 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
     except (NoRoom, RefusedError) as refused:
         typer.echo(str(refused), err=True)
         raise typer.Exit(1) from None
-    except (OSError, Malformed) as error:
-        typer.echo(f"{where}: {error or type(error).__name__}", err=True)
+    except Disconnected as error:
+        typer.echo(f"{where}: {_reason(error)}; `tailrace up` starts a cluster, --bootstrap names another", err=True)
+        raise typer.Exit(1) from None
+    except UnicodeEncodeError as wrong:
+        raise typer.BadParameter(f"{wrong.object!r} is not UTF-8") from None
+    except TimeoutError as error:
+        typer.echo(f"{where}: {error}", err=True)
+        raise typer.Exit(1) from None
+    except Malformed as error:
+        typer.echo(f"{where}: not an answer of Kafka's protocol: {error}", err=True)
         raise typer.Exit(1) from None
     finally:
         opened.close()
+
+
+def _reason(error: Disconnected) -> str:
+    cause = error.__cause__
+    if isinstance(cause, ConnectionRefusedError) or "Connect call failed" in str(cause):
+        return "nothing listens there"
+    return getattr(cause, "strerror", None) or "the connection broke; what was asked may have been done"

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, table
-from tailrace.cli.daily.nodes import Nodes, RefusedError, nodes, sentence
-from tailrace.cli.daily.topics import Name
+from tailrace.cli.daily.connection import Bootstrap, Json, Topic, table
+from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.refusals import RefusedError, sentence
 from tailrace.metadata.moves import Partition
 from tailrace.wire.producers import Producer, most_telling_first
 
@@ -20,7 +20,7 @@ _YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datet
 
 
 def producers(
-    name: Name,
+    name: Topic,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="this one alone")] = None,
     broker: Annotated[int | None, typer.Option("--broker", help="what this broker's replicas remember")] = None,
     as_data: Json = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,14 +12,18 @@ import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, table
 from tailrace.cli.daily.moving import follow, look
-from tailrace.cli.daily.nodes import Nodes, RefusedError, nodes
+from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.throttles import involved, throttle, unthrottle
 from tailrace.metadata.moves import Partition, Plan, Replicas, spread
 
-app = typer.Typer(no_args_is_help=True, help="Move replicas between brokers.")
-PlanFile = Annotated[typer.FileText, typer.Argument(metavar="FILE", help="a plan in Kafka's JSON; - is stdin")]
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Move replicas between brokers."
+)
+PlanFile = Annotated[str, typer.Argument(metavar="FILE", help="a plan in Kafka's JSON; - is stdin")]
 Rate = Annotated[
-    int | None, typer.Option("--throttle", metavar="BYTES", help="per second and broker, for replicas not in sync")
+    int | None,
+    typer.Option("--throttle", metavar="BYTES", min=1, help="per second and broker, for replicas not in sync"),
 ]
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="show progress until it is done")]
 
@@ -40,13 +45,33 @@ def parsed(text: str) -> Plan:
     try:
         rows = json.loads(text)["partitions"]
         return {
-            (str(row["topic"]), int(row["partition"])): tuple(int(node) for node in row["replicas"]) for row in rows
+            (str(row["topic"]), _int32(row["partition"])): tuple(_int32(node) for node in row["replicas"])
+            for row in rows
         }
-    except (ValueError, KeyError, TypeError) as wrong:
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise RefusedError(
-            f'not a plan ({wrong!r}): expected {{"version": 1, "partitions": '
-            '[{"topic": "a", "partition": 0, "replicas": [0, 1]}]}'
+            'not a plan: expected {"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [0, 1]}]}'
         ) from None
+
+
+def _int32(value: Any) -> int:
+    """Raises ValueError for what no partition or broker id can be."""
+    number = int(value)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise ValueError(value)
+    return number
+
+
+def _read(file: str) -> str:
+    """A plan's text; a usage error where it cannot be read."""
+    try:
+        if file != "-":
+            return Path(file).read_text(encoding="utf-8")
+        return sys.stdin.read() if sys.stdin else ""
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{file} is no text") from None
 
 
 def start(cluster: Nodes, plan: Mapping[Partition, Replicas | None]) -> None:
@@ -87,14 +112,14 @@ def generate(
     brokers: Annotated[
         str, typer.Option("--brokers", help="ids to spread over, as 0,1,2; default: all live ones")
     ] = "",
-    replicas: Annotated[int | None, typer.Option("--replicas", "-r", help="another replication factor")] = None,
+    replicas: Annotated[int | None, typer.Option("--replicas", "-r", min=1, help="another replication factor")] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Print a plan that spreads topics over brokers; only partitions that change are in it."""
+    asked = _broker_ids(brokers)
     with nodes(bootstrap) as cluster:
         live = {broker.broker_id: broker.rack for broker in cluster.brokers() if not broker.fenced}
-        if brokers:
-            asked = [int(node) for node in brokers.split(",")]
+        if asked:
             if unknown := [node for node in asked if node not in live]:
                 raise RefusedError(f"brokers {unknown} are not live; those are {sorted(live)}")
             live = {node: live[node] for node in asked}
@@ -103,14 +128,23 @@ def generate(
         typer.echo(as_text(spread(lists, live, replicas)))
 
 
+def _broker_ids(text: str) -> list[int]:
+    """Ids with commas; none for an empty text."""
+    try:
+        return [int(node) for node in text.split(",")] if text else []
+    except ValueError:
+        raise typer.BadParameter(f"--brokers {text}: expected ids, as 0,1,2") from None
+
+
 @app.command()
 def execute(file: PlanFile, wait: Wait = False, rate: Rate = None, bootstrap: Bootstrap = None) -> None:
     """Start what a plan says; prints how it was, as a plan that goes back.
 
     A --throttle ends with --wait, or with the `verify` that finds all of it done.
     """
+    text = _read(file)
     with nodes(bootstrap) as cluster:
-        plan = parsed(file.read())
+        plan = parsed(text)
         now = cluster.partitions(sorted({name for name, _ in plan}))
         before = {key: tuple(now[key].replica_nodes) for key in plan if key in now}
         move(cluster, before, plan, rate, wait=wait, started=lambda: typer.echo(as_text(before)))
@@ -122,8 +156,9 @@ def verify(file: PlanFile, as_data: Json = False, bootstrap: Bootstrap = None) -
 
     Throttles of the plan's topics and of all brokers are taken away once nothing is being moved.
     """
+    text = _read(file)
     with nodes(bootstrap) as cluster:
-        plan = parsed(file.read())
+        plan = parsed(text)
         topics = sorted({name for name, _ in plan})
         now, moving = cluster.partitions(topics), cluster.reassignments()
         if not moving:
@@ -186,16 +221,21 @@ def _ids(brokers: Sequence[int]) -> str:
 
 @app.command()
 def cancel(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="cancel what this plan says")] = None,
+    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="cancel what this plan says")] = None,
     everything: Annotated[bool, typer.Option("--all", help="cancel every reassignment")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Go back to the replicas from before, where a reassignment is not done yet."""
     if (file is None) != everything:
         raise typer.BadParameter("name a plan's FILE, or --all")
+    text = _read(file) if file is not None else ""
     with nodes(bootstrap) as cluster:
         moving = cluster.reassignments()
-        wanted = moving if file is None else [key for key in parsed(file.read_text()) if key in moving]
+        wanted = list(moving)
+        if file is not None:
+            plan = parsed(text)
+            cluster.partitions(sorted({name for name, _ in plan}))  # refuses a topic that there is not
+            wanted = [key for key in plan if key in moving]
         if wanted:
             start(cluster, dict.fromkeys(wanted))
-    typer.echo(f"cancelled {len(wanted)} reassignments")
+    typer.echo(f"cancelled {len(wanted)} reassignments" if wanted else "None of these is being reassigned.")

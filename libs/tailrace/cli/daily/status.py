@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -93,8 +94,10 @@ def asked(admin: str | None) -> tuple[dict[str, Any] | None, str]:
     try:
         (cluster,) = _get(f"{admin.rstrip('/')}/v3/clusters")["data"]
         return _get(f"{cluster['metadata']['self']}/status"), ""
-    except (OSError, ValueError, KeyError) as error:
-        return None, f"{admin}: {getattr(error, 'reason', error)}"
+    except (OSError, ValueError, KeyError, TypeError, HTTPException) as error:
+        if isinstance(error, OSError):
+            return None, f"{admin}: {getattr(error, 'reason', error)}"
+        return None, f"{admin} is not the admin address of a gateway"
 
 
 def _get(url: str) -> Any:

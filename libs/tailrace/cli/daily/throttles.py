@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tailrace.cli.daily.nodes import Nodes, check
+from tailrace.cli.daily.nodes import Nodes
 from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.moves import Partition, Replicas, by_topic
 from tailrace.wire.messages import IncrementalAlterConfigsRequest
@@ -72,6 +72,4 @@ def _alter(cluster: Nodes, changes: Sequence[tuple[int, str, dict[str, str | Non
         for kind, name, configs in changes
     ]
     for some in (rows[at : at + _AT_ONCE] for at in range(0, len(rows), _AT_ONCE)):
-        answer = cluster.ask(IncrementalAlterConfigsRequest(resources=some, validate_only=False), 1)
-        for done in answer.responses:
-            check(done.error_code, done.error_message)
+        cluster.ask(IncrementalAlterConfigsRequest(resources=some, validate_only=False), 1)

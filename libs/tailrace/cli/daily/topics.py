@@ -1,49 +1,65 @@
-"""`tailrace topic`: list, create, describe, alter, delete. For `tailrace topic producers` see producers.py."""
+"""`tailrace topic`: list, create, describe, alter, delete; `producers` is in producers.py."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, client, pairs, table
-from tailrace.cli.daily.nodes import nodes
+from tailrace.cli.daily.connection import Bootstrap, Json, Topic, pairs, table
+from tailrace.cli.daily.nodes import EARLIEST, LATEST, NO_ID, Nodes, nodes
+from tailrace.cli.daily.producers import producers
+from tailrace.cli.daily.refusals import RefusedError
+from tailrace.wire import messages as m
 
-app = typer.Typer(no_args_is_help=True, help="Topics and their partitions.")
-Name = Annotated[str, typer.Argument(help="topic name")]
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Topics and their partitions."
+)
+app.command("producers")(producers)
 Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE")]
+_TIMEOUT_MS: Final = 30_000
 
 
 @app.command("list")
 def list_topics(bootstrap: Bootstrap = None) -> None:
     """Names of all topics."""
-    with client("KafkaAdminClient", bootstrap) as admin:
-        for name in sorted(admin.list_topics()):
-            typer.echo(name)
+    with nodes(bootstrap) as cluster:
+        names = [topic.name for topic in cluster.ask(m.MetadataRequest(topics=None), 12).topics]
+    for name in sorted(names):
+        typer.echo(name)
 
 
 @app.command()
 def create(
-    name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p")] = -1,
-    replicas: Annotated[int, typer.Option("--replicas", "-r")] = -1,
+    name: Topic,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: num.partitions")] = -1,
+    replicas: Annotated[int, typer.Option("--replicas", "-r", help="-1: default.replication.factor")] = -1,
     config: Settings = None,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Create a topic; the broker's defaults hold for what is not given."""
-    wanted = {"num_partitions": partitions, "replication_factor": replicas, "configs": pairs(config)}
-    with client("KafkaAdminClient", bootstrap) as admin:
-        admin.create_topics({name: wanted})
+    topic = m.CreateTopicsRequest.CreatableTopic
+    row = topic(
+        name=name,
+        num_partitions=within(partitions, "--partitions", 32),
+        replication_factor=within(replicas, "--replicas", 16),
+        assignments=[],
+        configs=[topic.CreatableTopicConfig(name=key, value=value) for key, value in pairs(config).items()],
+    )
+    with nodes(bootstrap) as cluster:
+        cluster.ask(m.CreateTopicsRequest(topics=[row], timeout_ms=_TIMEOUT_MS, validate_only=False), 7)
     typer.echo(f"created {name}")
 
 
 @app.command()
-def describe(name: Name, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
+def describe(name: Topic, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     """Partitions with leader, replicas, in-sync and eligible leader replicas (KIP-966), and offsets."""
     with nodes(bootstrap) as cluster:
         partitions = [part for _, part in sorted(cluster.partitions([name]).items())]
-    first, last = _offsets(name, [part.partition_index for part in partitions if part.leader_id >= 0], bootstrap)
+        led = {(name, part.partition_index): part.leader_id for part in partitions}
+        first, last = (cluster.offsets(led, at) for at in (EARLIEST, LATEST))
     rows = [
         {
             "partition": part.partition_index,
@@ -54,8 +70,8 @@ def describe(name: Name, as_data: Json = False, bootstrap: Bootstrap = None) -> 
             "elr": list(part.eligible_leader_replicas or ()),
             "last_known_elr": list(part.last_known_elr or ()),
             "offline": list(part.offline_replicas),
-            "first_offset": first.get(part.partition_index),
-            "end_offset": last.get(part.partition_index),
+            "first_offset": first.get((name, part.partition_index)),
+            "end_offset": last.get((name, part.partition_index)),
         }
         for part in partitions
     ]
@@ -74,37 +90,56 @@ def _cell(value: Any) -> object:
     return "none" if value is None else value
 
 
-def _offsets(name: str, partitions: list[int], bootstrap: str | None) -> tuple[dict[int, int], dict[int, int]]:
-    """First and end offsets of the partitions that somebody leads; none where the leader went meanwhile."""
-    from kafka import TopicPartition
-    from kafka.admin import OffsetSpec
-    from kafka.errors import KafkaError
-
-    ids = [TopicPartition(name, partition) for partition in partitions]
-    found = []
-    with client("KafkaAdminClient", bootstrap) as admin:
-        for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
-            try:
-                rows = admin.list_partition_offsets(dict.fromkeys(ids, spec)) if ids else {}
-            except KafkaError:
-                rows = {}
-            found.append({key.partition: row.offset for key, row in rows.items()})
-    return found[0], found[1]
-
-
 @app.command()
 def alter(
-    name: Name, partitions: Annotated[int, typer.Option("--partitions", "-p")], bootstrap: Bootstrap = None
+    name: Topic, partitions: Annotated[int, typer.Option("--partitions", "-p")], bootstrap: Bootstrap = None
 ) -> None:
     """Give a topic more partitions."""
-    with client("KafkaAdminClient", bootstrap) as admin:
-        admin.create_partitions({name: partitions})
+    row = m.CreatePartitionsRequest.CreatePartitionsTopic(
+        name=name, count=within(partitions, "--partitions", 32), assignments=None
+    )
+    with nodes(bootstrap) as cluster:
+        cluster.ask(m.CreatePartitionsRequest(topics=[row], timeout_ms=_TIMEOUT_MS, validate_only=False), 3)
     typer.echo(f"{name} has {partitions} partitions")
 
 
 @app.command()
-def delete(names: Annotated[list[str], typer.Argument(help="topic names")], bootstrap: Bootstrap = None) -> None:
+def delete(
+    names: Annotated[list[str], typer.Argument(help="topic names")],
+    internal: Annotated[bool, typer.Option("--internal", help="also the cluster's own, as __consumer_offsets")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask about the cluster's own")] = False,
+    bootstrap: Bootstrap = None,
+) -> None:
     """Delete topics and their records."""
-    with client("KafkaAdminClient", bootstrap) as admin:
-        admin.delete_topics(names)
+    state = m.DeleteTopicsRequest.DeleteTopicState
+    with nodes(bootstrap) as cluster:
+        for name in _internal(cluster, names):
+            _confirm(name, internal=internal, yes=yes)
+        topics = [state(name=name, topic_id=NO_ID) for name in dict.fromkeys(names)]
+        cluster.ask(m.DeleteTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS), 6)
     typer.echo(f"deleted {', '.join(names)}")
+
+
+def _internal(cluster: Nodes, names: Iterable[str]) -> list[str]:
+    """Those of the topics that the cluster says are its own; raises RefusedError if one is unknown."""
+    topics = [m.MetadataRequest.MetadataRequestTopic(name=name, topic_id=NO_ID) for name in names]
+    answer = cluster.ask(m.MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
+    return [topic.name for topic in answer.topics if topic.is_internal]
+
+
+def _confirm(name: str, *, internal: bool, yes: bool) -> None:
+    """Every group loses its offsets with __consumer_offsets: one flag by mistake does not do that."""
+    if not internal:
+        raise RefusedError(
+            f"{name} is the cluster's own topic: with it go what it keeps, as every group's offsets. --internal if you "
+            "mean it."
+        )
+    if not yes and typer.prompt(f"Type {name} to delete it", err=True, default="", show_default=False) != name:
+        raise RefusedError(f"{name} is not deleted")
+
+
+def within(number: int, option: str, bits: int) -> int:
+    """A number that the protocol's field holds; otherwise a usage error."""
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise typer.BadParameter(f"{option} {number}: too large")
+    return number

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tailrace.cli.daily.nodes import RefusedError
+from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.demo.failure import COPIES, prepared
 from tailrace.cli.demo.job import GROUP, TOPIC, JobFailed, create_topic, run_job
 from tailrace.cli.demo.lines import take

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tailrace.cli.daily.moving import follow
-from tailrace.cli.daily.nodes import Nodes, RefusedError
+from tailrace.cli.daily.nodes import Nodes
+from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.demo.silence import Silence
 from tailrace.metadata.moves import Partition, spread
 from tailrace.runtime.clock import SystemClock

@@ -1,0 +1,58 @@
+"""What a cluster refused, in sentences: which item, Kafka's word for the error, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tailrace.errors import ErrorCode
+from tailrace.wire.response_errors import ItemError
+
+_LINES_MAX: Final = 20
+# Said instead of the cluster's own words, which for these are those of a table of codes.
+_ADVICE: Final[Mapping[int, str]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "no such topic or partition; `tailrace topic list` names the topics",
+    ErrorCode.UNKNOWN_TOPIC_ID: "no such topic; `tailrace topic list` names the topics",
+    ErrorCode.GROUP_ID_NOT_FOUND: "no such group; `tailrace group list` names the groups",
+    ErrorCode.NON_EMPTY_GROUP: "the group has members; stop its consumers first",
+    ErrorCode.BROKER_ID_NOT_REGISTERED: "no such broker; `tailrace broker list` names the brokers",
+    ErrorCode.LEADER_NOT_AVAILABLE: "no broker leads it; `tailrace status` names the partitions that are offline",
+    ErrorCode.LOG_DIR_NOT_FOUND: "not one of the broker's log directories; `tailrace broker log-dirs` names them",
+    ErrorCode.REQUEST_TIMED_OUT: "not done in time, though it may still be done; `tailrace status` shows why",
+}
+
+_WITHOUT_WORDS: Final[Mapping[int, str]] = {  # where the API has no field for a message
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "a fault of the cluster; the log of its processes says more",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members; stop its consumers first",
+}
+
+
+class RefusedError(Exception):
+    """The cluster said no; the text is a sentence, or a line for each refused item."""
+
+
+def code_name(code: int) -> str:
+    """Kafka's name of an error code; a newer cluster may have codes without one."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def sentence(code: int, message: str | None = None) -> str | None:
+    """A refusal in words; None for no error."""
+    if not code:
+        return None
+    text = _ADVICE.get(code) or message or _WITHOUT_WORDS.get(code)
+    return f"{code_name(code)}: {text}" if text else code_name(code)
+
+
+def lines(errors: Iterable[ItemError]) -> str:
+    """A line for each refused item, or for the first of very many."""
+    told = []
+    for names, code, message in errors:
+        said = sentence(code, message)
+        told.append(f"{'-'.join(names)}: {said}" if names else str(said))
+    more = [f"and {len(told) - _LINES_MAX} more"] if len(told) > _LINES_MAX else []
+    return "\n".join(told[:_LINES_MAX] + more)

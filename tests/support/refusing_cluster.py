@@ -1,0 +1,286 @@
+"""A cluster of messages: two brokers (one is away), a topic and a group; it refuses one item of one API if told so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from tailrace.net.address import Address
+from tailrace.wire import messages as m
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.response_errors import ERROR_PLACES
+
+_ID: Final = UUID(int=7)
+LOG_DIR: Final = "/data"
+
+
+class RefusingCluster:
+    """Takes the place of net.client.Client's peers; `asked` are the APIs that were asked for, in order."""
+
+    def __init__(self, refused: tuple[int, str] | None = None, code: int = 0) -> None:
+        self.asked: list[int] = []
+        self._refused = refused
+        self._code = code
+
+    def client(self, address: Address, client_id: str) -> _Client:
+        return _Client(self)
+
+    def answer(self, message: Any) -> Any:
+        key = message.API_KEY
+        self.asked.append(key)
+        answer = _ANSWERS[key](message)
+        if self._refused is not None and self._refused[0] == key:
+            for item in items(answer, self._refused[1]):
+                item.error_code = self._code
+        return answer
+
+
+class _Client:
+    def __init__(self, cluster: RefusingCluster) -> None:
+        self._cluster = cluster
+
+    async def connect(self, timeout_ms: float) -> None:
+        pass
+
+    async def ask(self, message: Any, *, timeout_ms: float, version: int | None) -> Any:
+        return self._cluster.answer(message)
+
+    async def close(self) -> None:
+        pass
+
+
+def items(answer: Any, place: str) -> Iterator[Any]:
+    """The structs at one of an API's ERROR_PLACES."""
+    found = [answer]
+    for step in place.split(" ") if place else []:
+        found = [inner for struct in found for inner in getattr(struct, step.partition(":")[0]) or ()]
+    yield from found
+
+
+def places(key: int) -> Iterator[str]:
+    """Where an answer of this cluster can be refused."""
+    yield from (place for place in ERROR_PLACES[key] if place in _USED.get(key, ERROR_PLACES[key]))
+
+
+def _metadata(request: Any) -> Any:
+    topic = m.MetadataResponse.MetadataResponseTopic
+    row = topic.MetadataResponsePartition
+    parts = [
+        row(partition_index=index, leader_id=0, leader_epoch=1, replica_nodes=[0], isr_nodes=[0], offline_replicas=[])
+        for index in (0, 1)
+    ]
+    names = ["orders"] if request.topics is None else [asked.name for asked in request.topics]
+    return m.MetadataResponse(
+        topics=[topic(name=name, topic_id=_ID, is_internal=False, partitions=parts) for name in names]
+    )
+
+
+def _partitions(request: Any) -> Any:
+    topic = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+    row = topic.DescribeTopicPartitionsResponsePartition
+    parts = [
+        row(
+            partition_index=index,
+            leader_id=0,
+            leader_epoch=1,
+            replica_nodes=[0],
+            isr_nodes=[0],
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+            offline_replicas=[],
+        )
+        for index in (0, 1)
+    ]
+    return m.DescribeTopicPartitionsResponse(
+        topics=[topic(name="orders", topic_id=_ID, is_internal=False, partitions=parts)], next_cursor=None
+    )
+
+
+def _brokers(request: Any) -> Any:
+    row = m.DescribeClusterResponse.DescribeClusterBroker
+    return m.DescribeClusterResponse(
+        brokers=[
+            row(broker_id=0, host="127.0.0.1", port=1, rack=None, is_fenced=False),
+            row(broker_id=1, host="127.0.0.1", port=2, rack=None, is_fenced=True),
+        ]
+    )
+
+
+def _offsets(request: Any) -> Any:
+    topic = m.ListOffsetsResponse.ListOffsetsTopicResponse
+    row = topic.ListOffsetsPartitionResponse
+    return m.ListOffsetsResponse(
+        topics=[
+            topic(
+                name=asked.name,
+                partitions=[row(partition_index=part.partition_index, offset=5) for part in asked.partitions],
+            )
+            for asked in request.topics
+        ]
+    )
+
+
+def _coordinator(request: Any) -> Any:
+    row = m.FindCoordinatorResponse.Coordinator
+    return m.FindCoordinatorResponse(
+        coordinators=[row(key=key, node_id=0, host="127.0.0.1", port=1) for key in request.coordinator_keys]
+    )
+
+
+def _groups(request: Any) -> Any:
+    row = m.DescribeGroupsResponse.DescribedGroup
+    return m.DescribeGroupsResponse(
+        groups=[
+            row(group_id=group, group_state="Empty", protocol_type="consumer", members=[]) for group in request.groups
+        ]
+    )
+
+
+def _list_groups(request: Any) -> Any:
+    row = m.ListGroupsResponse.ListedGroup
+    return m.ListGroupsResponse(groups=[row(group_id="readers", protocol_type="consumer", group_state="Empty")])
+
+
+def _committed(request: Any) -> Any:
+    group = m.OffsetFetchResponse.OffsetFetchResponseGroup
+    topic = group.OffsetFetchResponseTopics
+    row = topic.OffsetFetchResponsePartitions
+    parts = [row(partition_index=index, committed_offset=3, metadata="") for index in (0, 1)]
+    return m.OffsetFetchResponse(
+        groups=[
+            group(group_id=asked.group_id, topics=[topic(name="orders", partitions=parts)]) for asked in request.groups
+        ]
+    )
+
+
+def _commit(request: Any) -> Any:
+    topic = m.OffsetCommitResponse.OffsetCommitResponseTopic
+    row = topic.OffsetCommitResponsePartition
+    return m.OffsetCommitResponse(
+        topics=[
+            topic(name=asked.name, partitions=[row(partition_index=part.partition_index) for part in asked.partitions])
+            for asked in request.topics
+        ]
+    )
+
+
+def _configs(request: Any) -> Any:
+    result = m.DescribeConfigsResponse.DescribeConfigsResult
+    row = result.DescribeConfigsResourceResult
+    return m.DescribeConfigsResponse(
+        results=[
+            result(
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
+                configs=[row(name=key, value="1", config_source=1) for key in asked.configuration_keys or ["k"]],
+            )
+            for asked in request.resources
+        ]
+    )
+
+
+def _alter_configs(request: Any) -> Any:
+    row = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    return m.IncrementalAlterConfigsResponse(
+        responses=[
+            row(resource_type=asked.resource_type, resource_name=asked.resource_name) for asked in request.resources
+        ]
+    )
+
+
+def _log_dirs(request: Any) -> Any:
+    row = m.DescribeLogDirsResponse.DescribeLogDirsResult
+    return m.DescribeLogDirsResponse(results=[row(log_dir=LOG_DIR, topics=[], total_bytes=100, usable_bytes=50)])
+
+
+def _move_log_dirs(request: Any) -> Any:
+    topic = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+    row = topic.AlterReplicaLogDirPartitionResult
+    return m.AlterReplicaLogDirsResponse(
+        results=[
+            topic(topic_name=asked.name, partitions=[row(partition_index=index) for index in asked.partitions])
+            for directory in request.dirs
+            for asked in directory.topics
+        ]
+    )
+
+
+def _reassign(request: Any) -> Any:
+    topic = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+    row = topic.ReassignablePartitionResponse
+    return m.AlterPartitionReassignmentsResponse(
+        responses=[
+            topic(name=asked.name, partitions=[row(partition_index=part.partition_index) for part in asked.partitions])
+            for asked in request.topics
+        ]
+    )
+
+
+def _reassignments(request: Any) -> Any:
+    topic = m.ListPartitionReassignmentsResponse.OngoingTopicReassignment
+    row = topic.OngoingPartitionReassignment
+    part = row(partition_index=1, replicas=[0, 1], adding_replicas=[1], removing_replicas=[])
+    return m.ListPartitionReassignmentsResponse(topics=[topic(name="orders", partitions=[part])])
+
+
+def _elect(request: Any) -> Any:
+    topic = m.ElectLeadersResponse.ReplicaElectionResult
+    row = topic.PartitionResult
+    return m.ElectLeadersResponse(
+        replica_election_results=[topic(topic="orders", partition_result=[row(partition_id=0)])]
+    )
+
+
+def _producers(request: Any) -> Any:
+    topic = m.DescribeProducersResponse.TopicResponse
+    row = topic.PartitionResponse
+    return m.DescribeProducersResponse(
+        topics=[
+            topic(
+                name=asked.name,
+                partitions=[row(partition_index=index, active_producers=[]) for index in asked.partition_indexes],
+            )
+            for asked in request.topics
+        ]
+    )
+
+
+_ANSWERS: Final[Mapping[int, Callable[[Any], Any]]] = {
+    ApiKey.METADATA: _metadata,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _partitions,
+    ApiKey.DESCRIBE_CLUSTER: _brokers,
+    ApiKey.LIST_OFFSETS: _offsets,
+    ApiKey.FIND_COORDINATOR: _coordinator,
+    ApiKey.DESCRIBE_GROUPS: _groups,
+    ApiKey.LIST_GROUPS: _list_groups,
+    ApiKey.OFFSET_FETCH: _committed,
+    ApiKey.OFFSET_COMMIT: _commit,
+    ApiKey.DESCRIBE_CONFIGS: _configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: _log_dirs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _move_log_dirs,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassign,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _reassignments,
+    ApiKey.ELECT_LEADERS: _elect,
+    ApiKey.DESCRIBE_PRODUCERS: _producers,
+    ApiKey.UNREGISTER_BROKER: lambda request: m.UnregisterBrokerResponse(),
+    ApiKey.CREATE_TOPICS: lambda request: m.CreateTopicsResponse(
+        topics=[m.CreateTopicsResponse.CreatableTopicResult(name=asked.name) for asked in request.topics]
+    ),
+    ApiKey.DELETE_TOPICS: lambda request: m.DeleteTopicsResponse(
+        responses=[m.DeleteTopicsResponse.DeletableTopicResult(name=asked.name) for asked in request.topics]
+    ),
+    ApiKey.CREATE_PARTITIONS: lambda request: m.CreatePartitionsResponse(
+        results=[m.CreatePartitionsResponse.CreatePartitionsTopicResult(name=asked.name) for asked in request.topics]
+    ),
+    ApiKey.DELETE_GROUPS: lambda request: m.DeleteGroupsResponse(
+        results=[m.DeleteGroupsResponse.DeletableGroupResult(group_id=group) for group in request.groups_names]
+    ),
+}
+# The rest of an API's places are of versions that the commands do not ask in.
+_USED: Final[Mapping[int, tuple[str, ...]]] = {
+    ApiKey.METADATA: ("topics:name", "topics:name partitions:partition_index"),
+    ApiKey.OFFSET_FETCH: ("groups:group_id", "groups:group_id topics:name partitions:partition_index"),
+    ApiKey.FIND_COORDINATOR: ("coordinators:key",),
+}

@@ -1,0 +1,127 @@
+"""Every command of `tailrace` as one types it, with what may stand in the place of each argument.
+
+A command without a row fails the tests that walk all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+import typer
+from typer.core import TyperGroup
+
+from tailrace.cli.daily import app
+
+NOT_UTF8: Final = "\udcff"  # as Python has a byte of the command line that is none
+LONG: Final = "x" * 300
+
+
+class Kind(NamedTuple):
+    """An argument: what is right, and what is wrong in ways of its own."""
+
+    name: str
+    right: str
+    wrong: tuple[str, ...]
+
+
+TOPIC: Final = Kind("topic", "orders", ("nope", "", "a/b", "é", LONG, NOT_UTF8))
+NEW_TOPIC: Final = Kind("new topic", "letters", ("orders", "", "a/b", "..", "é", LONG, NOT_UTF8))
+GROUP: Final = Kind("group", "readers", ("nope", "", "é", NOT_UTF8))
+BROKER: Final = Kind("broker", "0", ("9", "-1", "", "x", "9" * 30, NOT_UTF8))
+AWAY: Final = Kind("broker that is away", "1", ("9", "-1", "", "x", "9" * 30))
+PARTITION: Final = Kind("partition", "0", ("99", "-1", "", "x", "9" * 30))
+COUNT: Final = Kind("number of partitions", "3", ("0", "1", "-7", "", "x", "9" * 30, "2000000000"))
+NEW_COUNT: Final = COUNT._replace(wrong=tuple(text for text in COUNT.wrong if text != "1"))
+READER: Final = Kind("group, which may be new", "readers", ("", NOT_UTF8))
+REPLICAS: Final = Kind("replication factor", "1", ("0", "-7", "9", "", "x", "40000"))
+TOPIC_PAIR: Final = Kind(
+    "topic config",
+    "retention.ms=60000",
+    ("retention.ms=abc", "no.such.key=1", "retention.ms", "=1", "", "retention.ms=" + NOT_UTF8, "log.dirs=/x"),
+)
+BROKER_PAIR: Final = Kind("broker config", "message.max.bytes=999999", ("message.max.bytes=abc", "no.such.key=1", "x"))
+TOPIC_KEY: Final = Kind("topic key", "retention.ms", ("no.such.key", "", NOT_UTF8))
+PLAN: Final = Kind("plan", "{plan}", ("{folder}", "{folder}/nope", "{no_plan}", "{binary}", "{unknown}", "{huge}", ""))
+LOG_DIR: Final = Kind("log directory", "{log_dir}", ("/no/such/dir", "", NOT_UTF8))
+IDS: Final = Kind("broker ids", "0", ("x", "0,9", ",", "9" * 30))
+RATE: Final = Kind("bytes per second", "1000000", ("0", "-1", "x"))
+END: Final = Kind("end", "latest", ("yesterday", "", "Latest"))
+ACKS: Final = Kind("acks", "all", ("2", "", "x"))
+Argument: TypeAlias = str | Kind
+
+# By path in the app; the requests of these can be refused.
+ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
+    "topic list": (),
+    "topic create": (NEW_TOPIC, "-p", NEW_COUNT, "-r", REPLICAS, "-c", TOPIC_PAIR),
+    "topic describe": (TOPIC,),
+    "topic producers": (TOPIC, "-p", PARTITION, "--broker", BROKER),
+    "topic alter": (TOPIC, "-p", COUNT),
+    "topic delete": (TOPIC,),
+    "group list": (),
+    "group describe": (GROUP,),
+    "group reset": (GROUP, "--to", END),
+    "group delete": (GROUP,),
+    "config show": ("broker", BROKER),
+    "config set": ("topic", TOPIC, TOPIC_PAIR),
+    "config unset": ("topic", TOPIC, TOPIC_KEY),
+    "produce": (TOPIC, "--acks", ACKS),
+    "consume": (TOPIC, "-g", READER, "-n", "0"),
+    "broker list": (),
+    "broker log-dirs": (),
+    "broker move-replicas": (BROKER, LOG_DIR, "-t", TOPIC, "-p", PARTITION),
+    "broker drain": (AWAY, "--throttle", RATE),
+    "broker unregister": (AWAY,),
+    "reassign generate": ("-t", TOPIC, "--brokers", IDS, "-r", REPLICAS),
+    "reassign execute": (PLAN, "--throttle", RATE),
+    "reassign verify": (PLAN,),
+    "reassign list": (),
+    "reassign cancel": (PLAN,),
+    "elect-leaders": ("-t", TOPIC, "-p", PARTITION),
+}
+# Other resources of the same commands.
+MORE: Final[tuple[tuple[str, tuple[Argument, ...]], ...]] = (
+    ("config show", ("topic", TOPIC)),
+    ("config set", ("broker", BROKER, BROKER_PAIR)),
+    ("config set", ("broker", "default", BROKER_PAIR)),
+    ("elect-leaders", ()),
+    ("reassign cancel", ("--all",)),
+)
+# These ask nobody by Kafka's protocol; the tests that are named look at what they refuse.
+OTHERS: Final[Mapping[str, str]] = {
+    "up": "test_runtime_cli.py",
+    "demo": "test_runtime_demo.py",
+    "controller": "test_runtime.py",
+    "coordinator": "test_runtime.py",
+    "gateway": "test_runtime.py",
+    "quota": "test_runtime.py",
+    "status": "test_runtime_status.py",
+    "dump-log": "test_cli_log_files.py",
+    "verify-log": "test_cli_log_files.py",
+    "import-kafka": "test_cli_import_kafka.py",
+    "export-kafka": "test_cli_export_kafka.py",
+}
+
+
+def command_names() -> Iterator[str]:
+    """The paths of all commands, from the app itself."""
+    root = typer.main.get_command(app)
+    assert isinstance(root, TyperGroup)
+    with root.make_context("tailrace", [], resilient_parsing=True) as context:
+        for name in root.list_commands(context):
+            command = root.get_command(context, name)
+            yield from (f"{name} {inner}" for inner in command.commands) if isinstance(command, TyperGroup) else (name,)
+
+
+def right(path: str, arguments: tuple[Argument, ...]) -> list[str]:
+    """The command line without a mistake."""
+    return [*path.split(" "), *(part if isinstance(part, str) else part.right for part in arguments)]
+
+
+def wrong(path: str, arguments: tuple[Argument, ...]) -> Iterator[list[str]]:
+    """Command lines with one mistake each."""
+    words = right(path, arguments)
+    begin = len(words) - len(arguments)
+    for at, part in enumerate(arguments):
+        for text in part.wrong if isinstance(part, Kind) else ():
+            yield [*words[: begin + at], text, *words[begin + at + 1 :]]
