@@ -25,6 +25,7 @@ from tailrace.cli.command import INTERRUPTED
 from tailrace.cli.daily.connection import Json
 from tailrace.cli.files.policies import compacted_topics
 from tailrace.inspect import files
+from tailrace.inspect.in_use import in_use
 from tailrace.inspect.verify import Finding, size_bytes, verify
 
 FOUND, REFUSED = 1, 2
@@ -52,12 +53,14 @@ def verify_log(
 ) -> None:
     """Check every segment, index, snapshot and checkpoint, Tailrace's or Apache Kafka's; status 1 if one is wrong.
 
-    Nothing is changed. Stop the broker first: what it is writing just now may look wrong.
+    Nothing is changed. A directory that a broker has open is refused: what it is writing looks wrong from outside.
     """
+    directories = [path if path.name else path.absolute() for path in directories]  # a partition's name says what it is
     for directory in directories:
         if why := _unfit(directory):
             typer.echo(why, err=True)
             raise typer.Exit(REFUSED)
+    _refuse_in_use(directories, "Stop the broker first, or name directories of brokers that do not run")
     total = size_bytes(directories)
     try:
         with progress("Reading") as bar:
@@ -65,11 +68,18 @@ def verify_log(
     except KeyboardInterrupt:
         typer.echo("Interrupted: not all of it was read.", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    _refuse_in_use(directories, "A broker has started meanwhile: what was found may be what it was writing")
     if not as_data:
         found = "nothing is wrong" if not count else f"{count} finding{'s' * (count != 1)}"
         typer.echo(f"{total} bytes of segments read: {found}.", err=True)
     if count:
         raise typer.Exit(FOUND)
+
+
+def _refuse_in_use(directories: list[Path], advice: str) -> None:
+    if found := list(in_use(directories)):
+        typer.echo(f"{', '.join(map(str, found))}. {advice}.", err=True)
+        raise typer.Exit(REFUSED)
 
 
 def _unfit(directory: Path) -> str | None:
