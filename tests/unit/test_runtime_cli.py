@@ -52,7 +52,7 @@ def test_advertise_takes_a_host_with_or_without_a_port(text: str, host: str, por
         (("--port", "70000"), "not a port"),
         (("--port", "65535", "--brokers", "2"), "past port 65535"),
         (("--controllers", "2"), "need a shared database"),
-        (("--quotas", "2"), "need shared state"),
+        (("--quota-url", "redis://localhost"), "unrecognized arguments: --quota-url"),
         (("--advertise", "host:x"), "expected HOST or HOST:PORT"),
     ],
 )
@@ -63,6 +63,10 @@ def test_options_that_make_no_sense_are_refused_in_a_sentence(
         parsed(*arguments)
     assert refused.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_several_quota_services_need_no_shared_state() -> None:
+    assert parsed("--quotas", "2").counts["quota"] == 2
 
 
 def test_several_controllers_are_fine_on_postgresql() -> None:

@@ -41,12 +41,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     settings = replication(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
     if given.metadata_url:
         settings["metadata.url"] = given.metadata_url
-    if given.quota_url:
-        settings["quota.url"] = given.quota_url
     if given.controllers > 1 and not settings.get("metadata.url", "").startswith("postgresql"):
         parser.error("several controllers need a shared database: --metadata-url postgresql://… (SQLite holds one)")
-    if given.quotas > 1 and not settings.get("quota.url"):
-        parser.error("several quota services need shared state: --quota-url redis://…")
     host, port = _advertise(parser, given.advertise) if given.advertise else (None, None)
     if given.port and given.port + given.brokers - 1 > _PORT_MAX:
         parser.error(f"--port {given.port} with {given.brokers} brokers goes past port {_PORT_MAX}")
@@ -110,7 +106,6 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--advertise", metavar="HOST[:PORT]", help="what clients are told; default: the address they connected to")
     add("--admin-port", type=_port, default=8080, metavar="PORT", help="0 picks one; default %(default)s")
     add("--metadata-url", metavar="URL", help="default: SQLite in DIR/metadata.db")
-    add("--quota-url", metavar="URL", help="default: in memory")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="a Kafka config for all roles; may be repeated")
     add("--no-restart", action="store_true", help="leave a dead child dead")
     add("--inline", action="store_true", help="all roles in one process and one event loop, for debuggers and tests")
