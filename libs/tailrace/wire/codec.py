@@ -13,7 +13,8 @@ from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.header import response_header_bytes, skip_tags
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
-from tailrace.wire.strict import check
+from tailrace.wire.repeats import answered_once
+from tailrace.wire.strict import MOST_REQUEST_ROWS, check
 
 __all__ = [
     "Malformed",
@@ -37,9 +38,9 @@ _NO_TAGS = b"\x00"
 _TRAILING_BYTES_FROM = 9
 
 
-def _decode(message: type[ApiMessage], version: int, body: Any, *, trailing: bool = False) -> Any:
+def _decode(message: type[ApiMessage], version: int, body: Any, **limits: Any) -> Any:
     view = memoryview(body)
-    check(message, version, view, trailing=trailing)
+    check(message, version, view, **limits)
     try:
         return message.decode(view, version=version)
     except (ValueError, IndexError, AssertionError, error, TypeError) as failure:
@@ -47,9 +48,10 @@ def _decode(message: type[ApiMessage], version: int, body: Any, *, trailing: boo
 
 
 def decode_request(key: int, version: int, body: Any) -> Any:
-    """Decodes a request's body (header already taken off). Raises Malformed."""
+    """Decodes a request's body (header already taken off), with what it names twice named once. Raises Malformed."""
     trailing = key == ApiKey.METADATA and version >= _TRAILING_BYTES_FROM
-    return _decode(INTERNAL_APIS[key].request, version, body, trailing=trailing)
+    request = _decode(INTERNAL_APIS[key].request, version, body, trailing=trailing, most_rows=MOST_REQUEST_ROWS)
+    return answered_once(key, request)
 
 
 def decode_response(key: int, version: int, body: Any) -> Any:

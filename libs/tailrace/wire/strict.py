@@ -15,7 +15,8 @@ from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.varint import read_unsigned
 
-Check: TypeAlias = Callable[[Any, int], int]
+# (body, position, how many rows may still come) -> next position
+Check: TypeAlias = Callable[[Any, int, list[int]], int]
 
 _FIXED = {
     "int8": 1,
@@ -31,12 +32,17 @@ _FIXED = {
 
 # Topics and partitions in one Produce or Fetch: a request is handled in one go, which must not take a broker's session.
 MOST_ROWS = 100_000
+# Rows of all lists of any other request, however deep: decoded, one takes up to fifty times the bytes it came in.
+MOST_REQUEST_ROWS = 500_000
+_ANY_NUMBER = 1 << 62
 
 
-def check(message: type[ApiMessage], version: int, body: Any, *, trailing: bool = False) -> None:
+def check(
+    message: type[ApiMessage], version: int, body: Any, *, trailing: bool = False, most_rows: int = _ANY_NUMBER
+) -> None:
     """Walks the whole body; Malformed unless it is exactly one message of this version (and more, if trailing)."""
     try:
-        end = _checker(message, version)(body, 0)
+        end = _checker(message, version)(body, 0, [most_rows])
     except IndexError as short:
         raise Malformed("body ends in the middle of a field") from short
     if end > len(body) or (end < len(body) and not trailing):
@@ -54,9 +60,9 @@ def _struct(field: Any, version: int, compact: bool, tagged: bool) -> Check:
     if tagged:
         checks.append(_tags(field.tagged_fields(version)._tags, version))
 
-    def walk(body: Any, pos: int) -> int:
+    def walk(body: Any, pos: int, left: list[int]) -> int:
         for step in checks:
-            pos = step(body, pos)
+            pos = step(body, pos, left)
         return pos
 
     return walk
@@ -79,7 +85,7 @@ def _field(field: Any, version: int, compact: bool, tagged: bool) -> Check:
 
 
 def _fixed(size: int) -> Check:
-    def walk(body: Any, pos: int) -> int:
+    def walk(body: Any, pos: int, left: list[int]) -> int:
         if pos + size > len(body):
             raise IndexError
         return pos + size
@@ -98,7 +104,7 @@ def _length(body: Any, pos: int, width: int, compact: bool) -> tuple[int, int]:
 
 
 def _sized(name: str, width: int, nullable: bool, compact: bool) -> Check:
-    def walk(body: Any, pos: int) -> int:
+    def walk(body: Any, pos: int, left: list[int]) -> int:
         length, pos = _length(body, pos, width, compact)
         if length < 0:
             if length == -1 and nullable:
@@ -112,7 +118,7 @@ def _sized(name: str, width: int, nullable: bool, compact: bool) -> Check:
 
 
 def _array(name: str, item: Check, nullable: bool, compact: bool) -> Check:
-    def walk(body: Any, pos: int) -> int:
+    def walk(body: Any, pos: int, left: list[int]) -> int:
         count, pos = _length(body, pos, 4, compact)
         if count < 0:
             if count == -1 and nullable:
@@ -120,8 +126,11 @@ def _array(name: str, item: Check, nullable: bool, compact: bool) -> Check:
             raise Malformed(f"{name} has count {count}")
         if count > len(body) - pos:  # every item takes a byte or more
             raise Malformed(f"{name} has count {count}, {len(body) - pos} bytes are left")
+        left[0] -= count
+        if left[0] < 0:
+            raise Malformed(f"{name} has count {count}, which is more rows than a request may have")
         for _ in range(count):
-            pos = item(body, pos)
+            pos = item(body, pos, left)
         return pos
 
     return walk
@@ -131,8 +140,8 @@ def _nullable_struct(inner: Check, nullable: bool) -> Check:
     if not nullable:
         return inner
 
-    def walk(body: Any, pos: int) -> int:
-        return pos + 1 if body[pos] == 0xFF else inner(body, pos + 1)
+    def walk(body: Any, pos: int, left: list[int]) -> int:
+        return pos + 1 if body[pos] == 0xFF else inner(body, pos + 1, left)
 
     return walk
 
@@ -141,7 +150,7 @@ def _tags(known: dict[int, Any], version: int) -> Check:
     # Inside a tagged field the library reads structs as having no tags of their own: one zero byte.
     inner = {tag: _field(field, version, True, True) for tag, field in known.items()}
 
-    def walk(body: Any, pos: int) -> int:
+    def walk(body: Any, pos: int, left: list[int]) -> int:
         count, pos = read_unsigned(body, pos)
         for _ in range(count):
             tag, pos = read_unsigned(body, pos)
@@ -149,7 +158,7 @@ def _tags(known: dict[int, Any], version: int) -> Check:
             end = pos + size
             if end > len(body):
                 raise Malformed(f"tag {tag} has size {size}, {len(body) - pos} bytes are left")
-            if tag in inner and inner[tag](body, pos) != end:
+            if tag in inner and inner[tag](body, pos, left) != end:
                 raise Malformed(f"tag {tag} does not fill its size {size}")
             pos = end
         return pos
