@@ -141,7 +141,7 @@ async def offsets(ask: Ask, topic_id: UUID) -> None:
     for version in (2, 5, 7):
         await ask(m.OffsetFetchRequest(group_id="s1", topics=None), version)
     await ask(m.OffsetFetchRequest(group_id="nobody", topics=None), 7)
-    groups = [fetch("s1"), fetch("s10", ("t1", [0, 1]), ("nope", [0])), fetch("nobody", ("t1", [0])), fetch("nobody")]
+    groups = [fetch("s1"), fetch("s10", ("t1", [0, 1]), ("nope", [0])), fetch("nobody", ("t1", [0])), fetch("nowhere")]
     await ask(m.OffsetFetchRequest(groups=groups), 8)
     groups = [fetch("s1", member="z"), fetch("nobody", ("t1", [0]), member="z")]
     await ask(m.OffsetFetchRequest(groups=groups), 9)

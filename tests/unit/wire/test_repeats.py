@@ -38,7 +38,8 @@ def _value(number: int, kind: str) -> Any:
 def _asking(key: int, path: str, version: int, rule: Once, numbers: list[int]) -> Any:
     """A request with one row for each number in the list at path; equal numbers make equal rows."""
     request: Any = INTERNAL_APIS[key].request()
-    owner, struct = request, INTERNAL_APIS[key].request._struct
+    owner: Any = request
+    struct: Any = INTERNAL_APIS[key].request._struct
     *outer, name = path.split(".")
     for part in outer:
         row = struct.fields[part].array_of.data_class()
@@ -69,7 +70,8 @@ def _rows(request: Any, path: str) -> list[Any]:
 def _versions(key: int, path: str) -> list[int]:
     api, found = INTERNAL_APIS[key], []
     for version in range(api.min_version, api.max_version + 1):
-        struct, there = api.request._struct, True
+        struct: Any = api.request._struct
+        there = True
         for part in path.split("."):
             there = there and struct.fields[part].for_version_q(version)
             struct = struct.fields[part].array_of
@@ -124,7 +126,8 @@ def test_who_asks_for_all_is_answered_with_all() -> None:
         request = over_the_wire(OffsetFetchRequest(groups=groups, require_stable=False), 8)
         assert [one.topics for one in request.groups] == [None]
     resource = DescribeConfigsRequest.DescribeConfigsResource
-    for keys in ((["retention.ms"], []), ([], ["retention.ms"]), (["retention.ms"], None)):
+    some_and_all: list[tuple[Any, Any]] = [(["retention.ms"], []), ([], ["retention.ms"]), (["retention.ms"], None)]
+    for keys in some_and_all:
         asked = [resource(resource_type=2, resource_name="t", configuration_keys=one) for one in keys]
         request = over_the_wire(DescribeConfigsRequest(resources=asked), 4)
         assert [bool(one.configuration_keys) for one in request.resources] == [False]
