@@ -125,7 +125,7 @@ class MemoryStore:
         self.server.lease = replace(self.server.lease, **ahead, **nothing)
         self.server.snapshot, self.server.records = snapshot, []
 
-    def report(self, epoch: int, coordinator_id: int, groups: Any, offsets: Any) -> None:
+    def report(self, epoch: int, coordinator_id: int, part: Any) -> None:
         raise OutcomeUnknown("reports are not stored today")
 
     def _hold(self, epoch: int) -> None:

@@ -6,7 +6,7 @@ again with the same incarnation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,8 +20,6 @@ from tailrace.wire.messages import ApiMessage, RegisterServiceRequest, ServiceHe
 
 _ASK_TIMEOUT_MS = 5000
 _REGISTER_AGAIN = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
-
-Report = tuple[str, bytes]  # kind, JSON
 
 
 class Controllers(Protocol):
@@ -48,7 +46,6 @@ class Registration:
         incarnation_id: UUID,
         endpoints: Sequence[Endpoint],
         interval_ms: float = 2000,
-        reports: Callable[[], Iterable[Report]] = tuple,
     ) -> None:
         self._controllers = controllers
         self._clock = clock
@@ -59,7 +56,6 @@ class Registration:
         self.incarnation_id = incarnation_id
         self._endpoints = endpoints
         self._interval_ms = interval_ms
-        self._reports = reports
         self.service_epoch = -1
         self.on_registered: Callable[[], None] = lambda: None
 
@@ -118,13 +114,10 @@ class Registration:
             await self._clock.sleep(self._interval_ms)
 
     def _heartbeat(self, *, want_shut_down: bool = False) -> ServiceHeartbeatRequest:
-        report = ServiceHeartbeatRequest.Report
-        reports = [] if want_shut_down else self._reports()
         return ServiceHeartbeatRequest(
             role=self._role,
             service_id=self._service_id,
             service_epoch=self.service_epoch,
             metadata_offset=self._controllers.image.offset,
             want_shut_down=want_shut_down,
-            reports=[report(kind=kind, payload=payload) for kind, payload in reports],
         )

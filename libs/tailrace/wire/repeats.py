@@ -127,6 +127,7 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     ApiKey.UNREGISTER_BROKER: {},
     ApiKey.LIST_CONFIG_RESOURCES: {"resource_types": VALUES},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {"topics": _TOPICS_BY_NAME},
+    ApiKey.DESCRIBE_QUORUM: {"topics": _PER_ROW, "topics.partitions": _PER_ROW},
     ApiKey.ALTER_PARTITION: {
         "topics": _ROLES,
         "topics.partitions": _ROLES,
@@ -144,11 +145,13 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     },
     ApiKey.PREAMBLE: {},
     ApiKey.REGISTER_SERVICE: {"endpoints": _ROLES},
-    ApiKey.SERVICE_HEARTBEAT: {"reports": _ROLES},
+    ApiKey.SERVICE_HEARTBEAT: {},
     ApiKey.ACQUIRE_LEASE: {"entries": _ROLES},
     ApiKey.FENCE_SHARD: {},
     ApiKey.ADOPT_CONNECTION: {},
     ApiKey.DESCRIBE_CLEANER: {},
+    ApiKey.METADATA_OFFSET: {},
+    ApiKey.REPORT_GROUPS: {},
 }
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from tailrace.clock import Clock
@@ -33,7 +33,15 @@ from tailrace_controller.effects import Effects
 from tailrace_controller.lease import NOBODY, Lease, Tenure
 from tailrace_controller.log import MetadataLog
 from tailrace_controller.seen_file import SeenFile
-from tailrace_controller.stored import Deposed, Loaded, OutcomeUnknown, Position, StoredRecord, StoredSnapshot
+from tailrace_controller.stored import (
+    Deposed,
+    Loaded,
+    OutcomeUnknown,
+    Position,
+    ReportPart,
+    StoredRecord,
+    StoredSnapshot,
+)
 from tailrace_controller.turns import Turns, first_failure
 
 if TYPE_CHECKING:
@@ -499,11 +507,11 @@ class Controller:
         self._turns.wake()
         self._published.wake()
 
-    async def report(self, coordinator_id: int, groups: Any, offsets: Any) -> None:
-        """Puts a coordinator's report into the SQL views; a lost one is replaced by the next."""
+    async def report(self, coordinator_id: int, part: ReportPart) -> None:
+        """Puts a part of a coordinator's report into the SQL views; a lost one is replaced by the next report."""
         try:
             await self._database.run(
-                lambda opened: opened.report(self.epoch, coordinator_id, groups, offsets),
+                lambda opened: opened.report(self.epoch, coordinator_id, part),
                 self._candidacy.append_timeout_ms,
             )
         except (Deposed, OutcomeUnknown) as failure:

@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import dataclass, field
 
 from tailrace_controller.controller import Controller
-from tailrace_controller.decide.reports import Report
 from tailrace_controller.quorum import Quorum
 from tailrace_controller.upkeep import Upkeep
 from tailrace_controller.watch import Watch
@@ -12,14 +11,14 @@ from tailrace_controller.watch import Watch
 
 @dataclass
 class ControllerRole:
-    """The controller, who watches its sessions, its upkeep, who else has its log, and reports for the SQL views."""
+    """The controller, who watches its sessions, its upkeep, who else has its log, and when coordinators reported."""
 
     controller: Controller
     watch: Watch
     upkeep: Upkeep
     quorum: Quorum
     addresses: dict[str, str] = field(default_factory=dict)
-    _reporting: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    _reports: dict[tuple[int, str], int] = field(default_factory=dict)  # when the last of each coordinator began
 
     @property
     def ready(self) -> asyncio.Event:
@@ -36,17 +35,14 @@ class ControllerRole:
         self.watch.on_activated()
         self.upkeep.on_activated()
 
-    def report(self, coordinator_id: int, report: Report) -> None:
-        """Stores a report unless the last one of this coordinator is still on its way; the next one will do as well."""
-        running = self._reporting.get(coordinator_id)
-        if running is None or running.done():
-            work = self.controller.report(coordinator_id, report.groups, report.offsets)
-            self._reporting[coordinator_id] = asyncio.get_running_loop().create_task(work)
+    def reported_ms(self, coordinator_id: int, kind: str, *, first: bool) -> int | None:
+        """When the report began that this is a part of; None for a part whose first one went to another controller."""
+        if first:
+            self._reports[coordinator_id, kind] = self.controller.clock.wall_ms()
+        return self._reports.get((coordinator_id, kind))
 
     def close(self) -> None:
         """Stops what runs in the background."""
         self.quorum.close()
         self.watch.close()
         self.upkeep.close()
-        for task in self._reporting.values():
-            task.cancel()

@@ -1,6 +1,7 @@
 """What the metadata database takes, gives and refuses; apart from store/ so that nobody imports SQLAlchemy for it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from tailrace_controller.lease import Lease
 
@@ -36,6 +37,16 @@ class StoredSnapshot:
     end_offset: int
     epoch: int
     payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPart:
+    """Some rows of one coordinator's report; with the last part goes whatever else it had reported of that kind."""
+
+    kind: str
+    rows: list[dict[str, Any]]
+    reported_ms: int  # of the whole report
+    last: bool
 
 
 @dataclass(frozen=True, slots=True)

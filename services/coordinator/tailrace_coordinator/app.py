@@ -35,6 +35,7 @@ _LEAVE_TIMEOUT_MS = 1000
 _SERVE_CACHED_MS = 3000
 _LOAD_WAIT_MS = 1000.0  # who asks for a group whose shard is being loaded waits, and need not ask again
 _CATCH_UP_MS = 1000.0
+_REPORT_TIMEOUT_MS = 5000.0
 
 
 class OpenCoordinator:
@@ -79,15 +80,22 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         stack.push_async_callback(server.close)
         opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})
         offsets = CommittedOffsets(
-            coordinator.machines, lambda: coordinator.image, BrokerClients(), clock, environment.boot_id
+            coordinator.machines, lambda: coordinator.image, BrokerClients(), clock, environment.boot_id, log
         )
-        registration = _registration(
-            config, environment, follower, server, Reports(clock, coordinator.machines, lambda: offsets.rows)
+        registration = _registration(config, environment, follower, server)
+        reports = Reports(
+            clock,
+            coordinator.machines,
+            lambda: offsets.rows,
+            lambda request: follower.ask_controller(request, _REPORT_TIMEOUT_MS),
+            lambda: (config.node_id, registration.service_epoch),
+            log,
         )
         stack.callback(follow(opened, registration, clock).cancel)
         stack.push_async_callback(leaders.close)
         stack.push_async_callback(coordinator.close)
         await stack.enter_async_context(beside(offsets.run()))
+        await stack.enter_async_context(beside(reports.run()))
         expiry = Every(clock, config.offsets_retention_check_interval_ms, coordinator.expire_offsets)
         stack.callback(expiry.cancel)
         registering = asyncio.get_running_loop().create_task(registration.run())
@@ -145,9 +153,7 @@ def follow(opened: OpenCoordinator, registration: Registration, clock: Clock) ->
     return clock.call_later(_SERVE_CACHED_MS, serve_cached)
 
 
-def _registration(
-    config: Config, environment: Environment, follower: MetadataFollower, server: Server, reports: Reports
-) -> Registration:
+def _registration(config: Config, environment: Environment, follower: MetadataFollower, server: Server) -> Registration:
     return Registration(
         follower,
         environment.clock,
@@ -158,7 +164,6 @@ def _registration(
         incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
         endpoints=[endpoint_of(address, environment.boot_id) for address in server.addresses],
         interval_ms=config.broker_heartbeat_interval_ms,
-        reports=reports,
     )
 
 

@@ -27,6 +27,7 @@ FEW_ROWS = 1_000
 PARTITIONS_MAX = 500
 INTERVAL_MS = 60_000
 SOON_MS = 5_000  # while there is little to ask
+METADATA_CHARACTERS = 256  # of each offset's; a client may write 4,096 of them
 _CLIENT_ID = "tailrace-coordinator"
 _TIMEOUT_MS = 3_000
 _LATEST = -1
@@ -70,19 +71,24 @@ class CommittedOffsets:
         brokers: Brokers,
         clock: Clock,
         boot_id: str,
+        log: Any,
     ) -> None:
         self._machines = machines
         self._image = image
         self._brokers = brokers
         self._clock = clock
         self._boot_id = boot_id
+        self._log = log
         self.rows: list[dict[str, Any]] = []
 
     async def run(self) -> None:
         """Refreshes until cancelled."""
         try:
             while True:
-                await self.refresh()
+                try:
+                    await self.refresh()
+                except Exception:  # noqa: BLE001 - a bug in what the views show is not worth a coordinator
+                    self._log.exception("ends of logs not asked for")
                 await self._clock.sleep(SOON_MS if len(self.rows) < FEW_ROWS else INTERVAL_MS)
         finally:
             await self._brokers.keep(())
@@ -148,5 +154,5 @@ def _rows(machines: Iterable[GroupMachine | None]) -> Iterator[dict[str, Any]]:
                 "topic": offset.topic,
                 "partition": offset.partition,
                 "committed_offset": offset.offset,
-                "metadata": offset.metadata,
+                "metadata": offset.metadata[:METADATA_CHARACTERS],
             }

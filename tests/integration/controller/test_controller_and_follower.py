@@ -18,7 +18,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.wire.messages import (
     RegisterServiceRequest,
-    ServiceHeartbeatRequest,
+    ReportGroupsRequest,
 )
 
 
@@ -299,17 +299,21 @@ async def test_a_users_query_is_answered_under_load_and_an_open_one_stalls_nothi
 
 
 async def test_a_coordinators_report_shows_in_the_views(node: Node) -> None:
-    async with node.controller() as role, broker_process(node) as client:
+    async with node.controller(), broker_process(node) as client:
         registered = await client.ask(service(node, 0), timeout_ms=WAIT_MS)
-        report = ServiceHeartbeatRequest.Report(
-            kind="groups", payload=b'[{"group_id": "g", "state": "Stable", "type": "classic", "members": 3}]'
-        )
-        request = ServiceHeartbeatRequest(
-            role="coordinator", service_id=0, service_epoch=registered.service_epoch, metadata_offset=0,
-            want_shut_down=False, reports=[report],
-        )  # fmt: skip
-        assert (await client.ask(request, timeout_ms=WAIT_MS)).error_code == 0
-        await asyncio.gather(*role._reporting.values())
+
+        async def report(epoch: int, *, first: bool, kind: str = "groups") -> int:
+            request = ReportGroupsRequest(
+                service_id=0, service_epoch=epoch, kind=kind, first=first, last=True,
+                payload=b'[{"group_id": "g", "state": "Stable", "type": "classic", "members": 3}]',
+            )  # fmt: skip
+            return int((await client.ask(request, timeout_ms=WAIT_MS)).error_code)
+
+        epoch = registered.service_epoch
+        assert await report(epoch, first=False) == ErrorCode.INVALID_REQUEST  # its beginning went elsewhere
+        assert await report(epoch + 1, first=True) == ErrorCode.STALE_BROKER_EPOCH
+        assert await report(epoch, first=True, kind="brokers") == ErrorCode.INVALID_REQUEST
+        assert await report(epoch, first=True) == 0
         with sqlite3.connect(node.directory / "metadata.db") as user:
             assert user.execute("select group_id, state, members from groups").fetchall() == [("g", "Stable", 3)]
 

@@ -23,7 +23,7 @@ from tailrace_controller.controller import Controller
 from tailrace_controller.database import Database
 from tailrace_controller.effects import Effects
 from tailrace_controller.lease import Candidate
-from tailrace_controller.stored import OutcomeUnknown
+from tailrace_controller.stored import OutcomeUnknown, ReportPart
 
 LEASE_MS = 1000.0
 FIRST = len(bootstrap.first_records(UUID(int=1)))  # what every log begins with
@@ -217,5 +217,5 @@ async def test_more_than_the_database_can_take_is_refused_before_it_is_decided()
 
 async def test_a_report_that_is_not_stored_is_no_reason_to_resign() -> None:
     async with running() as (controller, _):
-        await controller.report(0, [], [])
+        await controller.report(0, ReportPart("groups", [], 5, last=True))
         assert controller.active

@@ -30,7 +30,7 @@ def register(image: MetadataImage, role: str, service_id: int, incarnation: int,
 
 def beat(image: MetadataImage, role: str, service_id: int, epoch: int, *, leave: bool = False) -> Any:
     request = ServiceHeartbeatRequest(
-        role=role, service_id=service_id, service_epoch=epoch, metadata_offset=0, want_shut_down=leave, reports=[]
+        role=role, service_id=service_id, service_epoch=epoch, metadata_offset=0, want_shut_down=leave
     )
     return services.heartbeat(image, request)
 
@@ -128,25 +128,12 @@ def test_shards_stay_balanced_and_move_no_more_than_needed(memberships: list[set
 
 
 def test_reports_become_rows_and_nonsense_is_left_out() -> None:
-    class Report:
-        def __init__(self, kind: str, payload: bytes) -> None:
-            self.kind, self.payload = kind, payload
-
-    parsed = reports.parse(
-        [
-            Report("groups", b'[{"group_id": "g", "state": "Stable", "members": 2}]'),
-            Report("group_offsets", b'[{"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5}]'),
-            Report("groups", b"no json"),
-            Report("groups", b'[{"state": "nameless"}]'),
-            Report("unknown", b"[]"),
-        ],
-        now_ms=77,
-    )
-    row = {"group_id": "g", "state": "Stable", "type": "classic", "members": 2, "reported_ms": 77}
-    assert parsed.groups == [row]
-    assert parsed.offsets is not None
-    assert (parsed.offsets[0]["committed_offset"], parsed.offsets[0]["log_end_offset"]) == (5, None)
-    assert reports.parse([], 0) == (None, None)
+    groups = reports.parse("groups", b'[{"group_id": "g", "state": "Stable", "members": 2}, {"state": "nameless"}]', 77)
+    assert groups == [{"group_id": "g", "state": "Stable", "type": "classic", "members": 2, "reported_ms": 77}]
+    offset = b'[{"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5}]'
+    (row,) = reports.parse("group_offsets", offset, 77)
+    assert (row["committed_offset"], row["log_end_offset"]) == (5, None)
+    assert reports.parse("groups", b"no json", 0) == reports.parse("groups", b"7", 0) == []
 
 
 def test_a_shard_record_is_written_once_per_change_of_hands() -> None:

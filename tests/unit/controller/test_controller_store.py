@@ -23,6 +23,7 @@ from tailrace_controller.stored import (
     Loaded,
     OutcomeUnknown,
     Position,
+    ReportPart,
     StoredRecord,
     StoredSnapshot,
     StoreError,
@@ -114,7 +115,7 @@ def test_a_deposed_controller_cannot_write_snapshots_or_reports_either(bench: Be
     with pytest.raises(Deposed):
         bench.store.snapshot(1, StoredSnapshot(5, 1, b""), 0, keep_from=0)
     with pytest.raises(Deposed):
-        bench.store.report(1, 0, [], [])
+        bench.store.report(1, 0, ReportPart("groups", [], 5, last=True))
     successor.close()
 
 
@@ -221,18 +222,31 @@ def test_a_snapshot_truncates_the_log_and_replaces_the_one_before(bench: Bench) 
     assert [row.offset for row in loaded.records] == [2, 3]
 
 
-def test_reports_replace_what_a_coordinator_said_before_and_follow_a_group_that_moved(bench: Bench) -> None:
+def test_a_report_replaces_the_one_before_with_its_last_part_and_follows_a_group_that_moved(bench: Bench) -> None:
     load(bench.store)
-    group = {"group_id": "g", "state": "Stable", "type": "classic", "members": 1, "reported_ms": 5}
+
+    def groups(reported_ms: int, *names: str, last: bool) -> ReportPart:
+        rows = [
+            {"group_id": name, "state": "Stable", "type": "classic", "members": 1, "reported_ms": reported_ms}
+            for name in names
+        ]
+        return ReportPart("groups", rows, reported_ms, last)
+
     offset = {
         "group_id": "g", "topic": "t", "partition_id": 0, "committed_offset": 7, "log_end_offset": 10,
         "metadata": "", "reported_ms": 5,
     }  # fmt: skip
-    bench.store.report(1, 0, [group], [offset])
+    seen = "select group_id, coordinator_id from groups order by group_id"
+    bench.store.report(1, 0, groups(5, "a", "g", last=True))
+    bench.store.report(1, 0, ReportPart("group_offsets", [offset], 5, last=True))
     assert bench.query("select group_id, lag from group_offsets") == [("g", 3)]
-    bench.store.report(1, 1, [group], None)
-    bench.store.report(1, 0, [], [])
-    assert bench.query("select group_id, coordinator_id from groups") == [("g", 1)]
+    bench.store.report(1, 1, groups(6, "g", last=True))
+    assert bench.query(seen) == [("a", 0), ("g", 1)]
+    bench.store.report(1, 0, groups(7, "b", last=False))
+    assert bench.query(seen) == [("a", 0), ("b", 0), ("g", 1)]  # nothing goes before the rest has come
+    bench.store.report(1, 0, groups(7, "c", last=True))
+    bench.store.report(1, 0, ReportPart("group_offsets", [], 7, last=True))
+    assert bench.query(seen) == [("b", 0), ("c", 0), ("g", 1)]
     assert bench.query("select * from group_offsets") == []
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.coordinator import TOPIC_ID, Stage, image
+from support.coordinator import LOGGER, TOPIC_ID, Stage, image
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
@@ -69,7 +69,7 @@ async def commit(stage: Stage, partition: int, offset: int, group_id: str = "g")
 
 def gathering(stage: Stage, brokers: MemoryBrokers) -> CommittedOffsets:
     coordinator = stage.coordinator
-    return CommittedOffsets(coordinator.machines, lambda: coordinator.image, brokers, stage.clock, "boot")
+    return CommittedOffsets(coordinator.machines, lambda: coordinator.image, brokers, stage.clock, "boot", LOGGER)
 
 
 def shown(offsets: CommittedOffsets) -> list[tuple[str, int, int, int | None]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,7 +19,6 @@ from tailrace.wire.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
-from tailrace_coordinator.reports import Reports
 
 _TOPIC = OffsetCommitRequest.OffsetCommitRequestTopic
 
@@ -297,26 +295,6 @@ async def test_metrics_speak_kafkas_words() -> None:
     assert samples["tailrace_num_partitions", None] == 1
     assert samples["tailrace_offset_commit_count_total", None] == 1
     assert samples["tailrace_offset_count", None] == 1
-    await stage.coordinator.close()
-
-
-async def test_groups_and_offsets_are_reported_when_they_changed_and_once_a_minute() -> None:
-    stage = Stage()
-    await stage.become(image())
-    offsets: list[dict[str, Any]] = [{"topic": "t", "partition": 0, "committed_offset": 8, "log_end_offset": 9}]
-    reports = Reports(stage.clock, stage.coordinator.machines, lambda: offsets)
-    await ok(stage, 8)
-    first = dict(reports())
-    assert b'"group_id": "g", "state": "Empty", "type": "classic", "members": 0' in first["groups"]
-    assert b'"partition": 0, "committed_offset": 8, "log_end_offset": 9' in first["group_offsets"]
-    assert reports() == []
-    stage.clock.advance(6_000)
-    assert reports() == []
-    offsets = [{**offsets[0], "committed_offset": 9}]
-    stage.clock.advance(6_000)
-    assert b'"committed_offset": 9' in dict(reports())["group_offsets"]
-    stage.clock.advance(60_000)
-    assert reports()
     await stage.coordinator.close()
 
 

@@ -1282,28 +1282,76 @@ class RegisterServiceResponse(ApiMessage):
     def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
 
 
-class ServiceHeartbeatRequest(ApiMessage):
-    class Report(DataContainer):
-        kind: str
-        payload: bytes | ApiData
-        def __init__(
-            self,
-            *args: Any,
-            kind: str = ...,
-            payload: bytes | ApiData = ...,
-            version: int | None = None,
-            **kwargs: Any,
-        ) -> None: ...
-        @property
-        def version(self) -> int | None: ...
-        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+class ReportGroupsRequest(ApiMessage):
+    service_id: int
+    service_epoch: int
+    kind: str
+    first: bool
+    last: bool
+    payload: bytes | ApiData
+    def __init__(
+        self,
+        *args: Any,
+        service_id: int = ...,
+        service_epoch: int = ...,
+        kind: str = ...,
+        first: bool = ...,
+        last: bool = ...,
+        payload: bytes | ApiData = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
 
+
+class ReportGroupsResponse(ApiMessage):
+    error_code: int
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class ServiceHeartbeatRequest(ApiMessage):
     role: str
     service_id: int
     service_epoch: int
     metadata_offset: int
     want_shut_down: bool
-    reports: list[Report]
     def __init__(
         self,
         *args: Any,
@@ -1312,7 +1360,6 @@ class ServiceHeartbeatRequest(ApiMessage):
         service_epoch: int = ...,
         metadata_offset: int = ...,
         want_shut_down: bool = ...,
-        reports: list[Report] = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...

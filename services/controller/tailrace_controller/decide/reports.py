@@ -1,35 +1,24 @@
 """Coordinators' reports on groups, as rows for the SQL views. What does not look right is left out, not refused."""
 
 import json
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 GROUPS, GROUP_OFFSETS = "groups", "group_offsets"
 
 
-class Report(NamedTuple):
-    """Rows of one coordinator; None where it did not report that kind."""
-
-    groups: list[dict[str, Any]] | None
-    offsets: list[dict[str, Any]] | None
-
-
-def parse(reports: Iterable[Any], now_ms: int) -> Report:
-    """Returns the rows of the kinds `groups` and `group_offsets`: JSON lists that replace the coordinator's last ones.
+def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, Any]]:
+    """Returns the rows of a JSON list.
 
     A group is {group_id, state, type, members}; an offset {group_id, topic, partition, committed_offset, metadata,
     log_end_offset}.
     """
-    found: dict[str, list[dict[str, Any]]] = {}
-    for report in reports:
-        try:
-            rows = json.loads(bytes(report.payload))
-            render = _RENDER.get(report.kind)
-            if render is not None:
-                found.setdefault(report.kind, []).extend(render(row, now_ms) for row in rows)
-        except (ValueError, KeyError, TypeError):
-            continue
-    return Report(found.get(GROUPS), found.get(GROUP_OFFSETS))
+    rows = []
+    try:
+        for row in json.loads(payload):
+            rows.append(_RENDER[kind](row, now_ms))
+    except (ValueError, KeyError, TypeError):
+        pass  # what came before it is good
+    return rows
 
 
 def _group(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -56,3 +45,4 @@ def _offset(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 _RENDER = {GROUPS: _group, GROUP_OFFSETS: _offset}
+KINDS = frozenset(_RENDER)

@@ -7,7 +7,8 @@ from tailrace.wire.messages import RegisterServiceRequest, ServiceHeartbeatReque
 from tailrace_controller.decide import shards
 from tailrace_controller.effects import Effects
 
-ROLES = ("gateway", "coordinator", "quota")
+COORDINATOR = "coordinator"
+ROLES = ("gateway", COORDINATOR, "quota")
 
 
 def register(image: MetadataImage, request: RegisterServiceRequest, *, is_connected: bool) -> Effects[int]:
@@ -40,15 +41,21 @@ def heartbeat(image: MetadataImage, request: ServiceHeartbeatRequest) -> Effects
 
     BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH tell a service to register again.
     """
-    service = image.services.get((request.role, request.service_id))
+    service = check_epoch(image, request.role, request.service_id, request.service_epoch)
+    return Effects(None, _removal(image, service) if request.want_shut_down else ())
+
+
+def check_epoch(image: MetadataImage, role: str, service_id: int, service_epoch: int) -> ServiceImage:
+    """Returns the service if this is its present life; raises ApiError as heartbeat does."""
+    service = image.services.get((role, service_id))
     if service is None:
-        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"no {request.role} {request.service_id} is registered")
-    if service.service_epoch != request.service_epoch:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"no {role} {service_id} is registered")
+    if service.service_epoch != service_epoch:
         raise ApiError(
             ErrorCode.STALE_BROKER_EPOCH,
-            f"{request.role} {request.service_id} has epoch {service.service_epoch}, not {request.service_epoch}",
+            f"{role} {service_id} has epoch {service.service_epoch}, not {service_epoch}",
         )
-    return Effects(None, _removal(image, service) if request.want_shut_down else ())
+    return service
 
 
 def expire(image: MetadataImage, role: str, service_id: int, service_epoch: int) -> Effects[bool]:

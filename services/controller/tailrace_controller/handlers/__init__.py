@@ -25,6 +25,7 @@ from tailrace_controller.handlers import (
     list_partition_reassignments,
     metadata_offset,
     register_service,
+    report_groups,
     service_heartbeat,
     unregister_broker,
 )
@@ -52,6 +53,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
     ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
     ApiKey.REGISTER_SERVICE: register_service.handle,
+    ApiKey.REPORT_GROUPS: report_groups.handle,
     ApiKey.SERVICE_HEARTBEAT: service_heartbeat.handle,
     ApiKey.METADATA_OFFSET: metadata_offset.handle,
 }

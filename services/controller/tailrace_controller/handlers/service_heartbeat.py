@@ -1,9 +1,9 @@
-"""ServiceHeartbeat v0 (private). Carries coordinators' reports on groups for the SQL views; they may lag or be lost."""
+"""ServiceHeartbeat v0 (private): a few fields of fixed size, so that nothing a client sends can make it late."""
 
 from tailrace.net.context import Context
 from tailrace.wire.messages import ServiceHeartbeatRequest, ServiceHeartbeatResponse
 from tailrace_controller.acceptance import Seen
-from tailrace_controller.decide import reports, services
+from tailrace_controller.decide import services
 from tailrace_controller.role import ControllerRole
 
 
@@ -16,7 +16,4 @@ async def handle(request: ServiceHeartbeatRequest, context: Context, role: Contr
     await controller.run(lambda image: services.heartbeat(image, request), behind=False)
     if request.want_shut_down:
         role.watch.left(request.role, request.service_id, request.service_epoch)
-    elif request.reports:
-        report = reports.parse(request.reports, controller.clock.wall_ms())
-        role.report(request.service_id, report)
     return ServiceHeartbeatResponse(error_code=0, controller_epoch=controller.epoch)

@@ -36,6 +36,7 @@ from tailrace_controller.stored import (
     Loaded,
     OutcomeUnknown,
     Position,
+    ReportPart,
     StoredRecord,
     StoredSnapshot,
     StoreError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from tailrace_controller.projection import Change
 
 DEFAULT_LEASE_MS = 1000.0
+_REPORTED = {"groups": GROUPS, "group_offsets": GROUP_OFFSETS}
 _LEASE_COLUMNS = [LEASE.c[name] for name in Lease.__dataclass_fields__]
 _RECORD_NAMES = tuple(StoredRecord.__dataclass_fields__)
 _RECORD_COLUMNS = [RECORDS.c[name] for name in _RECORD_NAMES]
@@ -180,19 +182,18 @@ class Store:
         self,
         epoch: int,
         coordinator_id: int,
-        groups: Sequence[dict[str, Any]] | None,
-        offsets: Sequence[dict[str, Any]] | None,
+        part: ReportPart,
     ) -> None:
-        """Replaces what one coordinator reported about groups and about committed offsets; None leaves a kind alone."""
+        """Stores a part of what one coordinator reports; with the last one goes what the report before told besides."""
+        table = _REPORTED[part.kind]
         with self._transaction(epoch) as connection:
-            for table, rows in ((GROUPS, groups), (GROUP_OFFSETS, offsets)):
-                if rows is None:
-                    continue
-                connection.execute(table.delete().where(table.c.coordinator_id == coordinator_id))
-                for row in rows:  # another coordinator may still list what moved here
-                    key = sa.and_(*(column == row[column.name] for column in table.primary_key))
-                    connection.execute(table.delete().where(key))
-                    connection.execute(table.insert(), {**row, "coordinator_id": coordinator_id})
+            for row in part.rows:  # another coordinator may still list what moved here
+                key = sa.and_(*(column == row[column.name] for column in table.primary_key))
+                connection.execute(table.delete().where(key))
+                connection.execute(table.insert(), {**row, "coordinator_id": coordinator_id})
+            if part.last:
+                earlier = sa.and_(table.c.coordinator_id == coordinator_id, table.c.reported_ms != part.reported_ms)
+                connection.execute(table.delete().where(earlier))
 
     # -- waiting --------------------------------------------------------------------------------------------------
 
