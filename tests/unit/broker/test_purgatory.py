@@ -23,7 +23,7 @@ class Parked:
         self.ready = ready
         self.story: list[str] = []
 
-    def try_complete(self) -> None:
+    def try_complete(self, key: Any) -> None:
         self.story.append("woken")
         self.done = self.ready()
 

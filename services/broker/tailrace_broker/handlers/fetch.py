@@ -14,12 +14,13 @@ cache is brought there by threads first (cold_reads/).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, Slice
 from tailrace.net.context import Identity
+from tailrace.net.pieces import ROWS_AT_ONCE, in_turns
 from tailrace.wire.fetch import (
     Fetch,
     FetchPartition,
@@ -150,27 +151,45 @@ class FetchPath:
         return head.answer(correlation_id, mark, log.log_start_offset, records)
 
 
+class _Place(NamedTuple):
+    """What was found of one partition that could be read."""
+
+    key: bytes
+    want: FetchPartition
+    size_bytes: int
+    high_watermark: int
+
+
+_Rows: TypeAlias = list[tuple[bytes, PartitionData]]
+_Then: TypeAlias = Callable[[_Rows, bool], None]
+_Steps: TypeAlias = Generator[None, None, tuple[_Rows, bool]]
+_OPENED = 60  # rows that take as long as opening a log
+
+
 class FetchWait:
     """One fetch, parked until it has min_bytes, an error, or waited long enough; or until the disk has answered."""
 
     __slots__ = (
         "_cold",
         "_correlation_id",
+        "_enough",
         "_expired",
         "_failed",
         "_full",
         "_identity",
         "_job",
+        "_looking",
         "_parked",
         "_path",
+        "_places",
         "_request",
         "_session",
         "_tries",
         "_version",
         "_wants",
+        "_work",
         "done",
         "future",
-        "partitions",
         "sends_files",
         "state",
     )
@@ -192,8 +211,11 @@ class FetchWait:
         self._request = request
         self._session = session
         self._full = full
-        self._wants = list(asked(request, session))
-        self.partitions: list[Any] = []
+        # Of a partition that is named twice the last row counts, as in Kafka.
+        self._wants = list({(key, want.partition): (key, want) for key, want in asked(request, session)}.values())
+        self._places: dict[Partition, _Place] = {}
+        self._enough = request.min_bytes
+        self._looking: asyncio.Task[None] | None = None
         self.future: asyncio.Future[list[Any]] | None = None
         self.sends_files = False
         self.state: dict[str, Any] = {}  # the connection's
@@ -201,38 +223,97 @@ class FetchWait:
         self._cold: list[Slice] = []  # what must come from the disk before the rows can be known
         self._job: Job | None = None  # under way on the disk
         self._tries = 0
+        self._work = 0  # rows since others had their turn
         self._failed = False  # the disk did
         self._parked = False
         self._expired = False
 
     def begin(self) -> Any:
         """The answer's buffers, or a future of them."""
-        rows, ready = self.collect()
+        steps = self._collecting()
+        try:
+            next(steps)
+        except StopIteration as ended:
+            rows, ready = ended.value
+        else:
+            self._promise()
+            self._go_on(steps, self._looked)
+            return self.future
         ready = ready or self._request.max_wait_ms <= 0
         answer = self._reply(rows) if ready else None
         if answer is not None:
             return answer
-        self.future = asyncio.get_running_loop().create_future()
-        self.future.add_done_callback(self.forget)
+        future = self._promise()
         if not ready:
             self._park()
+        return future
+
+    def _promise(self) -> asyncio.Future[list[Any]]:
+        self.future = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(self.forget)
         return self.future
 
     def _park(self) -> None:
         self._parked = True
-        self._path.broker.purgatory.park(self, self.partitions, self._request.max_wait_ms)
+        self._path.broker.purgatory.park(self, self._places, self._request.max_wait_ms)
 
-    def collect(self) -> tuple[list[tuple[bytes, PartitionData]], bool]:
-        """What could be answered now, with slices in place of records, and whether that is enough."""
+    def _look(self, then: _Then) -> None:
+        """Looks at everything, and goes on with what that found: at once, or others have their turn meanwhile."""
+        steps = self._collecting()
+        try:
+            next(steps)
+        except StopIteration as ended:
+            then(*ended.value)
+        else:
+            self._go_on(steps, then)
+
+    def _go_on(self, steps: _Steps, then: _Then) -> None:
+        async def look() -> None:
+            await asyncio.sleep(0)
+            found = await in_turns(steps)
+            self._looking = None
+            if not self.done:
+                then(*found)
+
+        self._looking = asyncio.get_running_loop().create_task(look())
+        self._looking.add_done_callback(self._looked_in_vain)
+
+    def _looked_in_vain(self, looking: asyncio.Task[None]) -> None:
+        """A bug ends the request, and its connection, as it would have done at once."""
+        if not looking.cancelled() and (bug := looking.exception()) is not None and not self.done:
+            assert self.future is not None
+            self.future.set_exception(bug)
+
+    def _looked(self, rows: _Rows, ready: bool) -> None:
+        """After a look that is not the last one if it found too little."""
+        if ready or self._expired or self._request.max_wait_ms <= 0:
+            self._finish(rows)
+            return
+        if not self._parked:
+            self._park()
+        for partition, place in list(self._places.items()):
+            partition.waiters.add(self)
+            if partition.high_watermark != place.high_watermark:
+                self._path.broker.purgatory.mark(partition)  # written to after it was looked at
+
+    def _collecting(self) -> _Steps:
+        """What could be answered now, with slices in place of records, and whether that is enough.
+
+        Yields where others should have their turn: a row takes some microseconds, a log that is opened for it more.
+        """
         request, last = self._request, self._tries >= MOST_TRIES
         budget, total, rows, failed = min(request.max_bytes, self._path.broker.config.fetch_max_bytes), 0, [], False
         if last:
             budget = min(budget, LAST_BYTES)
-        self.partitions = []
         self._cold = []
+        self._work = 0
         for key, want in self._wants:
+            if self._work >= ROWS_AT_ONCE:
+                self._work = 0
+                yield
             found = len(self._cold)
             row = self._one(key, want, max(0, budget), total == 0 and not found)
+            self._work += 1
             if row.error_code or row.preferred >= 0 or row.diverging is not None:
                 failed = True
             elif row.records is not None:
@@ -242,8 +323,9 @@ class FetchWait:
             elif len(self._cold) > found:
                 budget -= self._cold[-1].length
             rows.append((key, row))
-        enough = total >= (min(request.min_bytes, 1) if last else request.min_bytes)
-        return rows, failed or enough or not self._wants or bool(self._cold)
+        self._enough = min(request.min_bytes, 1) if last else request.min_bytes
+        self._enough -= total
+        return rows, failed or self._enough <= 0 or not self._wants or bool(self._cold)
 
     def _one(self, key: bytes, want: FetchPartition, budget: int, first: bool) -> PartitionData:
         broker = self._path.broker
@@ -253,6 +335,8 @@ class FetchWait:
         if partition is None:
             hint = broker.leader_hint(key, want.partition) if version >= 12 else None
             return PartitionData(want.partition, code, -1, -1, -1, None, hint if code in _MOVED else None, True)
+        if partition.opened is None:
+            self._work += _OPENED
         try:
             partition.check_epoch(max(-1, want.current_leader_epoch))  # here, any negative one says nothing
             if min(want.max_bytes, self._request.max_bytes) < 0:
@@ -281,24 +365,38 @@ class FetchWait:
             if self._failed:
                 return _unreadable(want.partition)
             self._cold.append(cold.piece)
-        self.partitions.append(partition)
         mark = partition.high_watermark
+        self._places[partition] = _Place(key, want, 0 if piece is None else piece.length, mark)
         if not partition.settled:  # who reads from here has seen a mark that high from the leader before
             mark = max(mark, min(want.fetch_offset, log.log_end_offset))
         stable, start = log.last_stable_offset(mark), log.log_start_offset
         return PartitionData(want.partition, 0, mark, stable, start, piece, None, committed, transactions=aborted)
 
-    def try_complete(self) -> None:
-        if self._job is not None:
-            return  # tried again when the disk has answered
-        rows, ready = self.collect()
-        if ready:
-            self._finish(rows)
+    def try_complete(self, key: Any) -> None:
+        """Looks at the partition that has news alone; at all of them once that is enough for an answer."""
+        if self._job is not None or self._looking is not None:
+            return  # tried again when the disk has answered, or compared when all have been looked at
+        place = self._places.get(key)
+        if place is not None and not self._is_enough(place):
+            return
+        self._look(self._last_look)
+
+    def _is_enough(self, place: _Place) -> bool:
+        """Whether the partition's row is an answer now, or what it has got more makes min_bytes full."""
+        budget = min(self._request.max_bytes, self._path.broker.config.fetch_max_bytes)
+        row = self._one(place.key, place.want, max(0, budget), True)
+        if row.error_code or row.preferred >= 0 or row.diverging is not None or row.records is None:
+            return True
+        self._enough -= row.records.length - place.size_bytes
+        return self._enough <= 0
+
+    def _last_look(self, rows: _Rows, ready: bool) -> None:
+        self._finish(rows)
 
     def expire(self) -> None:
         self._expired = True
-        if self._job is None:
-            self._finish(self.collect()[0])
+        if self._job is None and self._looking is None:
+            self._look(self._last_look)
 
     def _finish(self, rows: list[tuple[bytes, PartitionData]]) -> None:
         if self.future is None or self.future.done():
@@ -313,11 +411,7 @@ class FetchWait:
         """The disk has answered: all is looked at again, as it is now."""
         self._job = None
         self._failed = error is not None
-        rows, ready = self.collect()
-        if ready or self._expired or self._request.max_wait_ms <= 0:
-            self._finish(rows)
-        elif not self._parked:
-            self._park()
+        self._look(self._looked)
 
     def forget(self, _: object) -> None:
         """After the answer, or when the client went away: no partition holds on to this wait."""
@@ -325,7 +419,9 @@ class FetchWait:
         if self._job is not None:
             self._job.cancel()
             self._job = None
-        for partition in self.partitions:
+        if self._looking is not None:
+            self._looking.cancel()
+        for partition in self._places:
             partition.waiters.discard(self)
 
     def _reply(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any] | None:

@@ -69,6 +69,7 @@ class FollowerWait:
         "_session",
         "_tries",
         "_version",
+        "_waits_for",
         "done",
         "future",
         "reads",
@@ -102,6 +103,7 @@ class FollowerWait:
         self._job: Job | None = None  # under way on the disk
         self._tries = 0
         self._failed = False  # the disk did
+        self._waits_for: dict[Any, Read] = {}  # by the tail that is marked when there is news
 
     def begin(self) -> Any:
         """The answer's buffers, or a future of them."""
@@ -113,8 +115,8 @@ class FollowerWait:
         self.future = asyncio.get_running_loop().create_future()
         self.future.add_done_callback(self.forget)
         if not ready:
-            waits_for = [partition.tail for _, _, partition, _ in self.reads]
-            self._broker.purgatory.park(self, waits_for, request.max_wait_ms)
+            self._waits_for = {read[2].tail: read for read in self.reads}
+            self._broker.purgatory.park(self, self._waits_for, request.max_wait_ms)
         return self.future
 
     def hear(self) -> None:
@@ -161,32 +163,40 @@ class FollowerWait:
         """Whether there is anything to tell: data, deleted records, an error or a divergence."""
         if self._rows or not self.reads:
             return True
-        for _, want, partition, _ in self.reads:
-            log = partition.log
-            if log.log_end_offset > want.fetch_offset and not self._held_back(partition):
-                return True
-            if log.log_start_offset > want.log_start_offset:
-                return True
-        return False
+        return any(map(self._has_data, self.reads))
+
+    def _has_data(self, read: Read) -> bool:
+        """Whether there is more of the partition, or less: records or a later start."""
+        _, want, partition, _ = read
+        log = partition.log
+        if log.log_end_offset > want.fetch_offset and not self._held_back(partition):
+            return True
+        return log.log_start_offset > want.log_start_offset
 
     def _held_back(self, partition: Partition) -> bool:
         """KIP-73: throttled, and the rate is used up."""
         throttled = partition.throttled_for(self._request.replica_id)
         return throttled and self._broker.leader_throttle.wait_ms() > 0
 
-    def try_complete(self) -> None:
-        self._drop_moved()
-        if self.ready():
-            self._finish()
+    def try_complete(self, key: Any) -> None:
+        """Looks at the partition that has news alone: one of thousands, each time that somebody writes."""
+        read = self._waits_for.get(key)
+        if read is None or self._is_moved(read) or self._has_data(read):
+            self._drop_moved()
+            if self.ready():
+                self._finish()
 
     def expire(self) -> None:
         self._drop_moved()
         self._finish()
 
+    def _is_moved(self, read: Read) -> bool:
+        _, _, partition, heard_by = read
+        return heard_by is not partition.leading or partition.leader != self._broker.node_id
+
     def _drop_moved(self) -> None:
         """What was heard in another leadership than the present one is refused, not read."""
-        node_id = self._broker.node_id
-        if all(heard_by is one.leading and one.leader == node_id for _, _, one, heard_by in self.reads):
+        if not any(map(self._is_moved, self.reads)):
             return
         kept = []
         for key, want, partition, heard_by in self.reads:

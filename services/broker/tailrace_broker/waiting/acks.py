@@ -75,7 +75,7 @@ class AcksWait:
         self.done = True
         self.slot.answer = [self._path.encode(self.connection, self._answer)]
 
-    def try_complete(self) -> None:
+    def try_complete(self, key: Any) -> None:
         """Nothing to look at: partitions settle what waits for them."""
 
     def expire(self) -> None:

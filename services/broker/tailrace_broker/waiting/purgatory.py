@@ -20,11 +20,11 @@ _FEW: Final = 256  # done or not, so many cost nobody anything
 
 
 class Wait(Protocol):
-    """A parked request. try_complete answers it if it can now; expire answers it with what there is."""
+    """A parked request. try_complete answers it if what the key has now is enough; expire with what there is."""
 
     done: bool
 
-    def try_complete(self) -> None: ...
+    def try_complete(self, key: Any) -> None: ...
 
     def expire(self) -> None: ...
 
@@ -117,7 +117,7 @@ class Purgatory:
                 if wait.done:
                     key.waiters.discard(wait)
                 else:
-                    wait.try_complete()
+                    wait.try_complete(key)
 
     def _arm(self) -> None:
         while self._heap and self._heap[0][2].done:
