@@ -114,7 +114,7 @@ class Driver:
             assignments=rows,
         )
         token = self._next()
-        return self._run(token, lambda: self.machine.sync(self.now_ms, token, request))
+        return self._run(token, lambda: self.machine.sync(self.now_ms, token, request, assignments or {}))
 
     def heartbeat(self, group_id: str, member_id: str, generation: int, instance: str | None = None) -> Any:
         request = HeartbeatRequest(
@@ -123,7 +123,8 @@ class Driver:
         return self._ask(lambda token: self.machine.heartbeat(self.now_ms, token, request))
 
     def leave(self, group_id: str, *leavers: Leaver) -> Any:
-        return self._ask(lambda token: self.machine.leave(self.now_ms, token, group_id, leavers))
+        codes = self._ask(lambda token: self.machine.leave(self.now_ms, token, group_id, leavers))
+        return list(zip(leavers, codes, strict=True)) if isinstance(codes, list) else codes
 
     def commit(self, request: Commit, *positions: Position) -> Any:
         return self._ask(lambda token: self.machine.commit(self.now_ms, token, request, positions))
@@ -138,10 +139,13 @@ class Driver:
         return self._ask(lambda token: self.machine.delete_offsets(self.now_ms, token, group_id, partitions))
 
     def delete_group(self, group_id: str) -> Any:
-        return self._ask(lambda token: self.machine.delete_group(self.now_ms, token, group_id))
+        while True:
+            codes = self._ask(lambda token: self.machine.delete_groups(self.now_ms, token, [group_id]))
+            if group_id in codes:
+                return codes[group_id]
 
     def describe(self, group_id: str) -> Any:
-        return self._ask(lambda token: self.machine.describe(self.now_ms, token, group_id))
+        return self._ask(lambda token: self.machine.describe_groups(self.now_ms, token, [group_id]))[group_id]
 
     def list_groups(self, *states: str, types: Sequence[str] = ()) -> Any:
         return self._ask(

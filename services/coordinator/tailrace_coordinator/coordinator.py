@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,16 +18,25 @@ from tailrace.metadata.image import MetadataImage, changed
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.endpoints import address_of
+from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces
 from tailrace.records.fields import BadRecord
 from tailrace.state import partition_for
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.machine import GroupMachine
+from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
 from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.owned_shard import Decide, Log, OwnedShard
 from tailrace_coordinator.partition_log import Barrier, Place
 
 ROLE = "coordinator"
+
+DecideOnRows = Callable[[Sequence[Any], GroupMachine, int, int], GroupEffects]  # (rows, machine, now_ms, token)
+_GROUPS_AT_ONCE = 50  # of each shard, of which there are some fifty
+
+
+def _hashing(group_id: str) -> int:
+    """How many rows of a usual length it is as much work to find the shard of."""
+    return 1 + len(group_id) // 64
 
 
 @dataclass(slots=True)
@@ -99,6 +110,56 @@ class Coordinator:
         shard = self._shard_of(group_id)
         await shard.loaded(self._load_wait_ms)
         return await shard.ask(decide)
+
+    async def ask_in_pieces(self, group_id: str, rows: Sequence[Any], decide: DecideOnRows) -> list[Any]:
+        """As ask, on some hundred rows at a time: each piece is committed before the next; one reply for each row.
+
+        Raises ApiError if the first piece is refused. If a later one is, because the group is another one by then, its
+        rows have the code for a reply.
+        """
+        replies: list[Any] = []
+        for first in range(0, len(rows) or 1, ROWS_AT_ONCE):
+            piece = rows[first : first + ROWS_AT_ONCE]
+            try:
+                replies += await self.ask(group_id, partial(decide, piece))
+            except ApiError as refused:
+                if not first:
+                    raise
+                replies += [refused.code] * len(piece)
+            if first + ROWS_AT_ONCE < len(rows):
+                await asyncio.sleep(0)
+        return replies
+
+    async def ask_each(self, group_ids: Sequence[str], decide: DecideOnRows) -> dict[str, Any]:
+        """Has the shards of many groups decide on some of their groups at a time: a reply or an ApiError for each.
+
+        A decision replies {group id: reply}, and is asked for those again that it leaves out.
+        """
+        replies: dict[str, Any] = {}
+        by_shard: dict[OwnedShard, list[str]] = {}
+        async for group_id in in_pieces(group_ids, weigh=_hashing):
+            try:
+                by_shard.setdefault(self._shard_of(group_id), []).append(group_id)
+            except ApiError as refused:
+                replies[group_id] = refused
+        await asyncio.gather(*(self._ask_each(shard, ids, decide, replies) for shard, ids in by_shard.items()))
+        return replies
+
+    async def _ask_each(
+        self, shard: OwnedShard, group_ids: list[str], decide: DecideOnRows, replies: dict[str, Any]
+    ) -> None:
+        await shard.loaded(self._load_wait_ms)
+        left = deque(group_ids)
+        while left:
+            piece = [left.popleft() for _ in range(min(len(left), _GROUPS_AT_ONCE))]
+            try:
+                found: dict[str, Any] = await shard.ask(partial(decide, piece))
+            except ApiError as refused:
+                found = dict.fromkeys(piece, refused)
+            replies.update(found)
+            left.extendleft(group_id for group_id in reversed(piece) if group_id not in found)
+            if left:
+                await asyncio.sleep(0)
 
     async def ask_all(self, decide: Decide) -> list[Any]:
         """Asks every owned shard; COORDINATOR_LOAD_IN_PROGRESS if one of them cannot answer yet (KIP-222)."""

@@ -62,11 +62,12 @@ class Consumer:
             SyncGroupRequest.SyncGroupRequestAssignment(member_id=m.member_id, assignment=m.member_id.encode())
             for m in (answer.members if leads else ())
         ]
+        assignments = {m.member_id: m.member_id.encode() for m in (answer.members if leads else ())}
         request = SyncGroupRequest(
             group_id=GROUP, generation_id=generation, member_id=self.member_id, assignments=rows,
             group_instance_id=self._instance,
         )  # fmt: skip
-        synced = await self._ask(lambda machine, now_ms, token: machine.sync(now_ms, token, request))
+        synced = await self._ask(lambda machine, now_ms, token: machine.sync(now_ms, token, request, assignments))
         if synced.error_code:
             self._forget_if_unknown(synced.error_code)
             return

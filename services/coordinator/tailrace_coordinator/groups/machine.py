@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import islice
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
@@ -24,6 +25,7 @@ from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, Topic
 from tailrace_coordinator.groups.turn import Turn
 
 GroupEffects = Effects[GroupRecord]
+MANY = 500  # offsets: a decision that looks at or changes so many takes some milliseconds
 
 
 class GroupMachine:
@@ -81,10 +83,12 @@ class GroupMachine:
             self.groups[created.group_id] = created
         return turn.effects()
 
-    def sync(self, now_ms: int, token: Token, request: SyncGroupRequest) -> GroupEffects:
-        """Replies a SyncGroupResponse when the leader's assignments are committed."""
+    def sync(
+        self, now_ms: int, token: Token, request: SyncGroupRequest, assignments: Mapping[str, bytes]
+    ) -> GroupEffects:
+        """Replies a SyncGroupResponse when the leader's assignments, by member, are committed."""
         turn = Turn(self.config, now_ms)
-        sync.sync(turn, self.groups, token, request)
+        sync.sync(turn, self.groups, token, request, assignments)
         return turn.effects()
 
     def heartbeat(self, now_ms: int, token: Token, request: HeartbeatRequest) -> GroupEffects:
@@ -92,7 +96,7 @@ class GroupMachine:
         return self._answer(now_ms, token, lambda turn: sync.heartbeat(turn, self.groups, request))
 
     def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[leave.Leaver]) -> GroupEffects:
-        """Replies [(Leaver, ErrorCode)]."""
+        """Replies one ErrorCode per leaver."""
         return self._answer(now_ms, token, lambda turn: leave.leave(turn, self.groups, group_id, leavers))
 
     def commit(self, now_ms: int, token: Token, request: Commit, positions: Sequence[Position]) -> GroupEffects:
@@ -102,9 +106,15 @@ class GroupMachine:
     def fetch_offsets(
         self, now_ms: int, token: Token, group_id: str, wanted: Sequence[TopicPartition] | None
     ) -> GroupEffects:
-        """Replies {(topic, partition): OffsetCommitted}, all of the group's for None; unknown ones are absent."""
+        """Replies {(topic, partition): OffsetCommitted}, all of the group's for None; unknown ones are absent.
+
+        Where very many are wanted others may be there as well: a copy of all is less work than a look at each.
+        """
         held = self.offsets.of_group(group_id)
-        found = dict(held) if wanted is None else {key: held[key] for key in wanted if key in held}
+        if wanted is None or len(wanted) > MANY:
+            found = dict(held)
+        else:
+            found = {key: held[key] for key in wanted if key in held}
         return self._answer(now_ms, token, lambda _: found)
 
     def delete_offsets(
@@ -118,26 +128,38 @@ class GroupMachine:
 
         return self._answer(now_ms, token, decide)
 
-    def delete_group(self, now_ms: int, token: Token, group_id: str) -> GroupEffects:
-        """Replies an ErrorCode; the group's offsets go with it."""
+    def delete_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
+        """Replies {group id: ErrorCode}; a group's offsets go with it, and those of a large one before it.
 
-        def decide(turn: Turn) -> ErrorCode:
-            group = self.groups.get(group_id)
-            if group is None:
-                return ErrorCode.GROUP_ID_NOT_FOUND
-            if group.state is not GroupState.EMPTY:
-                return ErrorCode.NON_EMPTY_GROUP
-            for offset in self.offsets.of_group(group_id).values():
-                turn.append(OffsetRemoved(group_id, offset.topic, offset.partition))
-            self._remove(turn, group)
-            return ErrorCode.NONE
+        Leaves out what is too much for one decision; to be asked again.
+        """
+
+        def decide(turn: Turn) -> dict[str, ErrorCode]:
+            codes: dict[str, ErrorCode] = {}
+            left = MANY
+            for group_id in group_ids:
+                group = self.groups.get(group_id)
+                if group is None:
+                    codes[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
+                elif group.state is not GroupState.EMPTY:
+                    codes[group_id] = ErrorCode.NON_EMPTY_GROUP
+                else:
+                    held = self.offsets.of_group(group_id)
+                    for offset in islice(held.values(), left):
+                        turn.append(OffsetRemoved(group_id, offset.topic, offset.partition))
+                    if len(held) > left:
+                        break
+                    left -= len(held)
+                    self._remove(turn, group)
+                    codes[group_id] = ErrorCode.NONE
+            return codes
 
         return self._answer(now_ms, token, decide)
 
-    def describe(self, now_ms: int, token: Token, group_id: str) -> GroupEffects:
-        """Replies Described, None for a group that does not exist."""
-        group = self.groups.get(group_id)
-        described = None if group is None else describe.describe(group)
+    def describe_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
+        """Replies {group id: Described, or None for a group that does not exist}."""
+        found = {group_id: self.groups.get(group_id) for group_id in group_ids}
+        described = {name: None if group is None else describe.describe(group) for name, group in found.items()}
         return self._answer(now_ms, token, lambda _: described)
 
     def list_groups(self, now_ms: int, token: Token, states: frozenset[str], types: frozenset[str]) -> GroupEffects:

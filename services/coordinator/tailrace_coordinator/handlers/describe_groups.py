@@ -6,11 +6,12 @@ before it a group that does not exist is a Dead one without error. Metadata is s
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.group import GroupState
@@ -19,28 +20,41 @@ from tailrace_coordinator.groups.describe import Described
 # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all of a group; without an authorizer nobody is denied.
 ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
 
+_MEMBER_BYTES = 64  # the host, and what the fields need besides
 _GROUP = DescribeGroupsResponse.DescribedGroup
 
 
 async def handle(request: DescribeGroupsRequest, context: Context, coordinator: Coordinator) -> DescribeGroupsResponse:
-    """Answers state, protocol and members of each group."""
-    groups = await asyncio.gather(
-        *(_describe(coordinator, group_id, context.api_version) for group_id in request.groups)
+    """Answers state, protocol and members of each group; MESSAGE_TOO_LARGE for one that the answer has no room for."""
+    described = await coordinator.ask_each(
+        request.groups, lambda ids, groups, now_ms, token: groups.describe_groups(now_ms, token, ids)
     )
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = set(ALL_OPERATIONS)
-    return DescribeGroupsResponse(groups=list(groups))
+    budget = AnswerBudget()
+    operations = set(ALL_OPERATIONS) if request.include_authorized_operations else None
+    groups = []
+    async for group_id in in_pieces(request.groups):
+        row = _row(group_id, described[group_id], context.api_version, budget)
+        if operations is not None and row.error_code == ErrorCode.NONE:
+            row.authorized_operations = operations
+        groups.append(row)
+    return DescribeGroupsResponse(groups=groups)
 
 
-async def _describe(coordinator: Coordinator, group_id: str, version: int) -> Any:
-    try:
-        described: Described | None = await coordinator.ask(
-            group_id, lambda groups, now_ms, token: groups.describe(now_ms, token, group_id)
-        )
-    except ApiError as refused:
-        return _GROUP(group_id=group_id, error_code=refused.code)
+def _size_bytes(described: Described) -> int:
+    return sum(
+        _MEMBER_BYTES
+        + len(member.metadata)
+        + len(member.assignment)
+        + text_bytes(member.member_id)
+        + text_bytes(member.client_id)
+        + text_bytes(member.group_instance_id)
+        for member in described.members
+    )
+
+
+def _row(group_id: str, described: Described | ApiError | None, version: int, budget: AnswerBudget) -> Any:
+    if isinstance(described, ApiError):
+        return _GROUP(group_id=group_id, error_code=described.code)
     if described is None:
         if version < 6:
             return _GROUP(group_id=group_id, group_state=GroupState.DEAD.value)
@@ -50,6 +64,8 @@ async def _describe(coordinator: Coordinator, group_id: str, version: int) -> An
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} not found.",
         )
+    if not budget.take(_size_bytes(described)):
+        return _GROUP(group_id=group_id, error_code=ErrorCode.MESSAGE_TOO_LARGE, error_message=TOO_LARGE)
     return _GROUP(
         group_id=group_id,
         group_state=described.state,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.leave import Leaver
@@ -18,18 +19,20 @@ async def handle(request: LeaveGroupRequest, context: Context, coordinator: Coor
     if context.api_version < 3:
         leavers = [Leaver(request.member_id)]
     else:
-        leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
-    results: list[tuple[Leaver, ErrorCode]] = await coordinator.ask(
-        request.group_id, lambda groups, now_ms, token: groups.leave(now_ms, token, request.group_id, leavers)
+        leavers = [Leaver(member.member_id, member.group_instance_id) async for member in in_pieces(request.members)]
+    codes: list[ErrorCode] = await coordinator.ask_in_pieces(
+        request.group_id,
+        leavers,
+        lambda some, groups, now_ms, token: groups.leave(now_ms, token, request.group_id, some),
     )
     if context.api_version < 3:
-        return LeaveGroupResponse(error_code=results[0][1])
+        return LeaveGroupResponse(error_code=codes[0])
     return LeaveGroupResponse(
         error_code=ErrorCode.NONE,
         members=[
             LeaveGroupResponse.MemberResponse(
                 member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=code
             )
-            for leaver, code in results
+            async for leaver, code in in_pieces(zip(leavers, codes, strict=True))
         ],
     )

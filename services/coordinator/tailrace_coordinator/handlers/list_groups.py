@@ -5,8 +5,11 @@ Lists every shard owned here; the gateway keeps of it what the asked node leads.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import ListGroupsRequest, ListGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -25,7 +28,6 @@ async def handle(request: ListGroupsRequest, context: Context, coordinator: Coor
                 group_state=listed.state,
                 group_type=listed.group_type,
             )
-            for shard in shards
-            for listed in shard
+            async for listed in in_pieces(chain.from_iterable(shards))
         ],
     )

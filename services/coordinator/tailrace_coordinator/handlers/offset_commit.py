@@ -7,11 +7,13 @@ Generation -1 and no member: a standalone consumer or an admin, only while the g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.offsets import Commit, Position
@@ -21,13 +23,12 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
     """Answers one code per partition, once the offsets are committed."""
     by_id = context.api_version >= 10
     decided = []
-    rows, positions = _sorted(request, coordinator.image, by_id=by_id)
-    if any(code is not None for row in rows for code in row):
+    rows, positions = await _sorted(request, coordinator.image, by_id=by_id)
+    late = None
+    if len(positions) < sum(map(len, rows)):
         # What the image does not have was created after it: an image from before a restart may be older than the log.
-        caught_up = await coordinator.caught_up()
-        rows, positions = _sorted(request, coordinator.image, by_id=by_id)
-        if not caught_up:
-            rows = [[None if code is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for code in row] for row in rows]
+        late = None if await coordinator.caught_up() else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        rows, positions = await _sorted(request, coordinator.image, by_id=by_id)
     if positions:
         commit = Commit(
             request.group_id,
@@ -37,26 +38,25 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
             context.api_version,
             request.retention_time_ms if context.api_version <= 4 else -1,
         )
-        decided = await coordinator.ask(
-            request.group_id, lambda groups, now_ms, token: groups.commit(now_ms, token, commit, positions)
+        decided = await coordinator.ask_in_pieces(
+            request.group_id,
+            positions,
+            lambda some, groups, now_ms, token: groups.commit(now_ms, token, commit, some),
         )
         coordinator.metrics.offset_commits += len(positions)
-    left = iter(decided)
-    return OffsetCommitResponse(
-        topics=_topics(request, [[next(left) if code is None else code for code in row] for row in rows])
-    )
+    return OffsetCommitResponse(topics=await _topics(request, rows, iter(decided), late))
 
 
-def _sorted(
+async def _sorted(
     request: OffsetCommitRequest, image: MetadataImage, *, by_id: bool
 ) -> tuple[list[list[ErrorCode | None]], list[Position]]:
     """The code of each partition that is not there, None for the rest; and what is asked of the rest."""
     rows: list[list[ErrorCode | None]] = []
     positions = []
-    for topic in request.topics:
+    async for topic in in_pieces(request.topics):
         found, unknown = find_topic(image, topic, by_id=by_id)
         row: list[ErrorCode | None] = []
-        for partition in topic.partitions:
+        async for partition in in_pieces(topic.partitions):
             if found is None:
                 row.append(unknown)
             elif not 0 <= partition.partition_index < len(found.partitions):
@@ -87,16 +87,21 @@ def _position(topic: TopicImage, partition: Any) -> Position:
     )
 
 
-def _topics(request: OffsetCommitRequest, codes: list[list[ErrorCode]]) -> list[Any]:
+async def _topics(
+    request: OffsetCommitRequest,
+    rows: list[list[ErrorCode | None]],
+    decided: Iterator[ErrorCode],
+    late: ErrorCode | None,
+) -> list[Any]:
+    """late: what partitions that are not there are refused with in place of their own codes."""
     topic = OffsetCommitResponse.OffsetCommitResponseTopic
-    return [
-        topic(
-            name=asked.name,
-            topic_id=asked.topic_id,
-            partitions=[
-                topic.OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-                for partition, code in zip(asked.partitions, row, strict=True)
-            ],
-        )
-        for asked, row in zip(request.topics, codes, strict=True)
-    ]
+    topics = []
+    async for asked, row in in_pieces(zip(request.topics, rows, strict=True)):
+        partitions = []
+        async for partition, code in in_pieces(zip(asked.partitions, row, strict=True)):
+            answered = next(decided) if code is None else late or code
+            partitions.append(
+                topic.OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answered)
+            )
+        topics.append(topic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
+    return topics

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -15,17 +16,24 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
     """Answers one code per partition; an offset that is not there counts as deleted."""
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    named = {(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions}
+    named = {
+        (topic.name, partition.partition_index)
+        async for topic in in_pieces(request.topics)
+        async for partition in in_pieces(topic.partitions)
+    }
+    asked = [one async for one in in_pieces(named) if coordinator.image.partition(*one) is not None]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if any(coordinator.image.partition(*one) is None for one in named) and not await coordinator.caught_up():
-        unknown = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    asked = sorted(one for one in named if coordinator.image.partition(*one) is not None)
-    decided = await coordinator.ask(  # even with nothing to delete: the group's own refusal comes first
+    if len(asked) < len(named):
+        if not await coordinator.caught_up():
+            unknown = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        asked = [one async for one in in_pieces(named) if coordinator.image.partition(*one) is not None]
+    decided = await coordinator.ask_in_pieces(  # even with nothing to delete: the group's own refusal comes first
         request.group_id,
-        lambda groups, now_ms, token: groups.delete_offsets(now_ms, token, request.group_id, asked),
+        asked,
+        lambda some, groups, now_ms, token: groups.delete_offsets(now_ms, token, request.group_id, some),
     )
-    codes = dict(zip(asked, decided, strict=True))
-    coordinator.metrics.offset_deletions += sum(code is ErrorCode.NONE for code in decided)
+    code_of = dict(zip(asked, decided, strict=True))
+    coordinator.metrics.offset_deletions += decided.count(ErrorCode.NONE)
     topic_row = OffsetDeleteResponse.OffsetDeleteResponseTopic
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
@@ -35,11 +43,11 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
                 partitions=[
                     topic_row.OffsetDeleteResponsePartition(
                         partition_index=p.partition_index,
-                        error_code=codes.get((topic.name, p.partition_index), unknown),
+                        error_code=code_of.get((topic.name, p.partition_index), unknown),
                     )
-                    for p in topic.partitions
+                    async for p in in_pieces(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            async for topic in in_pieces(request.topics)
         ],
     )

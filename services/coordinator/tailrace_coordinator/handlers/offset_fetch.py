@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.answer_budget import AnswerBudget, text_bytes
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.records.groups import OffsetCommitted
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
@@ -21,60 +23,83 @@ from tailrace_coordinator.handlers.offset_commit import find_topic
 
 Found = Mapping[TopicPartition, OffsetCommitted]
 
+_GROUPS_AT_ONCE = 50
+_ROW_BYTES = 32  # of one partition, short of its metadata
 _GROUP = OffsetFetchResponse.OffsetFetchResponseGroup
 
 
 async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coordinator) -> OffsetFetchResponse:
-    """Answers committed offsets, leader epochs and metadata."""
+    """Answers committed offsets, leader epochs and metadata; MESSAGE_TOO_LARGE for what it has no room for."""
+    budget = AnswerBudget()
     if context.api_version >= 8:
-        groups = [_group(asked, context.api_version, coordinator) for asked in request.groups]
-        return OffsetFetchResponse(groups=list(await asyncio.gather(*groups)))
+        rows: list[Any] = []
+        for first in range(0, len(request.groups), _GROUPS_AT_ONCE):
+            some = request.groups[first : first + _GROUPS_AT_ONCE]
+            rows += await asyncio.gather(*(_group(asked, context.api_version, coordinator, budget) for asked in some))
+            await asyncio.sleep(0)
+        return OffsetFetchResponse(groups=rows)
     found = await _fetch(coordinator, request.group_id, request.topics)
     topic = OffsetFetchResponse.OffsetFetchResponseTopic
-    rows = _all(found) if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
-    return OffsetFetchResponse(
-        error_code=ErrorCode.NONE,
-        topics=[
-            topic(
-                name=name,
-                partitions=[_partition(topic.OffsetFetchResponsePartition, found, name, index) for index in indexes],
-            )
-            for name, indexes in rows
-        ],
-    )
+    rows = await _all(found) if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
+    topics, size_bytes = [], 0
+    async for name, indexes in in_pieces(rows):
+        partitions = [
+            _partition(topic.OffsetFetchResponsePartition, found, name, index) async for index in in_pieces(indexes)
+        ]
+        size_bytes += await _size_bytes(partitions)
+        topics.append(topic(name=name, partitions=partitions))
+    if not budget.take(size_bytes):
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
+    return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=topics)
 
 
-async def _group(asked: Any, version: int, coordinator: Coordinator) -> Any:
+async def _group(asked: Any, version: int, coordinator: Coordinator, budget: AnswerBudget) -> Any:
     """One group of v8+, its refusal in its own row."""
     by_id = version >= 10
-    names = [find_topic(coordinator.image, t, by_id=True)[0] for t in asked.topics or ()] if by_id else []
+    names = await _names(asked, coordinator) if by_id else []
     if None in names:
         if not await coordinator.caught_up():
             return _GROUP(group_id=asked.group_id, topics=[], error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        names = [find_topic(coordinator.image, t, by_id=True)[0] for t in asked.topics]
+        names = await _names(asked, coordinator)
     try:
         wanted = asked.topics
         if by_id and asked.topics is not None:
             wanted = [
                 _Wanted(topic.name, t.partition_indexes)
-                for t, topic in zip(asked.topics, names, strict=True)
+                async for t, topic in in_pieces(zip(asked.topics, names, strict=True))
                 if topic is not None
             ]
         found = await _fetch(coordinator, asked.group_id, wanted)
     except ApiError as refused:
         return _GROUP(group_id=asked.group_id, topics=[], error_code=refused.code)
+    rows: list[tuple[str | None, Any, Sequence[int]]]
     if asked.topics is None:
-        topics = [_topic(coordinator, name, None, indexes, found) for name, indexes in _all(found)]
+        rows = [(name, None, indexes) for name, indexes in await _all(found)]
     elif by_id:
-        topics = [
-            _topic(coordinator, None if topic is None else topic.name, t.topic_id, t.partition_indexes, found)
-            for t, topic in zip(asked.topics, names, strict=True)
-        ]
+        by_name = zip(asked.topics, names, strict=True)
+        rows = [(None if topic is None else topic.name, t.topic_id, t.partition_indexes) for t, topic in by_name]
     else:
-        topics = [_topic(coordinator, t.name, None, t.partition_indexes, found) for t in asked.topics]
-    if by_id and asked.topics is None:
-        topics = [row for row in topics if row.topic_id is not None]  # offsets of topics deleted since have no id
+        rows = [(t.name, None, t.partition_indexes) for t in asked.topics]
+    topics, size_bytes = [], 0
+    async for name, topic_id, indexes in in_pieces(rows):
+        row = await _topic(coordinator, name, topic_id, indexes, found)
+        if by_id and asked.topics is None and row.topic_id is None:
+            continue  # offsets of topics deleted since have no id
+        size_bytes += await _size_bytes(row.partitions)
+        topics.append(row)
+    if not budget.take(size_bytes):
+        return _GROUP(group_id=asked.group_id, topics=[], error_code=ErrorCode.MESSAGE_TOO_LARGE)
     return _GROUP(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)
+
+
+async def _names(asked: Any, coordinator: Coordinator) -> list[Any]:
+    """The topics asked for by id, None for those that there are not."""
+    return [find_topic(coordinator.image, t, by_id=True)[0] async for t in in_pieces(asked.topics or ())]
+
+
+async def _size_bytes(partitions: Sequence[Any]) -> int:
+    """What the answer's rows take: the metadata is what clients wrote, of any length they may."""
+    return sum([_ROW_BYTES + text_bytes(row.metadata) async for row in in_pieces(partitions)])
 
 
 class _Wanted:
@@ -88,11 +113,14 @@ class _Wanted:
 
 
 async def _fetch(coordinator: Coordinator, group_id: str, topics: Sequence[Any] | None) -> Found:
-    wanted = None if topics is None else [(t.name, index) for t in topics for index in t.partition_indexes]
+    """Of these partitions, or all; where very many are wanted there may be others among them."""
+    wanted = None
+    if topics is not None:
+        wanted = [(t.name, index) async for t in in_pieces(topics) async for index in in_pieces(t.partition_indexes)]
     found: Found = await coordinator.ask(
         group_id, lambda groups, now_ms, token: groups.fetch_offsets(now_ms, token, group_id, wanted)
     )
-    return {key: offset for key, offset in found.items() if not _is_of_another(coordinator, offset)}
+    return {key: offset async for key, offset in in_pieces(found.items()) if not _is_of_another(coordinator, offset)}
 
 
 def _is_of_another(coordinator: Coordinator, offset: OffsetCommitted) -> bool:
@@ -101,20 +129,22 @@ def _is_of_another(coordinator: Coordinator, offset: OffsetCommitted) -> bool:
     return topic is not None and offset.topic_id is not None and offset.topic_id != topic.topic_id
 
 
-def _all(found: Found) -> list[tuple[str, list[int]]]:
+async def _all(found: Found) -> list[tuple[str, list[int]]]:
     indexes: dict[str, list[int]] = {}
-    for name, index in found:
+    async for name, index in in_pieces(found):
         indexes.setdefault(name, []).append(index)
     return list(indexes.items())
 
 
-def _topic(coordinator: Coordinator, name: str | None, topic_id: Any, indexes: Sequence[int], found: Found) -> Any:
+async def _topic(
+    coordinator: Coordinator, name: str | None, topic_id: Any, indexes: Sequence[int], found: Found
+) -> Any:
     row = _GROUP.OffsetFetchResponseTopics
     partition = row.OffsetFetchResponsePartitions
     if name is None:
         unknown = [
             partition(partition_index=index, committed_offset=-1, metadata="", error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-            for index in indexes
+            async for index in in_pieces(indexes)
         ]
         return row(topic_id=topic_id, partitions=unknown)
     topic = coordinator.image.topic(name)
@@ -122,7 +152,7 @@ def _topic(coordinator: Coordinator, name: str | None, topic_id: Any, indexes: S
     return row(
         name=name,
         topic_id=topic_id or known_id,
-        partitions=[_partition(partition, found, name, index) for index in indexes],
+        partitions=[_partition(partition, found, name, index) async for index in in_pieces(indexes)],
     )
 
 

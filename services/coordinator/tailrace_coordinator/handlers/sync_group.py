@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import SyncGroupRequest, SyncGroupResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -16,7 +17,8 @@ async def handle(request: SyncGroupRequest, context: Context, coordinator: Coord
     """Answers the member's assignment."""
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    assignments = {entry.member_id: bytes(entry.assignment) async for entry in in_pieces(request.assignments)}
     response: SyncGroupResponse = await coordinator.ask(
-        request.group_id, lambda groups, now_ms, token: groups.sync(now_ms, token, request)
+        request.group_id, lambda groups, now_ms, token: groups.sync(now_ms, token, request, assignments)
     )
     return response

@@ -7,6 +7,7 @@ must survive (generation, members, assignments) changes through `GroupMetadata` 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -239,7 +240,7 @@ class ClassicGroup:
             return self.protocol_type == PROTOCOL_TYPE
         return topic in self.subscribed_topics
 
-    def record(self, assignments: dict[str, bytes], now_ms: int) -> GroupMetadata:
+    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadata:
         """Returns this generation with these assignments as the log keeps it."""
         return GroupMetadata(
             self.group_id,

@@ -24,24 +24,22 @@ class Leaver:
     group_instance_id: str | None = None
 
 
-def leave(
-    turn: Turn, groups: Mapping[str, ClassicGroup], group_id: str, leavers: Sequence[Leaver]
-) -> list[tuple[Leaver, ErrorCode]]:
-    """Removes the members that may go, then rebalances once. Raises ApiError."""
+def leave(turn: Turn, groups: Mapping[str, ClassicGroup], group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+    """Removes the members that may go, then rebalances once; one code for each. Raises ApiError."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = groups.get(group_id)
     if group is None:
-        return [(leaver, ErrorCode.UNKNOWN_MEMBER_ID) for leaver in leavers]
+        return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
     results = []
     for leaver in leavers:
         try:
             _remove(turn, group, leaver)
         except ApiError as refusal:
-            results.append((leaver, refusal.code))
+            results.append(refusal.code)
         else:
-            results.append((leaver, ErrorCode.NONE))
-    if any(code is ErrorCode.NONE for _, code in results):
+            results.append(ErrorCode.NONE)
+    if ErrorCode.NONE in results:
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             prepare_or_complete(turn, group)
         else:

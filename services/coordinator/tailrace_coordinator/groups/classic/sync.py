@@ -20,7 +20,13 @@ from tailrace_coordinator.groups.classic.rebalance import (
 from tailrace_coordinator.groups.turn import Turn, sync_key
 
 
-def sync(turn: Turn, groups: Mapping[str, ClassicGroup], token: Token, request: SyncGroupRequest) -> None:
+def sync(
+    turn: Turn,
+    groups: Mapping[str, ClassicGroup],
+    token: Token,
+    request: SyncGroupRequest,
+    assignments: Mapping[str, bytes],
+) -> None:
     """Parks followers until the leader's assignments are written; a stable group answers at once."""
     try:
         group, member = _validate_sync(groups, request)
@@ -40,7 +46,7 @@ def sync(turn: Turn, groups: Mapping[str, ClassicGroup], token: Token, request: 
         turn.reply(member.awaiting_sync, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
     member.awaiting_sync = token
     if group.leader == member.member_id:
-        _assign(turn, group, {entry.member_id: bytes(entry.assignment) for entry in request.assignments})
+        _assign(turn, group, assignments)
 
 
 def _validate_sync(groups: Mapping[str, ClassicGroup], request: SyncGroupRequest) -> tuple[ClassicGroup, Member]:
@@ -60,7 +66,7 @@ def _validate_sync(groups: Mapping[str, ClassicGroup], request: SyncGroupRequest
     return group, member
 
 
-def _assign(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+def _assign(turn: Turn, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
     record = group.record(assignments, turn.now_ms)
     if size_bytes(encode(record)) > turn.config.max_record_bytes:  # what MESSAGE_TOO_LARGE becomes in Kafka
         refuse_syncs(turn, group, ErrorCode.UNKNOWN_SERVER_ERROR)

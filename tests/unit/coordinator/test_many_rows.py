@@ -1,0 +1,161 @@
+"""Requests of very many rows: others have their turn meanwhile, and no answer grows beyond its bound."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from support.coordinator import TOPIC_ID, Stage, image
+from support.groups import subscription
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tailrace.net import answer_budget
+from tailrace.wire import messages as m
+
+MANY = 5_000
+_COMMIT = m.OffsetCommitRequest.OffsetCommitRequestTopic
+_FETCH = m.OffsetFetchRequest.OffsetFetchRequestGroup
+
+
+def wide() -> MetadataImage:
+    base = image()
+    rows = tuple(PartitionImage((0,), (0,), 0, 0, 0) for _ in range(MANY))
+    base.topics["t"] = TopicImage("t", TOPIC_ID, rows)
+    return base
+
+
+@pytest.fixture
+async def stage() -> Any:
+    stage = Stage()
+    await stage.become(wide())
+    yield stage
+    await stage.coordinator.close()
+
+
+def commit(count: int, metadata: str = "") -> Any:
+    rows = [
+        _COMMIT.OffsetCommitRequestPartition(
+            partition_index=n, committed_offset=n, committed_leader_epoch=-1, committed_metadata=metadata
+        )
+        for n in range(count)
+    ]
+    topics = [_COMMIT(name="t", topic_id=TOPIC_ID, partitions=rows)]
+    return m.OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics)
+
+
+def fetch(group_id: str = "g") -> Any:
+    topic = _FETCH.OffsetFetchRequestTopics(name="t", partition_indexes=list(range(MANY)))
+    return m.OffsetFetchRequest(groups=[_FETCH(group_id=group_id, topics=[topic])], require_stable=False)
+
+
+def ids(count: int = MANY) -> list[str]:
+    return [f"nobody-{n}" for n in range(count)]
+
+
+LEAVERS = [m.LeaveGroupRequest.MemberIdentity(member_id=name, group_instance_id=None) for name in ids()]
+DELETED = m.OffsetDeleteRequest.OffsetDeleteRequestTopic
+REQUESTS: dict[str, tuple[Callable[[], Any], int]] = {
+    "OffsetCommit": (lambda: commit(MANY), 9),
+    "OffsetCommit, unknown": (lambda: commit_unknown(), 9),
+    "OffsetFetch": (fetch, 8),
+    "OffsetFetch of many groups": (lambda: m.OffsetFetchRequest(groups=[_FETCH(group_id=n) for n in ids()]), 8),
+    "OffsetDelete": (lambda: deletion(), 0),
+    "DescribeGroups": (lambda: m.DescribeGroupsRequest(groups=ids(), include_authorized_operations=False), 5),
+    "DeleteGroups": (lambda: m.DeleteGroupsRequest(groups_names=ids()), 2),
+    "LeaveGroup": (lambda: m.LeaveGroupRequest(group_id="g", members=LEAVERS), 5),
+    "SyncGroup": (lambda: sync(), 4),
+}
+
+
+def commit_unknown() -> Any:
+    topic = _COMMIT.OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata="")
+    topics = [_COMMIT(name=name, topic_id=UUID(int=9), partitions=[topic]) for name in ids()]
+    return m.OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics)
+
+
+def deletion() -> Any:
+    rows = [DELETED.OffsetDeleteRequestPartition(partition_index=n) for n in range(MANY)]
+    return m.OffsetDeleteRequest(group_id="g", topics=[DELETED(name="t", partitions=rows)])
+
+
+def sync() -> Any:
+    row = m.SyncGroupRequest.SyncGroupRequestAssignment
+    rows = [row(member_id=name, assignment=b"") for name in ids()]
+    return m.SyncGroupRequest(group_id="g", generation_id=1, member_id="x", assignments=rows)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_others_have_their_turn_while_many_rows_are_handled(stage: Stage, name: str) -> None:
+    make, version = REQUESTS[name]
+    request = make()
+    await stage.ask(commit(10), 9)
+    assert (
+        await _turns_during(lambda: stage.ask(request, version)) >= MANY // 1_000
+    )  # in pieces of 500, or of 50 groups
+
+
+async def _turns_during(work: Callable[[], Awaitable[Any]]) -> int:
+    turns = 0
+    loop = asyncio.get_running_loop()
+
+    def turn() -> None:
+        nonlocal turns, handle
+        turns += 1
+        handle = loop.call_soon(turn)
+
+    handle = loop.call_soon(turn)
+    await work()
+    handle.cancel()
+    return turns
+
+
+async def test_a_commit_of_many_offsets_is_all_there_and_deleted_with_its_group(stage: Stage) -> None:
+    answer = await stage.ask(commit(MANY, "m"), 9)
+    assert {row.error_code for row in answer.topics[0].partitions} == {0}
+    assert len(answer.topics[0].partitions) == MANY
+    (group,) = (await stage.ask(fetch(), 8)).groups
+    rows = [(row.partition_index, row.committed_offset, row.metadata) for row in group.topics[0].partitions]
+    assert rows == [(n, n, "m") for n in range(MANY)]
+    answer = await stage.ask(m.DeleteGroupsRequest(groups_names=["nobody", "g"]), 2)
+    assert [(row.group_id, row.error_code) for row in answer.results] == [("nobody", 69), ("g", 0)]
+    (machine,) = stage.coordinator.machines()
+    assert machine is not None
+    assert (len(machine.offsets), machine.groups) == (0, {})
+
+
+async def test_offsets_that_an_answer_has_no_room_for_are_refused(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_budget.AnswerBudget.__init__, "__defaults__", (100_000,))
+    await stage.ask(commit(50, "\0" * 4_000), 9)
+    (group,) = (await stage.ask(fetch(), 8)).groups
+    assert (group.error_code, group.topics) == (ErrorCode.MESSAGE_TOO_LARGE, [])
+    topics = [m.OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=list(range(50)))]
+    assert await stage.ask(m.OffsetFetchRequest(group_id="g", topics=topics), 7) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_a_group_that_an_answer_has_no_room_for_is_refused_and_smaller_ones_are_told(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_budget.AnswerBudget.__init__, "__defaults__", (100_000,))
+    protocol = m.JoinGroupRequest.JoinGroupRequestProtocol
+    for group_id, size in (("large", 90_000), ("larger", 95_000), ("small", 10)):
+        row = protocol(name="range", metadata=subscription("t") + bytes(size))
+        request = m.JoinGroupRequest(
+            group_id=group_id, session_timeout_ms=10_000, member_id="", protocol_type="consumer", protocols=[row]
+        )
+        joined = await stage.answered(stage.ask(request, 0))
+        sync = m.SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")
+        await stage.ask(
+            m.SyncGroupRequest(group_id=group_id, generation_id=1, member_id=joined.member_id, assignments=[sync]),
+            0,
+        )
+    asked = m.DescribeGroupsRequest(groups=["large", "larger", "small"], include_authorized_operations=False)
+    groups = (await stage.ask(asked, 6)).groups
+    codes = [(group.error_code, len(group.members)) for group in groups]
+    assert codes == [(0, 1), (ErrorCode.MESSAGE_TOO_LARGE, 0), (0, 1)]
+    assert groups[1].error_message == answer_budget.TOO_LARGE
