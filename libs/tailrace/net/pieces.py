@@ -6,13 +6,19 @@ take a few milliseconds: that is how long a heartbeat or another client waits fo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from types import coroutine
 from typing import Final, TypeVar
 
 ROWS_AT_ONCE: Final = 500
 _Row = TypeVar("_Row")
 _Found = TypeVar("_Found")
+
+
+@coroutine
+def others_first() -> Generator[None, None, None]:
+    """What is ready to run on the loop runs first."""
+    yield
 
 
 async def in_pieces(
@@ -25,7 +31,7 @@ async def in_pieces(
         done += 1 if weigh is None else weigh(row)
         if done >= at_once:
             done = 0
-            await asyncio.sleep(0)
+            await others_first()
 
 
 async def in_turns(steps: Generator[None, None, _Found]) -> _Found:
@@ -36,7 +42,7 @@ async def in_turns(steps: Generator[None, None, _Found]) -> _Found:
         except StopIteration as ended:
             found: _Found = ended.value
             return found
-        await asyncio.sleep(0)
+        await others_first()
 
 
 def at_once(steps: Generator[None, None, _Found]) -> _Found:

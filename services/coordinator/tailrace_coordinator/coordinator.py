@@ -18,7 +18,7 @@ from tailrace.metadata.image import MetadataImage, changed
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.endpoints import address_of
-from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces
+from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces, others_first
 from tailrace.records.fields import BadRecord
 from tailrace.state import partition_for
 from tailrace_coordinator.deadlines import Deadlines
@@ -127,7 +127,7 @@ class Coordinator:
                     raise
                 replies += [refused.code] * len(piece)
             if first + ROWS_AT_ONCE < len(rows):
-                await asyncio.sleep(0)
+                await others_first()
         return replies
 
     async def ask_each(self, group_ids: Sequence[str], decide: DecideOnRows) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class Coordinator:
             replies.update(found)
             left.extendleft(group_id for group_id in reversed(piece) if group_id not in found)
             if left:
-                await asyncio.sleep(0)
+                await others_first()
 
     async def ask_all(self, decide: Decide) -> list[Any]:
         """Asks every owned shard; COORDINATOR_LOAD_IN_PROGRESS if one of them cannot answer yet (KIP-222)."""

@@ -15,7 +15,15 @@ from tailrace.metadata.image import MetadataImage
 from tailrace_controller import projection
 from tailrace_controller.lease import NOBODY, Candidate
 from tailrace_controller.store import Store
-from tailrace_controller.stored import Deposed, Loaded, OutcomeUnknown, Position, StoredRecord, StoredSnapshot
+from tailrace_controller.stored import (
+    Deposed,
+    Loaded,
+    OutcomeUnknown,
+    Position,
+    ReportPart,
+    StoredRecord,
+    StoredSnapshot,
+)
 
 
 @pytest.fixture
@@ -53,7 +61,8 @@ def test_log_lease_views_and_snapshots_work_on_postgresql(url: str) -> None:
     image = MetadataImage().replay(records, 0, 1)
     store.append(1, rows(0, 3, 1), projection.changes(records, MetadataImage(), image, Config.load("controller")))
     store.snapshot(1, StoredSnapshot(3, 1, b"image"), 0, keep_from=2)
-    store.report(1, 0, [{"group_id": "g", "state": "Stable", "type": "classic", "members": 1, "reported_ms": 5}], [])
+    group = {"group_id": "g", "state": "Stable", "type": "classic", "members": 1, "reported_ms": 5}
+    store.report(1, 0, ReportPart("groups", [group], 5, last=True))
     store.close()
     again = opened(url)
     loaded = load(again)

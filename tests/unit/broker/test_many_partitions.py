@@ -12,6 +12,7 @@ from support.broker import Running, batch, running
 from support.log_dirs import metadata
 from support.steps import steps
 from tailrace.errors import ErrorCode
+from tailrace.net import pieces
 from tailrace.net.context import Context
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
@@ -55,7 +56,7 @@ def list_offsets() -> Any:
     return latest(ASKED)
 
 
-def turns_given(node: Running) -> list[int]:
+def turns_given(node: Running, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows whenever others have their turn."""
     turns, really = list[int](), node.broker.others_first
 
@@ -64,6 +65,7 @@ def turns_given(node: Running) -> list[int]:
         return really()
 
     node.broker.others_first = others_first  # type: ignore[assignment]
+    monkeypatch.setattr(pieces, "others_first", others_first)
     return turns
 
 
@@ -78,10 +80,15 @@ def turns_given(node: Running) -> list[int]:
     ids=["DeleteRecords", "OffsetForLeaderEpoch", "AlterReplicaLogDirs", "ListOffsets"],
 )
 async def test_others_have_their_turn_while_logs_are_used_for_the_first_time(
-    tmp_path: Path, request_of: Callable[[], Any], version: int, rows_of: Callable[[Any], Any], code: ErrorCode
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    request_of: Callable[[], Any],
+    version: int,
+    rows_of: Callable[[Any], Any],
+    code: ErrorCode,
 ) -> None:
     async with running(tmp_path, metadata(PARTITIONS)) as node:
-        turns = turns_given(node)
+        turns = turns_given(node, monkeypatch)
         answer = await node.service.ask(request_of(), timeout_ms=30_000, version=version)
         found = {getattr(row, "partition_index", None) or getattr(row, "partition", 0): row for row in rows_of(answer)}
         assert list(found) == ASKED
@@ -90,12 +97,12 @@ async def test_others_have_their_turn_while_logs_are_used_for_the_first_time(
         assert len(turns) >= PARTITIONS // 50
 
 
-async def test_the_ends_of_logs_that_are_open_are_told_at_once(tmp_path: Path) -> None:
+async def test_the_ends_of_logs_that_are_open_are_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with running(tmp_path, metadata(PARTITIONS)) as node:
         asked = list(range(PARTITIONS))
         await node.service.ask(latest(asked), timeout_ms=30_000, version=6)
         assert (await node.produce(PARTITIONS - 1, batch(b"a"))).error_code == 0
-        turns = turns_given(node)
+        turns = turns_given(node, monkeypatch)
         answer = await node.service.ask(latest(asked), timeout_ms=30_000, version=6)
         assert [row.offset for row in answer.topics[0].partitions] == [0] * (PARTITIONS - 1) + [1]
         assert not turns
@@ -126,3 +133,24 @@ async def test_no_turn_of_a_long_request_for_offsets_is_long(tmp_path: Path) -> 
         answer = codec.decode_response(ApiKey.LIST_OFFSETS, 7, ended[0])
         assert {row.error_code for row in answer.topics[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert max(turns) < sum(turns) / 7
+
+
+async def test_others_have_their_turn_among_many_topics_of_one_partition_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"nobody-{n}" for n in range(1_000)]
+    deleted = DeleteRecordsRequest.DeleteRecordsTopic
+    row = deleted.DeleteRecordsPartition(partition_index=0, offset=0)
+    asked = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    want = asked.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
+    requests = [
+        (DeleteRecordsRequest(topics=[deleted(name=n, partitions=[row]) for n in names], timeout_ms=1_000), 2),
+        (OffsetForLeaderEpochRequest(topics=[asked(topic=n, partitions=[want]) for n in names]), 4),
+    ]
+    async with running(tmp_path) as node:
+        turns = turns_given(node, monkeypatch)
+        for request, version in requests:
+            turns.clear()
+            answer = await node.service.ask(request, timeout_ms=30_000, version=version)
+            assert len(answer.topics) == len(names)
+            assert len(turns) >= len(names) // 50

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from tailrace_broker.waiting import delete_records
 
@@ -21,21 +22,22 @@ _Row = _Topic.DeleteRecordsPartitionResult
 
 async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker) -> DeleteRecordsResponse:
     """Answers the new log start offset of each partition."""
+    until_ms = broker.monotonic_ms() + request.timeout_ms
+    asked = ((topic.name, row) for topic in request.topics for row in topic.partitions)
+    begun = [
+        _begin(broker, name, row.partition_index, row.offset) async for name, row in in_pieces(asked, _MOST_AT_ONCE)
+    ]
+    rows = iter(begun)
     topics = []
-    for asked in request.topics:
-        last = {row.partition_index: row.offset for row in asked.partitions}  # the last one counts
-        rows: dict[int, Any] = {}
-        async with asyncio.TaskGroup() as group:
-            for number, (index, offset) in enumerate(last.items(), 1):
-                begun = _begin(broker, asked.name, index, offset)
-                if isinstance(begun, _Row):
-                    rows[index] = begun
-                else:
-                    partition, wanted = begun
-                    group.create_task(_wait(rows, partition, wanted, request.timeout_ms))
-                if number % _MOST_AT_ONCE == 0:
-                    await broker.others_first()
-        topics.append(_Topic(name=asked.name, partitions=[rows[index] for index in last]))
+    async for topic in in_pieces(request.topics):
+        answers = []
+        async for one in in_pieces(islice(rows, len(topic.partitions))):
+            if isinstance(one, _Row):
+                answers.append(one)
+            else:
+                partition, offset = one
+                answers.append(await _wait(partition, offset, max(0.0, until_ms - broker.monotonic_ms())))
+        topics.append(_Topic(name=topic.name, partitions=answers))
     return DeleteRecordsResponse(topics=topics)
 
 
@@ -63,15 +65,16 @@ def _begin(broker: Broker, topic: str, index: int, offset: int) -> Any:
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-async def _wait(rows: dict[int, Any], partition: Partition, offset: int, timeout_ms: int) -> None:
+async def _wait(partition: Partition, offset: int, timeout_ms: float) -> Any:
+    """The answer once the other replicas have given the records up; what others wait for goes on meanwhile."""
     index = partition.index
     try:
         await delete_records.trimmed(partition, offset, timeout_ms)
-        rows[index] = _answered(index, partition.low_watermark)
+        return _answered(index, partition.low_watermark)
     except ApiError as refused:
-        rows[index] = _refused(index, refused.code)
+        return _refused(index, refused.code)
     except OSError:
-        rows[index] = _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
+        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _answered(index: int, low_watermark: int) -> Any:

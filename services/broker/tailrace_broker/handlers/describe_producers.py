@@ -30,13 +30,14 @@ async def handle(request: DescribeProducersRequest, context: Context, broker: Br
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    topics = []
+    topics, rows = [], 0
     for name, indexes in asked.items():
         wrong = _wrong_topic(broker, name)
         found = []
-        for number, index in enumerate(indexes, 1):
+        for index in indexes:
             found.append(await _describe(broker, name, index) if wrong is None else _refused(index, wrong))
-            if number % _PARTITIONS_AT_ONCE == 0:
+            rows += 1
+            if rows % _PARTITIONS_AT_ONCE == 0:
                 await broker.others_first()
         topics.append((name, found))
     return encode_describe_producers(topics)

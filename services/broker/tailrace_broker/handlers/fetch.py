@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, Slice
 from tailrace.net.context import Identity
-from tailrace.net.pieces import ROWS_AT_ONCE, in_turns
+from tailrace.net.pieces import ROWS_AT_ONCE, in_turns, others_first
 from tailrace.wire.fetch import (
     Fetch,
     FetchPartition,
@@ -269,7 +269,7 @@ class FetchWait:
 
     def _go_on(self, steps: _Steps, then: _Then) -> None:
         async def look() -> None:
-            await asyncio.sleep(0)
+            await others_first()
             found = await in_turns(steps)
             self._looking = None
             if not self.done:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 if TYPE_CHECKING:
@@ -20,15 +22,14 @@ async def handle(
     request: OffsetForLeaderEpochRequest, context: Context, broker: Broker
 ) -> OffsetForLeaderEpochResponse:
     """One row per asked partition."""
-    topics = []
-    for asked in request.topics:
-        rows = []
-        for want in asked.partitions:
-            rows.append(_row(broker, asked.topic, want))
-            if len(rows) % _MOST_AT_ONCE == 0:
-                await broker.others_first()
-        topics.append(_Topic(topic=asked.topic, partitions=rows))
-    return OffsetForLeaderEpochResponse(topics=topics)
+    asked = ((topic.topic, want) for topic in request.topics for want in topic.partitions)
+    found = iter([_row(broker, name, want) async for name, want in in_pieces(asked, _MOST_AT_ONCE)])
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            _Topic(topic=topic.topic, partitions=list(islice(found, len(topic.partitions))))
+            async for topic in in_pieces(request.topics)
+        ]
+    )
 
 
 def _row(broker: Broker, topic: str, want: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.answer_budget import AnswerBudget, text_bytes
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import in_pieces, others_first
 from tailrace.records.groups import OffsetCommitted
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
@@ -36,7 +36,7 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
         for first in range(0, len(request.groups), _GROUPS_AT_ONCE):
             some = request.groups[first : first + _GROUPS_AT_ONCE]
             rows += await asyncio.gather(*(_group(asked, context.api_version, coordinator, budget) for asked in some))
-            await asyncio.sleep(0)
+            await others_first()
         return OffsetFetchResponse(groups=rows)
     found = await _fetch(coordinator, request.group_id, request.topics)
     topic = OffsetFetchResponse.OffsetFetchResponseTopic
