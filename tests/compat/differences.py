@@ -83,6 +83,18 @@ DIFFERENCES = (
         "one rate for one client, however many brokers there are; users come later",
     ),
     Difference(
+        "a client quota of NaN, of Infinity where a rate may have a fraction, of less than one byte a second",
+        "taken",
+        "INVALID_REQUEST",
+        "no client can be held to it, and JSON cannot tell it",
+    ),
+    Difference(
+        "a timeout_ms of 0 or below in CreateTopics, DeleteTopics, ElectLeaders, AlterPartitionReassignments",
+        "REQUEST_TIMED_OUT, and it is done all the same",
+        "it is done, and the answer says so",
+        "the answer is there in time",
+    ),
+    Difference(
         "`log.retention.hours` set in the file, described",
         "the default's value with source STATIC_BROKER_CONFIG",
         "the value that was set",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -230,12 +231,12 @@ class ConfigDef:
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
-        if isinstance(value, float):
-            return str(value).replace("e+", "E")  # as Java writes it
+        if isinstance(value, float):  # as Java writes it
+            return str(value).replace("e+", "E").replace("nan", "NaN").replace("inf", "Infinity")
         return str(value)
 
     def _typed(self, text: str) -> Value:
-        text = text.strip()
+        text = text.strip(_BLANKS)
         match self.type:
             case Type.BOOLEAN:
                 if text.lower() not in ("true", "false"):
@@ -244,20 +245,19 @@ class ConfigDef:
             case Type.INT | Type.SHORT | Type.LONG:
                 return self._integer(text)
             case Type.DOUBLE:
-                try:
-                    return float(text)
-                except ValueError:
-                    raise self._wrong(text, "Not a number of type DOUBLE") from None
+                number = _double(text)
+                if number is None:
+                    raise self._wrong(text, "Not a number of type DOUBLE")
+                return number
             case Type.LIST:
                 return self._list(text)
             case _:
                 return text
 
     def _integer(self, text: str) -> int:
-        digits = text.removeprefix("-").removeprefix("+")
         limit = 1 << (_INTEGER_BITS[self.type] - 1)
-        # isdecimal alone lets Arabic digits through, which Java's parser also takes but nobody means.
-        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 20 and -limit <= int(text) < limit):
+        # Java's parser takes the digits of all alphabets, which nobody means.
+        if not (_INTEGER.fullmatch(text) and -limit <= int(text) < limit):
             raise self._wrong(text, f"Not a number of type {self.type.name}")
         return int(text)
 
@@ -271,6 +271,21 @@ class ConfigDef:
 
     def _wrong(self, text: str, why: str) -> ConfigError:
         return ConfigError(f"Invalid value {text} for configuration {self.name}: {why}")
+
+
+_BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim takes away
+_INTEGER = re.compile("[+-]?[0-9]{1,20}")
+_DOUBLE = re.compile(
+    "([+-]?)(NaN|Infinity|[0-9]+[.]?[0-9]*(?:[eE][+-]?[0-9]+)?|[.][0-9]+(?:[eE][+-]?[0-9]+)?)([fFdD]?)"
+)
+
+
+def _double(text: str) -> float | None:
+    """Java's Double.parseDouble but for hexadecimal numbers: no `inf`, no `1_0`, but `0.5f`."""
+    found = _DOUBLE.fullmatch(text)
+    if found is None or (found[3] and found[2] in ("NaN", "Infinity")):
+        return None
+    return float(found[1] + found[2])  # "Infinity" and "NaN" are words of Python's, too
 
 
 _KINDS = {

@@ -558,6 +558,18 @@ async def test_producer_ids_are_refused_retriably_while_no_controller_gives_a_bl
         assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
+@pytest.mark.parametrize(("producer_id", "producer_epoch"), [(5, -1), (-2, -1), (-1, 0), (-1, 32767)])
+async def test_half_of_a_producer_id_is_refused(tmp_path: Path, producer_id: int, producer_epoch: int) -> None:
+    async with running(tmp_path) as broker:
+        request = InitProducerIdRequest(
+            transactional_id=None,
+            transaction_timeout_ms=1,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        assert (await broker.client.ask(request, timeout_ms=5000)).error_code == ErrorCode.INVALID_REQUEST
+
+
 async def test_a_deleted_topic_wakes_its_fetches_and_loses_its_data(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await broker.produce(0, batch(b"a"))

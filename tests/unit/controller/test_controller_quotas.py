@@ -1,5 +1,6 @@
 """AlterClientQuotas and DescribeClientQuotas for client ids; everything else is refused for now."""
 
+import math
 from typing import Any
 
 import pytest
@@ -62,8 +63,6 @@ def test_validating_alone_records_nothing() -> None:
         ([("team", "t")], ("producer_byte_rate", 1.0), "Unhandled client quota entity type: team"),
         ([("client-id", "")], ("producer_byte_rate", 1.0), "Empty client-id not supported"),
         ([("client-id", "c")], ("no_such_rate", 1.0), "Invalid configuration key no_such_rate"),
-        ([("client-id", "c")], ("producer_byte_rate", -1.0), "must be greater than 0"),
-        ([("client-id", "c")], ("producer_byte_rate", 1.5), "cannot be a fractional value."),
     ],
 )
 def test_alter_refuses_with_invalid_request(entity: Any, op: tuple[str, float], message: str) -> None:
@@ -71,6 +70,43 @@ def test_alter_refuses_with_invalid_request(entity: Any, op: tuple[str, float], 
     (row,) = effects.reply.entries
     assert (row.error_code, effects.records) == (ErrorCode.INVALID_REQUEST, ())
     assert message in row.error_message
+
+
+POSITIVE, WHOLE, LONG, FINITE = (
+    "must be greater than 0",
+    "cannot be a fractional value.",
+    "is too large for a LONG.",
+    "must be a finite number",
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "of_bytes", "of_others"),
+    [
+        (-math.inf, POSITIVE, POSITIVE),
+        (-1.0, POSITIVE, POSITIVE),
+        (-0.0, POSITIVE, POSITIVE),
+        (5e-324, WHOLE, None),
+        (0.5, WHOLE, None),
+        (1.0, None, None),
+        (1.5, WHOLE, None),
+        (1024.0000001, None, None),
+        (1024.0001, WHOLE, None),
+        (2.0**63, None, None),
+        (2.0**64, LONG, None),
+        (1e300, LONG, None),
+        (math.inf, LONG, FINITE),
+        (math.nan, FINITE, FINITE),
+    ],
+)
+@pytest.mark.parametrize("key", sorted(client_quotas.KEYS))
+def test_a_rate_is_checked_for_what_it_can_be(
+    key: str, value: float, of_bytes: str | None, of_others: str | None
+) -> None:
+    refusal = of_bytes if key.endswith("byte_rate") else of_others
+    (row,) = alter([("client-id", "c")], (key, value)).reply.entries
+    assert row.error_code == (ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST)
+    assert refusal is None or refusal in row.error_message
 
 
 def test_a_key_given_twice_is_refused() -> None:

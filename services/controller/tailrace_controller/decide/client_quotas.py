@@ -1,5 +1,6 @@
 """AlterClientQuotas and DescribeClientQuotas (KIP-546), for client ids and the default client id."""
 
+from math import isfinite
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -16,6 +17,8 @@ from tailrace_controller.effects import Effects, check_size
 CLIENT_ID = "client-id"
 KAFKA_ENTITY_TYPES = frozenset({"user", CLIENT_ID, "ip"})
 KEYS = frozenset({"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"})
+WHOLE = frozenset({"producer_byte_rate", "consumer_byte_rate"})
+_LONG_MAX, _EPSILON = float(1 << 63), 1e-6
 EXACT, DEFAULT, ANY = range(3)  # match types of a filter
 
 
@@ -52,13 +55,22 @@ def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
             if op.key in present:
                 records.append(ClientQuotaRecord(entity, op.key, 0.0, remove=True))
             continue
-        if op.value <= 0:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {op.key} must be greater than 0")
-        if op.key.endswith("byte_rate") and op.value != int(op.value):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{op.key} cannot be a fractional value.")
+        _check_value(op.key, op.value)
         if present.get(op.key) != op.value:
             records.append(ClientQuotaRecord(entity, op.key, op.value))
     return records
+
+
+def _check_value(key: str, value: float) -> None:
+    """As Apache Kafka; besides, what no client can be held to is no rate: NaN, Infinity, less than a byte a second."""
+    if value <= 0:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0")
+    if key in WHOLE and value > _LONG_MAX:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Proposed value for {key} is too large for a LONG.")
+    if not isfinite(value):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be a finite number")
+    if key in WHOLE and (value < 1 - _EPSILON or abs(value - int(value + _EPSILON)) > _EPSILON):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} cannot be a fractional value.")
 
 
 def _check_entity(entity: tuple[QuotaEntity, ...]) -> None:
