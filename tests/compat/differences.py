@@ -107,6 +107,12 @@ DIFFERENCES = (
         "what is not the protocol is refused in one place, the decoder",
     ),
     Difference(
+        "the count of records that a batch claims",
+        "the records are counted",
+        "as many as its bytes can be at the best that its codec can do, and not more than 64 MiB of the smallest",
+        "counting takes decompressing every batch",
+    ),
+    Difference(
         "a batch whose CRC is right but whose records are nonsense or of an unknown compression",
         "INVALID_RECORD, UNKNOWN_SERVER_ERROR where it cannot be decompressed",
         "stored as it came, its largest timestamp believed; UNSUPPORTED_COMPRESSION_TYPE for an unknown compression",

@@ -205,13 +205,17 @@ def test_kafka_starts_on_what_was_exported_and_serves_it(tmp_path: Path) -> None
         client = connect("kafka_python", cluster.bootstrap)
         try:
             client.create_topic("orders", PARTITIONS, configs=CONFIGS)
+            client.create_topic("unused", 2)
             for partition, codec in enumerate(("snappy", None, "gzip")):
                 client.produce("orders", records(partition), compression=codec)
             client.commit("readers", "orders", 321, "")
         finally:
             client.close()
+    assert not list((tmp_path / "tailrace" / "broker-0").glob("unused-*"))
     done = run("export-kafka", tmp_path / "tailrace", tmp_path / "out")
     assert done.exit_code == 0, done.output
+    verified = run("verify-log", tmp_path / "out" / "node-0")
+    assert verified.exit_code == 0, verified.output
     settings = {"log.dirs": str(tmp_path / "out" / "node-0"), "group.initial.rebalance.delay.ms": "0"}
     peer = kafka_peer.KafkaPeer(tmp_path / "kafka", settings, formatted=True)
     try:
@@ -226,6 +230,7 @@ def test_kafka_starts_on_what_was_exported_and_serves_it(tmp_path: Path) -> None
                     ]
                 committed = client.committed("readers", "orders")
                 assert committed is not None and committed[0] == 321
+                client.produce("unused", [Record(name.encode(), partition=1)])
                 described = client.describe_config("topic", "orders")
                 assert {key: described[key][0] for key in CONFIGS} == CONFIGS
             finally:

@@ -11,6 +11,8 @@ from support.raw import build
 from support.stage import Topic, create_topic
 from support.targets import Target
 
+UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST = 3, 42
+
 UNSUPPORTED_VERSION = 35
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 START_MS = int(time.time() * 1000) - 60_000
@@ -161,3 +163,21 @@ def test_max_message_bytes_counts_what_is_sent_not_what_it_decompresses_to(targe
     packed = gzip.compress(b"".join(records), 0)
     assert topic.produce(Batch(records, 1, payload=packed).encode()).error_code == 10
     assert topic.produce(batch(b"small")).base_offset == 1
+
+
+@pytest.mark.capability("earliest, latest, max timestamp, earliest local, latest tiered, by version")
+@pytest.mark.parametrize("version", [1, 6, 7, 11])
+def test_a_topic_asked_for_in_several_places_is_answered_in_one(target: Target, version: int) -> None:
+    topic = create_topic(target)
+    assert topic.produce(batch(b"x")).error_code == 0
+    repeated, different = [(0, -1), (0, -2), (5, -1), (0, -1)], [(0, -1), (5, -1)]
+    with topic.leader() as connection:
+        for rows, expected in ((repeated, (INVALID_REQUEST, -1)), (different, (0, 1))):
+            places = [
+                [{"partition_index": number, "timestamp": when, "current_leader_epoch": -1}] for number, when in rows
+            ]
+            topics = [{"name": topic.name, "partitions": place} for place in places]
+            request = build(2, replica_id=-1, isolation_level=0, topics=topics)
+            (answer,) = connection.ask(request, version).topics
+            found = sorted((row.partition_index, row.error_code, row.offset) for row in answer.partitions)
+            assert found == [(0, *expected), (5, UNKNOWN_TOPIC_OR_PARTITION, -1)]

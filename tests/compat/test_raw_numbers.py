@@ -1,4 +1,4 @@
-"""Numbers that a client may send and no client means: each is answered as by Apache Kafka, with a code and never a bug."""
+"""Numbers that a client may send and no client means: each is answered as by Apache Kafka, never as a bug."""
 
 import math
 from typing import Any

@@ -43,6 +43,19 @@ def test_a_retried_idempotent_batch_is_answered_with_its_first_offset(target: Ta
     assert topic.produce(batch(b"next")).base_offset == 3
 
 
+@pytest.mark.capability("a batch may claim no more records than its bytes can be")
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("claimed", [2**31 - 1, 1 << 24])
+def test_a_batch_that_claims_more_records_than_it_can_hold_is_refused(
+    target: Target, codec: Codec, claimed: int
+) -> None:
+    topic = create_topic(target)
+    payload = record(0, b"x") if codec is Codec.NONE else compress(codec, record(0, b"x"))
+    claim = Batch(payload=payload, attributes=codec, record_count=claimed, last_offset_delta=claimed - 1)
+    assert topic.produce(claim.encode()).error_code == INVALID_RECORD
+    assert topic.produce(batch(b"next")).base_offset == 0
+
+
 @pytest.mark.capability("plain records are taken under any transactional id")
 @pytest.mark.parametrize("transactional_id", ["", "transaction"])
 @pytest.mark.parametrize("version", [3, 9, 13])

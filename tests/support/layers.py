@@ -88,6 +88,14 @@ def kafka_classes() -> Path:
     return found
 
 
+def compat_peers() -> Path:
+    """Apache Kafka's jars and classes (Maven), kafka-python's own tests (pip)."""
+    from support import kafka_python_suite
+
+    kafka_classes()
+    return kafka_python_suite.folder()
+
+
 def connector_jars() -> Path:
     """The jars of Spark's Kafka connector (Maven)."""
     from support import spark_jars
@@ -138,7 +146,7 @@ LAYERS = {
     "compat": Layer(
         "real clients against Tailrace and Apache Kafka",
         tools=("kcat", "javac", "mvn"),
-        jars=kafka_classes,
+        jars=compat_peers,
         beside=(
             "tests/compat/replication",
             *tests_of("compat", "dump_log_figures dump_log_segments moving moving_groups"),

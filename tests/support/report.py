@@ -56,7 +56,9 @@ class Report:
 
     def write(self, path: Path) -> None:
         """Writes the page."""
-        path.write_text("\n".join([HEAD, *self.capabilities(), *self.versions(), *differences(), *not_honoured(), ""]))
+        path.write_text(
+            "\n".join([HEAD, *self.capabilities(), *self.versions(), *differences(), *left_out(), *not_honoured(), ""])
+        )
 
     def capabilities(self) -> Iterator[str]:
         """What the clients can do."""
@@ -102,6 +104,15 @@ def differences() -> Sequence[str]:
     lines = ["\n## Known differences from Apache Kafka 4.3.1\n", row("what", "Kafka", "Tailrace", "why")]
     lines.append(row("---", "---", "---", "---"))
     return [*lines, *(row(item.what, item.kafka, item.tailrace, item.why) for item in DIFFERENCES)]
+
+
+def left_out() -> Iterator[str]:
+    """The tests of other projects that are not run, with the reason."""
+    from compat.test_kafka_python_suite import LEFT_OUT, TESTS
+
+    yield "\n## kafka-python's own integration tests\n"
+    yield f"`tests/compat/test_kafka_python_suite.py` runs {TESTS} of them on Tailrace and on Kafka. It leaves out:\n"
+    yield from (f"- `{name}`: {why}" for name, why in LEFT_OUT.items())
 
 
 def not_honoured() -> Iterator[str]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from support.kafka_directory import TOPIC_ID, kafka_directory
 from tailrace.cli.daily import app
+from tailrace.cli.files.exporting import never_used
+from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.inspect.dump import rows
 from tailrace.inspect.kafka_metadata import DIRECTORY, replay
 from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.metadata.directories import LOST, UNASSIGNED
+from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 
 
 def run(*arguments: object) -> Result:
@@ -91,3 +96,37 @@ def test_what_runs_is_no_data_directory_or_crashed_is_refused_without_a_trace(ta
     assert not list(tmp_path.glob("**/*out*"))
     assert run("export-kafka", tailrace, tmp_path / "out", "--unclean").exit_code == 0
     assert "exists already" in run("export-kafka", tailrace, tmp_path / "out").output
+
+
+HERE, THERE = UUID(int=100), UUID(int=200)
+
+
+def found(directory_id: UUID, *, recovery_point: int | None = None) -> KafkaDirectory:
+    checkpoint = {} if recovery_point is None else {("events", 0): recovery_point}
+    return KafkaDirectory(Path("/disk"), "c", 0, directory_id, 5, {}, {"recovery-point-offset-checkpoint": checkpoint})
+
+
+@pytest.mark.parametrize(
+    ("assigned", "registered", "directories", "unused"),
+    [
+        ((HERE,), (HERE,), [found(HERE)], True),
+        ((HERE,), (HERE, THERE), [found(HERE)], True),
+        ((HERE,), (HERE,), [found(HERE, recovery_point=0)], True),
+        ((HERE,), (HERE,), [found(HERE, recovery_point=3)], False),
+        ((THERE,), (HERE, THERE), [found(HERE)], False),
+        ((UNASSIGNED,), (HERE, THERE), [found(HERE)], False),
+        ((UNASSIGNED,), (HERE, THERE), [found(HERE), found(THERE)], True),
+        ((), (HERE,), [found(HERE)], True),
+        ((), (), [found(HERE)], False),
+        ((LOST,), (HERE,), [found(HERE)], False),
+    ],
+)
+def test_a_partition_without_a_directory_was_never_used_where_no_directory_is_missing(
+    assigned: tuple[UUID, ...], registered: tuple[UUID, ...], directories: list[KafkaDirectory], unused: bool
+) -> None:
+    partition = PartitionImage((0,), (0,), 0, 0, 0, directories=assigned)
+    image = MetadataImage(
+        topics={"events": TopicImage("events", TOPIC_ID, (partition,))},
+        brokers={0: BrokerImage(0, 5, UUID(int=1), log_dirs=registered)},
+    )
+    assert never_used(directories, image) == ({("events", 0)} if unused else set())

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from crc32c import crc32c
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.compression import Codec
+from tailrace.records.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 WritableBytes: TypeAlias = bytearray | memoryview
@@ -32,7 +32,11 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40  # base_timestamp is the time from which tombstones may go (KIP-534)
 
+RECORD_BYTES_MIN: Final = 7  # its length, attributes, time, offset, key's length, value's length, count of headers
 _LAST_CODEC: Final = int(Codec.ZSTD)
+# Bytes that one compressed byte can stand for, at most and roundly: deflate's 1032, snappy's 64 for three, lz4's 255, a
+# block of 128 KiB for four with zstd.
+_RATIO_MAX: Final[dict[int, int]] = {Codec.GZIP: 1100, Codec.SNAPPY: 64, Codec.LZ4: 256, Codec.ZSTD: 1 << 16}
 _NOT_ONE: Final = "a produce request carries exactly one record batch a partition"
 _unpack_header = HEADER.unpack_from
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
@@ -144,6 +148,7 @@ def validate_produced(buffer: Bytes) -> BatchHeader:
         and header[3] == MAGIC
         and crc32c(memoryview(buffer)[ATTRIBUTES_POSITION:]) == header[4]
         and header[12] == header[6] + 1 > 0
+        and (header[12] * RECORD_BYTES_MIN <= size - HEADER_SIZE or can_hold(header))
         and not header[5] & (CONTROL | TRANSACTIONAL)
         and header[5] & COMPRESSION_MASK <= _LAST_CODEC
     ):
@@ -168,12 +173,28 @@ def refuse_unproducible(header: BatchHeader) -> None:
     count = header[12]
     if count <= 0 or header[6] != count - 1:
         raise ApiError(ErrorCode.INVALID_RECORD, "the record count does not match the batch's offsets")
+    if not can_hold(header):
+        raise ApiError(ErrorCode.INVALID_RECORD, "the batch is too small for as many records as it claims")
     if header[5] & CONTROL:
         raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if header[5] & TRANSACTIONAL:  # none has a transactional id until transactions exist
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transaction")
     if header[5] & COMPRESSION_MASK > Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "unknown compression type")
+
+
+def can_hold(header: BatchHeader) -> bool:
+    """Whether so many bytes can be so many records; each takes an offset, so nobody may claim those of 2^31.
+
+    Kafka counts the records, which takes decompressing them. Here the best that a codec can do is believed, up to what
+    a batch may decompress to.
+    """
+    records_bytes = header[1] + LOG_OVERHEAD - HEADER_SIZE
+    codec = header[5] & COMPRESSION_MASK
+    if codec:
+        most_bytes = records_bytes * _RATIO_MAX.get(codec, 1)
+        records_bytes = min(most_bytes, max(records_bytes, MAX_DECOMPRESSED_BYTES))
+    return header[12] * RECORD_BYTES_MIN <= records_bytes
 
 
 def stamp(buffer: WritableBytes, position: int, base_offset: int, leader_epoch: int) -> None:

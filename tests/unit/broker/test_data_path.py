@@ -434,8 +434,14 @@ async def test_a_partition_that_is_asked_for_twice_is_refused_once_and_its_neigh
         for topics in ([one(name="t", partitions=rows)], [one(name="t", partitions=[row]) for row in rows]):
             request = ListOffsetsRequest(replica_id=-1, topics=topics)
             answer = await broker.client.ask(request, timeout_ms=5000, version=version)
-            found = [(row.partition_index, row.error_code, row.offset) for t in answer.topics for row in t.partitions]
+            (told,) = answer.topics
+            found = [(row.partition_index, row.error_code, row.offset) for row in told.partitions]
             assert found == [(0, ErrorCode.INVALID_REQUEST, -1), (1, 0, 0)]
+        several = [one(name="t", partitions=[row]) for row in rows[:2]]
+        answer = await broker.client.ask(
+            ListOffsetsRequest(replica_id=-1, topics=several), timeout_ms=5000, version=version
+        )
+        assert [[row.partition_index for row in told.partitions] for told in answer.topics] == [[0, 1]]
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(-1, 0), (-2, ErrorCode.FENCED_LEADER_EPOCH), (3, 0)])

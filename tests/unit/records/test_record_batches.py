@@ -4,9 +4,10 @@ import struct
 
 import pytest
 
-from support.batches import CONTROL, TRANSACTIONAL, Batch, batch
+from support.batches import CONTROL, TRANSACTIONAL, Batch, batch, record
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import (
+    RECORD_BYTES_MIN,
     read_header,
     split,
     stamp,
@@ -15,6 +16,7 @@ from tailrace.records.batch import (
     validate_produced,
     without_records,
 )
+from tailrace.records.compression import Codec, compress
 from tailrace.records.record import Record, build, iterate
 
 
@@ -55,6 +57,27 @@ def test_a_sound_batch_is_accepted_and_its_header_read() -> None:
 )
 def test_a_bad_produce_is_refused_with_kafkas_code(data: bytes, code: ErrorCode) -> None:
     assert refusal(data) == code
+
+
+LONGEST = 2**31 - 1
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize(("payload_bytes", "claimed"), [(7, LONGEST), (100, 1 << 24), (1 << 20, LONGEST)])
+def test_a_batch_that_cannot_hold_what_it_claims_is_refused(codec: Codec, payload_bytes: int, claimed: int) -> None:
+    data = Batch(
+        payload=bytes(payload_bytes), attributes=codec, record_count=claimed, last_offset_delta=claimed - 1
+    ).encode()
+    assert refusal(data) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_as_small_and_as_alike_as_can_be_are_believed(codec: Codec) -> None:
+    assert len(record(0, None)) == RECORD_BYTES_MIN
+    records = b"".join(record(n, None) for n in range(20_000))
+    payload = records if codec is Codec.NONE else compress(codec, records)
+    data = Batch(payload=payload, attributes=codec, record_count=20_000, last_offset_delta=19_999).encode()
+    assert validate_produced(data).record_count == 20_000
 
 
 def test_every_flipped_bit_behind_the_crc_is_found() -> None:

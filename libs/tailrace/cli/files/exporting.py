@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,15 @@ import typer
 from tailrace.cli.data_dir import Refused
 from tailrace.cli.files import importing, kafka_dirs, moved, staging
 from tailrace.cli.files.importing import Broker, counted
+from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.cli.files.takeover import How
 from tailrace.inspect import files, kafka_metadata, kafka_snapshot
-from tailrace.log.directory.checkpoints import META_PROPERTIES
+from tailrace.kafka.ids import TopicPartition
+from tailrace.log.directory.checkpoints import META_PROPERTIES, PARTITION_METADATA, format_partition_metadata
+from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.segment.segment import LOG_SUFFIX, file_name
 from tailrace.metadata import moving
+from tailrace.metadata.directories import MIGRATING, UNASSIGNED
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot
 from tailrace.runtime.clock import SystemClock
@@ -60,7 +65,8 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
     found = [kafka_dirs.read(path, unclean=unclean) for path in directories]
     image = _image(data)
     epochs = {number: broker.broker_epoch for number, broker in image.brokers.items()}
-    brokers = [broker._replace(new_id=broker.old_id) for broker in importing.brokers_of(found, image, epochs)]
+    unmade = never_used(found, image)
+    brokers = [broker._replace(new_id=broker.old_id) for broker in importing.brokers_of(found, image, epochs, unmade)]
     ids = {broker.old_id: broker.old_id for broker in brokers}
     closed = {broker.old_id: broker.closed_epoch for broker in brokers}
     image = moving.moved(image, ids, closed, {broker.old_id: broker.directory_id for broker in brokers})
@@ -68,8 +74,9 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
         working = stack.enter_context(staging.staged(target, "exporting"))
         taken = [step for broker in brokers for step in importing.plan(broker, image, _own(working, broker), how)]
         importing.carry_out(taken)
+        _make(unmade, image, working)
         for broker in brokers:
-            importing.write_own_files(broker, image, _own(working, broker))
+            importing.write_own_files(broker, image, _own(working, broker), unmade)
             _write_metadata(_own(working, broker), image)
         if how is How.MOVE:
             stack.enter_context(moved.marked(importing.sources_of(found, taken), working, target))
@@ -81,6 +88,50 @@ def run(data: Path, directories: list[Path], target: Path, how: How, *, unclean:
         yield f"node.id={broker.old_id}: log.dirs={_own(target, broker)}"
     yield from importing.told_older(image, brokers)
     yield "Write each node's server.properties with these two lines; `kafka-storage format` is not needed."
+
+
+def never_used(found: Iterable[KafkaDirectory], image: MetadataImage) -> set[TopicPartition]:
+    """Partitions without a directory that miss nothing: a broker makes one when the partition is used first.
+
+    So it is where the directory that it was assigned to (KIP-858), or every one that its broker has, is among those
+    found and has no checkpoint of it. Else a directory was not named.
+    """
+    by_node: dict[int, list[KafkaDirectory]] = {}
+    for directory in found:
+        by_node.setdefault(directory.node_id, []).append(directory)
+    return {
+        (name, index)
+        for name, topic in image.topics.items()
+        for index, partition in enumerate(topic.partitions)
+        if all(_misses_nothing(by_node.get(node, []), image, node, (name, index)) for node in partition.replicas)
+    }
+
+
+def _misses_nothing(found: list[KafkaDirectory], image: MetadataImage, node: int, place: TopicPartition) -> bool:
+    if any(place in directory.partitions or _is_known(directory, place) for directory in found):
+        return False
+    partition, broker = image.topics[place[0]].partitions[place[1]], image.brokers.get(node)
+    assigned = dict(zip(partition.replicas, partition.directories, strict=False)).get(node, UNASSIGNED)
+    there = {directory.directory_id for directory in found}
+    if assigned not in (UNASSIGNED, MIGRATING):
+        return assigned in there
+    return broker is not None and bool(broker.log_dirs) and there.issuperset(broker.log_dirs)
+
+
+def _is_known(directory: KafkaDirectory, place: TopicPartition) -> bool:
+    return any(offsets.get(place, 0) > 0 for offsets in directory.offsets.values())
+
+
+def _make(unmade: Iterable[TopicPartition], image: MetadataImage, working: Path) -> None:
+    """Kafka makes a partition's directory when the partition is created."""
+    for name, index in unmade:
+        topic = image.topics[name]
+        for node in topic.partitions[index].replicas:
+            folder = working / f"node-{node}" / f"{name}-{index}"
+            folder.mkdir(parents=True)
+            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                (folder / file_name(0, suffix)).touch()
+            staging.write(folder, PARTITION_METADATA, format_partition_metadata(topic.topic_id))
 
 
 def _own(folder: Path, broker: Broker) -> Path:

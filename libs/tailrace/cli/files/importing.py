@@ -149,8 +149,16 @@ def run(paths: Sequence[Path], target: Path, how: How, *, unclean: bool) -> Iter
     yield from _told_open(still_open)
 
 
-def brokers_of(found: list[KafkaDirectory], image: MetadataImage, epochs: Mapping[int, int]) -> list[Broker]:
-    """The brokers, numbered from 0 in the order of their ids; Refused where a replica's or a partition's is missing."""
+def brokers_of(
+    found: list[KafkaDirectory],
+    image: MetadataImage,
+    epochs: Mapping[int, int],
+    unmade: Collection[TopicPartition] = (),
+) -> list[Broker]:
+    """The brokers, numbered from 0 in the order of their ids; Refused where a replica's or a partition's is missing.
+
+    unmade are those that have no directory because nobody has used them yet.
+    """
     wanted = {replica for topic in image.topics.values() for one in topic.partitions for replica in one.replicas}
     by_node: dict[int, list[KafkaDirectory]] = {}
     for directory in found:
@@ -162,6 +170,8 @@ def brokers_of(found: list[KafkaDirectory], image: MetadataImage, epochs: Mappin
         raise Refused("There is nothing to import: the cluster has no topics.")
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):
+            if (name, index) in unmade:
+                continue
             held = {node: _held(by_node[node], image, (name, index)) for node in partition.replicas}
             _refuse_lost_or_twice(f"{name}-{index}", held, {*partition.isr, *partition.eligible_leader_replicas})
     return [Broker(new, old, by_node[old], epochs.get(old, -1)) for new, old in enumerate(sorted(by_node))]
@@ -230,7 +240,9 @@ def carry_out(taken: list[Step]) -> int:
         return sum(step.size_bytes for step in taken if take(step, partial(bar.advance, task)))
 
 
-def write_own_files(broker: Broker, image: MetadataImage, own: Path) -> None:
+def write_own_files(
+    broker: Broker, image: MetadataImage, own: Path, unmade: Collection[TopicPartition] = frozenset()
+) -> None:
     """What is about the directory itself: its identity, and the checkpoints of what it holds now."""
     own.mkdir(parents=True, exist_ok=True)
     identity = checkpoints.format_meta_properties(image.cluster_id, broker.new_id, broker.directory_id)
@@ -243,6 +255,8 @@ def write_own_files(broker: Broker, image: MetadataImage, own: Path) -> None:
             for place, offset in directory.offsets.get(name, {}).items()
             if place in held
         }
+        if name == checkpoints.RECOVERY_POINT:
+            offsets |= dict.fromkeys(held.intersection(unmade), 0)
         staging.write(own, name, checkpoints.format_offsets(offsets))
     if broker.closed_epoch >= 0:
         marker = checkpoints.format_clean_shutdown(checkpoints.CleanShutdown(broker.closed_epoch))

@@ -1,7 +1,8 @@
 """ListOffsets v1-11. v4: leader epochs. v7: max timestamp (KIP-734). v8: earliest local (KIP-405). v9: latest tiered
 (KIP-1005). v11: earliest pending upload (KIP-1023). Without tiered storage local is all there is and tiered nothing.
 
-A partition that is asked for twice is INVALID_REQUEST, once. Timeouts (v10) are for tiered storage, as in Kafka.
+A topic asked for in several places is answered in one, and a partition asked for twice is INVALID_REQUEST, once.
+Timeouts (v10) are for tiered storage, as in Kafka.
 
 At read_committed the log ends at the last stable offset. A consumer's questions for the ends of its partitions are
 answered at once, ahead of the ordinary handler, and so are those by time where what tells is in memory and little. The
@@ -85,8 +86,9 @@ class EndsPath:
 
 
 def _repeats(asked: Asked) -> bool:
-    places = [(name, want.partition) for name, rows in asked for want in rows]
-    return len(set(places)) < len(places)
+    if len({name for name, _ in asked}) < len(asked):
+        return True
+    return any(len({want.partition for want in rows}) < len(rows) for _, rows in asked)
 
 
 async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> bytes:
@@ -120,9 +122,12 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
 
 async def _asked(request: ListOffsetsRequest, broker: Broker) -> tuple[Asked, set[tuple[bytes, int]]]:
     """What is asked without the places that repeat a partition, and the partitions that are repeated."""
-    seen, repeated, asked = set[tuple[bytes, int]](), set[tuple[bytes, int]](), []
-    for topic in request.topics:
-        name, kept = topic.name.encode(), []
+    seen, repeated, asked = set[tuple[bytes, int]](), set[tuple[bytes, int]](), dict[bytes, list[Wanted]]()
+    for number, topic in enumerate(request.topics):
+        name = topic.name.encode()
+        kept = asked.setdefault(name, [])
+        if number % _READ_AT_ONCE == 0:
+            await broker.others_first()
         for row in topic.partitions:
             place = name, row.partition_index
             if place in seen:
@@ -132,8 +137,7 @@ async def _asked(request: ListOffsetsRequest, broker: Broker) -> tuple[Asked, se
             kept.append(Wanted(row.partition_index, row.current_leader_epoch, row.timestamp))
             if len(seen) % _READ_AT_ONCE == 0:
                 await broker.others_first()
-        asked.append((name, kept))
-    return asked, repeated
+    return list(asked.items()), repeated
 
 
 async def _look_up(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:

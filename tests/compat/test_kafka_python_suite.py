@@ -1,0 +1,50 @@
+"""kafka-python's whole integration suite, written for Apache Kafka, on one broker of each.
+
+It wants a broker of its own: node 0, four partitions for topics that come into being, group sessions of three seconds.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import kafka_python_suite
+from support.kafka_peer import KafkaPeer
+from support.targets import SETTINGS, Target
+from tailrace.testing import Cluster
+
+FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")
+LEFT_OUT = {  # with the reason
+    "test_ssl_integration.py": "starts a broker of its own; there is no TLS yet",
+    "test_sasl_integration.py": "starts a broker of its own; there is no SASL yet",
+    "test_admin_integration.py::test_create_describe_delete_acls": "there are no ACLs yet; Kafka has none by itself",
+    "test_producer_integration.py::test_transactional_producer_messages": "there are no transactions yet",
+    "test_producer_integration.py::test_transactional_producer_offsets": "there are no transactions yet",
+}
+ITS_SETTINGS = SETTINGS | {"num.partitions": "4"}
+TESTS = 52
+SKIPPED = ("test_consumer_integration.py::test_kafka_consumer_offsets_for_time_old",)  # for brokers before 0.10.1
+
+
+@pytest.fixture
+def bootstrap(target: Target, tmp_path: Path) -> Iterator[str]:
+    cluster: KafkaPeer | Cluster
+    if target.is_kafka:
+        cluster = KafkaPeer(tmp_path, ITS_SETTINGS)
+    else:
+        cluster = Cluster(brokers=1, data_dir=tmp_path, settings=ITS_SETTINGS)
+    try:
+        cluster.start()
+        yield cluster.bootstrap
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.capability("kafka-python's own integration tests")
+@pytest.mark.by("kafka_python")
+@pytest.mark.only("tailrace1", "kafka")
+@pytest.mark.timeout(240)
+def test_the_suite_passes(bootstrap: str) -> None:
+    outcome = kafka_python_suite.run(bootstrap, FILES, tuple(LEFT_OUT))
+    assert not outcome.failed
+    assert (len(outcome.passed), outcome.skipped) == (TESTS, SKIPPED)
