@@ -2,12 +2,13 @@
 
 import threading
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from support.batches import batch
-from support.raw import build
+from support.raw import REQUESTS, build
 from support.stage import Topic, create_topic, filled_topic
 from support.targets import Target
 
@@ -158,3 +159,49 @@ def test_offsets_outside_the_log_are_out_of_range(target: Target) -> None:
         rows = [partitions(connection.ask(fetch_request(topic, offsets={0: n}), VERSION))[0] for n in (1, 2, 3, 4)]
     assert [row.error_code for row in rows] == [OFFSET_OUT_OF_RANGE, 0, 0, OFFSET_OUT_OF_RANGE]
     assert rows[1].log_start_offset == 2
+
+
+def on_one_node(topic: Topic) -> list[int]:
+    """The partitions that share a leader with the first."""
+    return [number for number, leader in enumerate(topic.leaders) if leader == topic.leaders[0]]
+
+
+@pytest.mark.capability("fetch answers are even over partitions")
+def test_a_session_whose_answers_are_short_serves_its_partitions_in_turn(target: Target) -> None:
+    topic = create_topic(target, partitions=6)
+    mine, one = on_one_node(topic), batch(b"v" * 100)
+    for number in mine:
+        for _ in range(12):
+            assert topic.produce(one, partition=number).error_code == 0
+    offsets, served = dict.fromkeys(mine, 0), []
+    with topic.leader() as connection:
+        asked, session = dict(offsets), 0
+        for epoch in range(1 + 4 * len(mine)):
+            request = fetch_request(topic, offsets=asked, session=(session, epoch), max_bytes=2 * len(one))
+            answer = connection.ask(request, VERSION)
+            session, asked = answer.session_id, {}
+            for number, row in partitions(answer).items():
+                if row.records:
+                    offsets[number] += len(bytes(row.records)) // len(one)
+                    asked[number] = offsets[number]
+                    served.append(number)
+    counts = [served.count(number) for number in mine]
+    assert min(counts) >= 4 and max(counts) - min(counts) <= 1, served
+    assert all(first != second for first, second in pairwise(served[1:])), served  # Kafka's second is the first again
+
+
+@pytest.mark.capability("fetch answers are even over partitions")
+def test_a_waiting_fetch_is_answered_with_what_one_request_brought_to_all_of_its_partitions(target: Target) -> None:
+    topic = create_topic(target, partitions=6)
+    mine, one = on_one_node(topic), batch(b"v" * 100)
+    produce = REQUESTS[0]
+    rows = [produce.TopicProduceData.PartitionProduceData(index=n, records=one, version=9) for n in mine]
+    data = [produce.TopicProduceData(name=topic.name, partition_data=rows, version=9)]
+    request = produce(acks=1, timeout_ms=10_000, topic_data=data, version=9)
+    with topic.leader() as reader, topic.leader() as writer:
+        waiting = reader.send(fetch_request(topic, offsets=dict.fromkeys(mine, 0), max_wait_ms=10_000), VERSION)
+        assert all(row.error_code == 0 for row in writer.ask(request, 9).responses[0].partition_responses)
+        answer = reader.receive(1, VERSION, waiting)
+    assert {number: len(bytes(row.records)) for number, row in partitions(answer).items()} == dict.fromkeys(
+        mine, len(one)
+    )
