@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tailrace.log import lookup
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.read import TimestampOffset
-from tailrace.log.segment.background_scan import SegmentView
+from tailrace.log.segment.view import SegmentView
 
 if TYPE_CHECKING:
     from tailrace.log.log import Log

@@ -34,8 +34,9 @@ from tailrace.log.producers.state import ProducerState
 from tailrace.log.read import Reader, Slice, TimestampOffset
 from tailrace.log.recovery.loader import Progress, recover
 from tailrace.log.retention import Look
-from tailrace.log.segment.damage import damaged, settle
+from tailrace.log.segment.search import end_within, indexes_of, max_timestamp, position_of
 from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.sound import damaged, headers, settle
 from tailrace.log.segment.transaction_index import collect
 from tailrace.records.batch import Bytes, WritableBytes
 
@@ -140,6 +141,7 @@ class Log:
         log.flushed_ms = now_ms
         if log.log_start_offset > log.log_end_offset:
             log.reset_to(log_start_offset)
+        indexes_of(log.active)
         log.active.measure_indexes()  # recovery did not know the topic's segment.index.bytes
         log.epochs.truncate_from_start(log.log_start_offset)
         log.producers = load_producers(filesystem, directory, log.segments, log.log_end_offset, progress.passed)
@@ -248,7 +250,7 @@ class Log:
         if end - start > max_bytes:
             if max_bytes <= _COPIED_BYTES:
                 data = segment.read_to(start, start + max_bytes)
-            end, next_offset = segment.end_within(start, start + max_bytes, data)
+            end, next_offset = end_within(segment, start, start + max_bytes, data)
             if end == start and min_one:
                 end, next_offset = self._one(segment, start, end, next_offset)
         if segment.holes:
@@ -264,7 +266,7 @@ class Log:
 
     def _one(self, segment: Segment, start: int, end: int, next_offset: int) -> tuple[int, int]:
         """(end position, offset there) of the batch at start."""
-        for at, header in segment.headers(start):
+        for at, header in headers(segment, start):
             return at + header.size_bytes, header.next_offset
         return end, next_offset
 
@@ -279,7 +281,7 @@ class Log:
         if hole is not None and hole.position < end:
             end, next_offset = hole.position, hole.first_offset
         if end - start > max_bytes:
-            end, next_offset = segment.end_within(start, start + max_bytes)
+            end, next_offset = end_within(segment, start, start + max_bytes)
             if end == start and min_one:
                 end, next_offset = self._one(segment, start, end, next_offset)
         return Slice(segment.file, start, max(0, end - start), next_offset)
@@ -287,7 +289,7 @@ class Log:
     def _locate(self, offset: int) -> tuple[Segment, int]:
         """The segment and position of the batch that holds offset or, where compaction left a gap, of the next."""
         for segment in self.segments[max(0, bisect_right(self.bases, offset) - 1) :]:
-            position = segment.position_of(offset)
+            position = position_of(segment, offset)
             if position < segment.size_bytes:
                 return segment, position
         return self.active, self.active.size_bytes
@@ -303,7 +305,7 @@ class Log:
         place = self.places.get(limit)
         if place is not None and place[0] is segment:
             return place[1], limit
-        position = segment.position_of(limit)
+        position = position_of(segment, limit)
         self._remember(limit, segment, position)
         return position, limit
 
@@ -334,7 +336,7 @@ class Log:
     @property
     def max_timestamp(self) -> int:
         """The largest timestamp of any batch, -1 for an empty log."""
-        return max(segment.max_timestamp for segment in self.segments)
+        return max(max_timestamp(segment) for segment in self.segments)
 
     def offset_for_timestamp(self, timestamp_ms: int, max_offset: int | None = None) -> TimestampOffset | None:
         """The first record below max_offset whose timestamp is timestamp_ms or later."""
@@ -443,6 +445,7 @@ class Log:
     def heard_damage(self, segment: Segment) -> None:
         self.places.clear()
         with suppress(OSError):  # the indexes are right in memory; the guard hears of it
+            indexes_of(segment)
             segment.save_indexes()
         self.on_damage(segment)
 
@@ -457,6 +460,7 @@ class Log:
     def save_indexes(self, segment: Segment) -> tuple[File, ...]:
         if segment.aborted is not None and not segment.aborted.named:
             self.unsynced.names_changed(self.directory)
+        indexes_of(segment)
         return segment.save_indexes()
 
     def save_snapshot(self) -> None:

@@ -7,8 +7,9 @@ from typing import Final
 
 from tailrace.errors import ApiError
 from tailrace.log.read import NotCached, Slice, TimestampOffset
-from tailrace.log.segment.damage import damaged
+from tailrace.log.segment.search import max_timestamp, offset_before, position_of
 from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.sound import damaged, headers
 from tailrace.records.batch import BatchHeader, validate
 from tailrace.records.compression import MAX_DECOMPRESSED_BYTES
 from tailrace.records.entries import entries, plain_records
@@ -26,11 +27,11 @@ def first_at_or_after(
     for segment in segments:
         if segment.base_offset >= end_offset:
             return None
-        if segment.max_timestamp < timestamp_ms:
+        if max_timestamp(segment) < timestamp_ms:
             continue
-        from_offset = max(segment.offset_before(timestamp_ms), start_offset)
-        start = segment.position_of(from_offset)
-        for position, header in segment.headers(start):
+        from_offset = max(offset_before(segment, timestamp_ms), start_offset)
+        start = position_of(segment, from_offset)
+        for position, header in headers(segment, start):
             if header.base_offset >= end_offset:
                 return None
             if segment.holes and (hole := segment.hole_behind(start)) and hole.position < position:
@@ -88,12 +89,12 @@ def _newest(segments: Sequence[Segment], start_offset: int, end_offset: int, log
     newest = -1
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
     for segment, segment_end in zip(segments, ends, strict=True):
-        if segment.max_timestamp <= newest or segment.base_offset >= end_offset:
+        if max_timestamp(segment) <= newest or segment.base_offset >= end_offset:
             continue
         if start_offset <= segment.base_offset and segment_end <= end_offset and log_end_offset >= 0:
-            newest = segment.max_timestamp
+            newest = max_timestamp(segment)
             continue
-        for position, header in segment.headers(segment.position_of(start_offset)):
+        for position, header in headers(segment, position_of(segment, start_offset)):
             if header.base_offset >= end_offset:
                 break
             if not header.record_count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from tailrace.log.filesystem.held_ranges import Loan
 from tailrace.log.filesystem.port import File
@@ -119,11 +119,26 @@ class Slice:
         self.file.warm(self.length, self.position)
 
 
-class NotCached(Exception):
-    """The disk would have to be waited for, which the reader did not want; it may try again once `piece` is warm."""
+class Scan(Protocol):
+    """What another thread has to find out about a segment before it can be read (segment/view.py)."""
 
-    def __init__(self, piece: Slice) -> None:
-        super().__init__(f"{piece.length} bytes at {piece.position} are not in the page cache")
+    done: bool
+    failed: bool
+
+    def take_up(self) -> bool:
+        """The segment knows what was found out; False where that is not all there is to know."""
+        ...
+
+
+class NotCached(Exception):
+    """The disk would have to be waited for, which the reader did not want.
+
+    It may try again once `piece` is warm or, where it is a Scan, done.
+    """
+
+    def __init__(self, piece: Slice | Scan) -> None:
+        what = f"{piece.length} bytes at {piece.position} are" if isinstance(piece, Slice) else "what a scan finds is"
+        super().__init__(f"{what} not in the page cache")
         self.piece = piece
 
 

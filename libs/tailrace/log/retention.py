@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.producers.snapshots import remove_snapshots
 from tailrace.log.retention_rules import SegmentFacts, expendable
-from tailrace.log.segment.background_scan import SegmentView
+from tailrace.log.segment.search import largest_timestamp_ms, load_indexes
+from tailrace.log.segment.view import SegmentView
 
 if TYPE_CHECKING:
     from tailrace.log.log import Log
@@ -21,9 +22,9 @@ def delete_retention(log: Log, now_ms: int, high_watermark: int, *, known_only: 
     by_policy = "delete" in log.config.cleanup_policy
     ends = [*log.bases[1:], log.log_end_offset]
     known = {
-        id(segment): segment.largest_timestamp_ms
+        id(segment): largest_timestamp_ms(segment)
         for segment in _aged(log, now_ms, high_watermark)
-        if segment.indexed or not known_only
+        if segment.indexes is not None or not known_only
     }
     facts = [
         SegmentFacts(end, segment.size_bytes, known.get(id(segment), now_ms))
@@ -53,7 +54,7 @@ def _aged(log: Log, now_ms: int, high_watermark: int) -> Iterator[Segment]:
             return
         if end > log.log_start_offset and (segment.size_bytes or segment is not log.active):
             yield segment
-            if not segment.indexed or now_ms - segment.largest_timestamp_ms <= config.retention_ms:
+            if segment.indexes is None or now_ms - largest_timestamp_ms(segment) <= config.retention_ms:
                 return
 
 
@@ -67,18 +68,19 @@ class Look:
 
     def run(self) -> None:
         """Raises OSError."""
-        self._view.snapshot.load_indexes()
+        load_indexes(self._view.snapshot)
 
     def take_up(self) -> bool:
         """Whether the log knows them now, and its files are the same."""
         log, segment = self._log, self._view.segment
         here = any(one is segment for one in log.segments)
-        return here and (log.cuts, log.directory) == self._as_it_was and self._view.take_up() and segment.indexed
+        unchanged = here and (log.cuts, log.directory) == self._as_it_was
+        return unchanged and self._view.take_up() and segment.indexes is not None
 
 
 def begin_look(log: Log, now_ms: int, high_watermark: int) -> Look | None:
     """As Log.begin_look_at_age."""
-    unknown = next((one for one in _aged(log, now_ms, high_watermark) if not one.indexed), None)
+    unknown = next((one for one in _aged(log, now_ms, high_watermark) if one.indexes is None), None)
     return None if unknown is None else Look(log, unknown)
 
 

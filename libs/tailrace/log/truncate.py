@@ -6,6 +6,9 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from tailrace.log.producers.snapshots import load_producers, remove_all_snapshots, remove_snapshots_above
+from tailrace.log.segment import tail
+from tailrace.log.segment.search import indexes_of, position_of
+from tailrace.log.segment.sound import headers
 from tailrace.records.batch import Bytes, validate
 
 if TYPE_CHECKING:
@@ -32,11 +35,11 @@ def truncate_to(log: Log, offset: int) -> None:
     del log.segments[keep:], log.bases[keep:]
     active = log.active = log.segments[-1]
     active.end_offset = None
-    position = active.position_of(offset)
+    position = position_of(active, offset)
     end_offset = offset
     if position < active.size_bytes:
-        end_offset = min(offset, next(active.headers(position))[1].base_offset)
-    active.truncate(position)
+        end_offset = min(offset, next(headers(active, position))[1].base_offset)
+    tail.truncate(active, position)
     _after_cut(log, end_offset)
 
 
@@ -57,8 +60,8 @@ def _end_before(log: Log, offset: int) -> int:
     below its recovery point, and might take its base offset for a damaged one.
     """
     segment = log.segments[max(0, bisect_right(log.bases, offset) - 1)]
-    position, end = segment.position_of(offset), segment.base_offset
-    for at, header in segment.headers(segment.offset_index.floor_position(max(0, position - 1))):
+    position, end = position_of(segment, offset), segment.base_offset
+    for at, header in headers(segment, indexes_of(segment)[0].floor_position(max(0, position - 1))):
         if at >= position:
             break
         end = header.next_offset

@@ -7,6 +7,8 @@ from itertools import pairwise
 
 from sim.log.model import Batch, Model, Violation
 from tailrace.log.log import Log
+from tailrace.log.segment.search import position_of
+from tailrace.log.segment.sound import headers
 from tailrace.records.batch import read_header, split, validate
 from tailrace.records.record import Record
 
@@ -122,11 +124,13 @@ class Checker:
         if [segment.base_offset for segment in segments] != log.segment_base_offsets:
             raise Violation("the log does not know its segments' base offsets")
         segment = self.dice.choice(segments)
-        found = list(segment.headers(0))
+        found = list(headers(segment, 0))
         for position, header in self.dice.sample(found, min(LOOKUPS, len(found))):
             for offset in (header.base_offset, header.last_offset):
-                if segment.position_of(offset) != position:
-                    raise Violation(f"offset {offset} is looked up at {segment.position_of(offset)}, not at {position}")
+                if position_of(segment, offset) != position:
+                    raise Violation(
+                        f"offset {offset} is looked up at {position_of(segment, offset)}, not at {position}"
+                    )
         for one, other in pairwise(segments):
             if one.base_offset >= other.base_offset:
                 raise Violation("segments are out of order")

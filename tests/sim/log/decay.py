@@ -18,6 +18,7 @@ from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.log import Log
+from tailrace.log.segment.sound import headers
 from tailrace.log.segment.transaction_index import collect
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header, split, stamp, validate
 from tailrace.records.record import Record, build
@@ -154,7 +155,7 @@ def _batch_of(log: Log, path: str, position: int) -> BatchHeader | None:
     """The batch that lies there; None of a segment that is not read, or of what recovery cut."""
     for segment in log.segments:
         if segment.path(SEGMENT) == path:
-            for at, header in segment.headers(0):
+            for at, header in headers(segment, 0):
                 if at <= position < at + header.size_bytes:
                     return header
     return None

@@ -20,6 +20,7 @@ from tailrace.log.producers import state
 from tailrace.log.producers.state import ProducerState
 from tailrace.log.producers.transactions import Marker
 from tailrace.log.recovery import loader
+from tailrace.log.segment import search, tail
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
 from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import BatchHeader
@@ -97,18 +98,18 @@ def _forgets_where(self: Log, offset: int) -> None:
     self.log_start_offset = max(0, min(offset, self.log_start_offset) - 1) if offset else 0
 
 
-def _believed(self: Segment) -> tuple[OffsetIndex, TimeIndex]:
-    self.forget_indexes()
-    assert self._indexes is not None
-    self._indexes[0].load(self.filesystem, self.path(INDEX_SUFFIX), self.size_bytes)
-    self._indexes[1].load(self.filesystem, self.path(TIME_INDEX_SUFFIX))
-    self.latest_timestamp, self.latest_offset = self._indexes[1].last()
-    return self._indexes
+def _believed(segment: Segment) -> tuple[OffsetIndex, TimeIndex]:
+    segment.forget_indexes()
+    assert segment.indexes is not None
+    segment.indexes[0].load(segment.filesystem, segment.path(INDEX_SUFFIX), segment.size_bytes)
+    segment.indexes[1].load(segment.filesystem, segment.path(TIME_INDEX_SUFFIX))
+    segment.latest_timestamp, segment.latest_offset = segment.indexes[1].last()
+    return segment.indexes
 
 
-def _not_cut(self: Segment, position: int) -> None:
-    _TRUNCATE(self, position)
-    self.file.pwritev([bytes(10)], position)
+def _not_cut(segment: Segment, position: int) -> None:
+    _TRUNCATE(segment, position)
+    segment.file.pwritev([bytes(10)], position)
 
 
 def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker | None = None) -> Any:
@@ -118,7 +119,7 @@ def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker 
 _WRITE = append.Run.write
 _RECORDS = lookup._records
 _STAYS = Retention._stays
-_TRUNCATE = Segment.truncate
+_TRUNCATE = tail.truncate
 _APPLY = ProducerState.apply
 
 MUTANTS = (
@@ -131,21 +132,21 @@ MUTANTS = (
     Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 3449),
     Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 137),
     Mutant("a cut lowers the recovery point on the disk", ((DirOffsets, "lower", _nothing),), 410),
-    Mutant("lost indexes are made anew", ((Segment, "load_indexes", _believed),), 79),
+    Mutant("lost indexes are made anew", ((search, "load_indexes", _believed),), 79),
     Mutant("a failed write is refused", ((append.Run, "write", _written_after_all),), 9),
     Mutant("a producer's sequence numbers are checked", ((state, "check", _any_is_next),), 1),
     Mutant("producers are replayed to their last batch", ((ProducerState, "apply", _applied_backwards),), 1),
     Mutant("a cut takes index entries back", ((OffsetIndex, "truncate", _nothing),), 2),
     Mutant("a cut takes leader epochs back", ((LeaderEpochs, "truncate_from_end", _everywhere),), 1),
-    Mutant("a cut leaves nothing behind", ((Segment, "truncate", _not_cut),), 12),
+    Mutant("a cut leaves nothing behind", ((tail, "truncate", _not_cut),), 12),
     Mutant("timestamps are looked up inside batches", ((lookup, "_records", _by_batch),), 1),
     Mutant("the log start never goes back", ((Log, "advance_log_start_offset", _forgets_where),), 3),
     Mutant(
         "an index is believed where it is true",
-        ((Segment, "_begins", _yes), (Segment, "_brought", _yes), (Segment, "_is_first", _yes)),
+        ((search, "begins", _yes), (search, "brought", _yes), (search, "is_first", _yes)),
         28,
     ),
-    Mutant("a checkpoint has a twin", ((checkpoint_copies, "true_content", _as_it_is),), 9),
+    Mutant("a checkpoint has a copy", ((checkpoint_copies, "true_content", _as_it_is),), 9),
     Mutant("leader epochs are the batches'", ((loader, "agree", _yes),), 348),
     Mutant("tombstones stay for delete.retention.ms", ((Retention, "_stays", _tombstones_go_at_once),), 117),
 )

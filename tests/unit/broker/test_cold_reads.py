@@ -16,8 +16,9 @@ from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.log import Log
 from tailrace.log.read import NotCached, Slice
-from tailrace.log.segment.background_scan import BackgroundScan
+from tailrace.log.segment.search import position_of
 from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.view import BackgroundScan
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, build
 from tailrace_broker.cold_reads.reads import Job, Turns
@@ -89,7 +90,7 @@ def test_finding_the_batches_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
     segment.size_bytes, segment.reader.waits = log.active.size_bytes, False
     monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
     with pytest.raises(NotCached) as cold:
-        segment.position_of(0)
+        position_of(segment, 0)
     assert isinstance(cold.value.piece, BackgroundScan)  # its indexes
     monkeypatch.setattr(MemoryFile, "pread_cached", lambda *_: None)
     with pytest.raises(NotCached, match=r"^8192 bytes at 0 "):
@@ -97,8 +98,10 @@ def test_finding_the_batches_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
     assert len(log.read(0, 35_000)) == len(data)
     with pytest.raises(NotCached) as cold:  # where it begins is known by now, so all of it is asked for at once
         log.read_cached(1, 35_000)
-    assert cold.value.piece.position == len(data)
-    assert cold.value.piece.length > 30_000
+    piece = cold.value.piece
+    assert isinstance(piece, Slice)
+    assert piece.position == len(data)
+    assert piece.length > 30_000
 
 
 class Disk:

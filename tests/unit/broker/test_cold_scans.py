@@ -13,7 +13,7 @@ from support.broker import Running, batch, image, running
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.log import Log
 from tailrace.log.read import NotCached, Slice
-from tailrace.log.segment.background_scan import BackgroundScan
+from tailrace.log.segment.view import BackgroundScan
 from tailrace_broker.cold_reads import readers
 from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Apart, Pool
 from tailrace_broker.cold_reads.worker import InThreads

@@ -220,7 +220,7 @@ async def test_retention_reads_how_old_segments_are_in_a_thread(tmp_path: Path) 
     disk.kill()
     async with running(tmp_path, asked, log_dirs=log_dirs()) as node:
         partition = node.broker.led("t", 0)
-        assert [segment.indexed for segment in partition.log.segments] == [False, False, False, True]
+        assert [segment.indexes is not None for segment in partition.log.segments] == [False, False, False, True]
         loop, elsewhere = threading.get_ident(), list[int]()
 
         def heard() -> None:

@@ -22,7 +22,7 @@ def reopened(**settings: int) -> tuple[MemoryFilesystem, Log]:
 
 
 def indexed(log: Log) -> list[int]:
-    return [segment.base_offset for segment in log.segments if segment.indexed]
+    return [segment.base_offset for segment in log.segments if segment.indexes is not None]
 
 
 def test_the_oldest_segment_that_stays_is_the_last_that_is_looked_at() -> None:
@@ -78,4 +78,4 @@ def test_a_look_at_what_was_cut_meanwhile_does_not_count() -> None:
     look.run()
     log.truncate_to(5)
     assert not look.take_up()
-    assert not log.segments[0].indexed
+    assert log.segments[0].indexes is None

@@ -16,7 +16,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
 from tailrace.log.read import TimestampOffset
-from tailrace.log.segment.damage import _MOST_LOOKED_AT
+from tailrace.log.segment.sound import MOST_LOOKED_AT
 from tailrace.records.batch import split, validate
 from tailrace.records.compression import Codec
 from tailrace.records.record import iterate
@@ -199,7 +199,7 @@ def test_a_follower_appends_no_batch_that_is_damaged_or_does_not_follow(at: int,
 
 
 def test_no_more_batches_are_looked_at_in_one_go_than_the_loop_can_spare() -> None:
-    filesystem, batches = MemoryFilesystem(), 3 * _MOST_LOOKED_AT
+    filesystem, batches = MemoryFilesystem(), 3 * MOST_LOOKED_AT
     log = open_log(filesystem, with_settings(segment_bytes=10**6))
     for _ in range(batches):
         append(log, b"small")
@@ -210,5 +210,5 @@ def test_no_more_batches_are_looked_at_in_one_go_than_the_loop_can_spare() -> No
         found = split(log.read(offset, 10**6).read())
         counts.append(len(found))
         offset = validate(found[-1]).next_offset
-    assert counts == [_MOST_LOOKED_AT] * 3
+    assert counts == [MOST_LOOKED_AT] * 3
     assert len(split(log.read(0, 10**6).read())) == batches

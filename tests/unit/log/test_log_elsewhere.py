@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -18,8 +19,9 @@ from support.logs import DIRECTORY, NOW, append, open_log, some_batch, with_sett
 from tailrace.errors import ApiError
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.read import NotCached, Slice, TimestampOffset
-from tailrace.log.segment.background_scan import BackgroundScan
+from tailrace.log.read import NotCached, Scan, Slice, TimestampOffset
+from tailrace.log.segment import background_scan
+from tailrace.log.segment.view import BackgroundScan
 from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build
 
@@ -52,13 +54,17 @@ class Loop:
         while tries >= 0:
             tries -= 1
             try:
-                piece = log.read_cached(offset, max_bytes)
-                data = piece.read_cached()
+                found = log.read_cached(offset, max_bytes)
+                if (data := found.read_cached()) is not None:
+                    return bytes(data)
+                wanted: Slice | Scan = found
             except NotCached as cold:
-                piece, data = cold.piece, None
-            if data is not None:
-                return bytes(data)
-            self.elsewhere(piece.run if isinstance(piece, BackgroundScan) else piece.warm)
+                wanted = cold.piece
+            if isinstance(wanted, Slice):
+                self.elsewhere(wanted.warm)
+            else:
+                assert isinstance(wanted, BackgroundScan)
+                self.elsewhere(partial(background_scan.run, wanted))
         raise AssertionError("it was asked for too often")
 
     def look_up(self, log: Log, timestamp: int | None, end: int) -> TimestampOffset | None:
@@ -163,7 +169,7 @@ def test_a_view_and_the_file_that_it_opened_go_with_who_wanted_them() -> None:
     gc.disable()
     try:
         walk = BackgroundScan(log.segments[0])
-        walk.run()
+        background_scan.run(walk)
         view = ref(walk.view.snapshot)
         del walk
         assert view() is None
@@ -305,7 +311,7 @@ def test_one_walk_serves_all_who_need_it_and_what_was_appended_meanwhile_counts(
     walk = wanted_walk(log, 1)
     assert wanted_walk(log, 1) is walk
     append(log, b"006", timestamp=NOW + 99)
-    Loop(filesystem).elsewhere(walk.run)
+    Loop(filesystem).elsewhere(partial(background_scan.run, walk))
     append(log, b"007", timestamp=NOW + 7)
     assert told(log.read_cached, 1, 10_000) == "CORRUPT_MESSAGE"
     assert len(heard) == 1
@@ -317,7 +323,7 @@ def test_one_walk_serves_all_who_need_it_and_what_was_appended_meanwhile_counts(
 def test_a_cut_makes_a_walk_worthless() -> None:
     _, log = damaged_while_open()
     walk = wanted_walk(log, 1)
-    walk.run()
+    background_scan.run(walk)
     log.truncate_to(4)
     append(log, b"another", timestamp=NOW + 50)
     assert told(log.read_cached, 1, 1) == "CORRUPT_MESSAGE"
@@ -331,10 +337,10 @@ def test_a_walk_that_failed_is_begun_anew() -> None:
     walk = wanted_walk(log, 1)
     filesystem.fail_next("read", OSError(5, "Input/output error"))
     with pytest.raises(OSError, match="Input/output"):
-        walk.run()
+        background_scan.run(walk)
     again = wanted_walk(log, 1)
     assert again is not walk
-    again.run()
+    background_scan.run(again)
     assert told(log.read_cached, 1, 10_000) == "CORRUPT_MESSAGE"
 
 
@@ -344,8 +350,8 @@ def test_a_hole_at_the_end_is_looked_for_again_when_more_was_appended() -> None:
     filesystem.decay(log.active.path(".log"), 8 * (5 * size + 7))
     walk = wanted_walk(log, 1)
     append(log, b"006")
-    walk.run()
+    background_scan.run(walk)
     assert wanted_walk(log, 1) is not walk
-    wanted_walk(log, 1).run()
+    background_scan.run(wanted_walk(log, 1))
     assert log.read_cached(6, 1).next_offset == 7
     assert [told(log.read_cached, at, 1) for at in (1, 5)] == ["CORRUPT_MESSAGE"] * 2

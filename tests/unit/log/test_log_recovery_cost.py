@@ -8,6 +8,7 @@ from support.logs import NOW, append, with_settings
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
+from tailrace.log.segment.search import max_timestamp
 
 SETTINGS = with_settings(segment_bytes=100_000, index_interval_bytes=4096)
 BATCH, A_SEGMENT = b"x" * 2_400, 40  # 2.5 KB each with their headers: forty to a segment
@@ -97,7 +98,7 @@ def read_at_a_clean_start(batches: int, timestamp: int) -> int:
     assert (log.log_end_offset, log.max_timestamp) == (batches, timestamp)
     log.roll()
     log = Log.open(filesystem, "/logs/t-0", settings, recovery_point=batches, clean=True)
-    assert log.segments[0].max_timestamp == timestamp
+    assert max_timestamp(log.segments[0]) == timestamp
     return filesystem.bytes_read - before
 
 

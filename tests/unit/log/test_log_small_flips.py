@@ -30,6 +30,7 @@ from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
 from tailrace.log.producers.transactions import ABORT, COMMIT
+from tailrace.log.segment.sound import headers
 from tailrace.records.batch import stamp
 
 CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, CLEANER_OFFSET, REPLICATION_OFFSET)
@@ -314,7 +315,7 @@ def test_no_flipped_epoch_of_a_batch_is_believed_against_the_file_and_the_batche
     filesystem = with_epochs()
     for segment in open_log(filesystem, SHORT, recovery_point=15, clean=True).segments:
         content = filesystem.content(segment.path(".log"))
-        for start in [position for position, header in segment.headers(0) if header.next_offset <= recovery_point]:
+        for start in [position for position, header in headers(segment, 0) if header.next_offset <= recovery_point]:
             for bit in range(12 * 8, 16 * 8):
                 content[start + bit // 8] ^= 1 << bit % 8
                 log = open_log(filesystem, SHORT, recovery_point=recovery_point, clean=clean)

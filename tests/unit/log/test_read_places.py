@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
+from tailrace.log.segment.search import end_within
 from tailrace.records.batch import HEADER_SIZE
 from tailrace.records.record import Record, build
 
@@ -19,7 +20,7 @@ def test_a_cut_read_says_which_offset_follows() -> None:
     segment = log.active
     for count in (1, 2, 3):
         limit = count * len(batch) + 10
-        assert segment.end_within(0, limit) == (count * len(batch), count * 3)
+        assert end_within(segment, 0, limit) == (count * len(batch), count * 3)
 
 
 def test_the_end_of_a_read_is_found_with_the_head_behind_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,10 +37,10 @@ def test_the_end_of_a_read_is_found_with_the_head_behind_it_alone(monkeypatch: p
         return read(length, position)
 
     monkeypatch.setattr(segment.file, "pread", noted)
-    assert segment.end_within(0, 5 * length) == (5 * length, 15)
+    assert end_within(segment, 0, 5 * length) == (5 * length, 15)
     assert asked == [(5 * length, HEADER_SIZE)]
     asked.clear()
-    assert segment.end_within(0, 5 * length + 10) == (5 * length, 15)  # the entry's batch, and no more than its head
+    assert end_within(segment, 0, 5 * length + 10) == (5 * length, 15)  # the entry's batch, and no more than its head
     assert asked == [(5 * length, HEADER_SIZE + 10)]
 
 
@@ -82,6 +83,6 @@ def test_what_is_known_changes_nothing_of_where_a_read_ends(
         log.append([bytearray(build([Record(value=bytes(size))] * 2))], 0, 1)
     segment, start = log.active, data.draw(st.sampled_from(places))
     known = segment.read_to(start, start + max_bytes)
-    assert segment.end_within(start, start + max_bytes, known) == segment.end_within(start, start + max_bytes)
+    assert end_within(segment, start, start + max_bytes, known) == end_within(segment, start, start + max_bytes)
     torn = known[: data.draw(st.integers(0, len(known)))]
-    assert segment.end_within(start, start + max_bytes, torn) == segment.end_within(start, start + max_bytes)
+    assert end_within(segment, start, start + max_bytes, torn) == end_within(segment, start, start + max_bytes)

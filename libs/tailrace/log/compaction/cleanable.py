@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from tailrace.config import LONG_MAX
 from tailrace.log.config import LogSettings
+from tailrace.log.segment.search import largest_timestamp_ms
 from tailrace.log.segment.segment import MAX_RELATIVE_OFFSET, Segment
+from tailrace.log.segment.sound import headers
 
 
 class Dirt(NamedTuple):
@@ -41,7 +43,7 @@ def assess(
     for segment, following in pairwise(segments):
         is_dirty = following.base_offset > cleaned_offset
         lag_ms = settings.min_compaction_lag_ms
-        young = lag_ms > 0 and segment.largest_timestamp_ms > now_ms - lag_ms
+        young = lag_ms > 0 and largest_timestamp_ms(segment) > now_ms - lag_ms
         if following.base_offset > limit or (young and is_dirty):
             break
         cleanable.append(segment)
@@ -65,7 +67,7 @@ def is_due(dirt: Dirt, settings: LogSettings) -> bool:
 
 
 def _first_timestamp(segment: Segment) -> int:
-    first = next(segment.headers(0), None)
+    first = next(headers(segment, 0), None)
     return first[1].max_timestamp if first else 0
 
 

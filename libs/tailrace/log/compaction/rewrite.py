@@ -21,7 +21,10 @@ from tailrace.log.compaction.transactions import Markers, TransactionScan, retai
 from tailrace.log.filesystem.port import Filesystem, join
 from tailrace.log.producers.transactions import DamagedIndex, marker_type
 from tailrace.log.recovery.loader import CLEANED_SUFFIX
+from tailrace.log.segment.batches import scan
+from tailrace.log.segment.search import load_indexes, position_of
 from tailrace.log.segment.segment import LOG_SUFFIX, Segment
+from tailrace.log.segment.sound import headers
 from tailrace.log.segment.transaction_index import (
     TRANSACTION_INDEX_SUFFIX,
     TransactionIndex,
@@ -212,7 +215,7 @@ class Pass:
                 break
             # What supersedes a value must outlive a power loss before the value may go.
             segment.file.sync()
-            start = segment.position_of(job.first_dirty_offset)
+            start = position_of(segment, job.first_dirty_offset)
             for position, header, data in _batches(segment, start):
                 if header.attributes & TRANSACTIONAL and self._transactions is None:
                     done += self._scan_transactions(dirty[number:], position)
@@ -252,7 +255,7 @@ class Pass:
         scan = self._transactions = TransactionScan()
         read = 0
         for segment in segments:
-            for at, header in segment.headers(position):
+            for at, header in headers(segment, position):
                 if header.is_transactional:
                     marker = marker_type(segment.read_batch(at, header), header) if header.is_control else None
                     scan.see(header, marker)
@@ -322,7 +325,7 @@ def _batches(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader
     """(position, header, whole batch), each checked; CORRUPT_MESSAGE also where the file is shorter than it was."""
     expected = segment.base_offset
     try:
-        for at, data in segment.scan(position):
+        for at, data in scan(segment, position):
             if not data:
                 raise corrupt("its last batch is cut")
             header = validate(data)
@@ -366,7 +369,7 @@ class Compaction:
             output.size_bytes = group.size_bytes
             if output.file.stat().size_bytes != group.size_bytes:
                 raise corrupt(f"{output.path(LOG_SUFFIX)} is not what the cleaner wrote")
-            output.load_indexes()
+            load_indexes(output)
             with suppress(FileNotFoundError):  # most segments have none
                 output.aborted = TransactionIndex.load(self._filesystem, output.path(TRANSACTION_INDEX_SUFFIX))
             outputs.append(output)

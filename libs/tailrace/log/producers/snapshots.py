@@ -9,7 +9,9 @@ from tailrace.errors import ApiError
 from tailrace.log.filesystem.port import Filesystem, join, read_file
 from tailrace.log.producers.state import BatchMetadata, ProducerState, decode_snapshot, encode_snapshot
 from tailrace.log.producers.transactions import Marker, read_marker
+from tailrace.log.segment.search import indexes_of, position_of
 from tailrace.log.segment.segment import Segment, file_name
+from tailrace.log.segment.sound import headers
 from tailrace.records.batch import BatchHeader
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
@@ -97,7 +99,7 @@ def recall(state: ProducerState, segments: list[Segment], offset: int) -> None:
     """
     earlier = ProducerState()
     for segment, start, end in reversed(list(_before(segments, offset) if state.entries else ())):
-        for position, header in segment.headers(start):
+        for position, header in headers(segment, start):
             if position >= end:
                 break
             earlier.apply(header)
@@ -112,8 +114,8 @@ def _before(segments: list[Segment], offset: int) -> Iterator[tuple[Segment, int
     left = _LOOK_BACK_BYTES
     for segment in reversed(segments):
         if segment.base_offset < offset and left > 0:
-            end = segment.position_of(offset)
-            start = segment.offset_index.floor_position(max(0, end - left))
+            end = position_of(segment, offset)
+            start = indexes_of(segment)[0].floor_position(max(0, end - left))
             left -= end - start
             yield segment, start, end
 
@@ -128,7 +130,7 @@ def replay(
     """Applies the batches from start on."""
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if following is None or following.base_offset > start:
-            for position, header in segment.headers(segment.position_of(start)):
+            for position, header in headers(segment, position_of(segment, start)):
                 passed(header)
                 state.apply(header, marker_at(segment, position, header))
 

@@ -13,7 +13,9 @@ from itertools import islice, pairwise, takewhile
 from typing import Final
 
 from tailrace.log.leader_epochs import LeaderEpochs
+from tailrace.log.segment.search import indexes_of, position_of
 from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.sound import headers
 from tailrace.records.batch import BatchHeader
 
 _LOOKED_AT: Final = 3  # the last batch before an epoch's beginning and two of it: one may be the damaged one
@@ -53,8 +55,8 @@ def _from_before(segments: Sequence[Segment], start: int, found: list[BatchHeade
         return found
     last = bisect_left(segments, start, key=lambda segment: segment.base_offset)
     for segment in reversed(segments[:last]):
-        headers = (header for _, header in segment.headers(segment.offset_index.entry(start - 1)[1]))
-        before = deque(takewhile(lambda header: header.base_offset < start, headers), maxlen=1)
+        sound = (header for _, header in headers(segment, indexes_of(segment)[0].entry(start - 1)[1]))
+        before = deque(takewhile(lambda header: header.base_offset < start, sound), maxlen=1)
         if before:
             return [before[0], *found]
     return found
@@ -82,8 +84,8 @@ def _headers(segments: Sequence[Segment], offset: int) -> Iterator[BatchHeader]:
     """The batches from the one that holds the offset, or the next, on."""
     first = max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
     for segment in segments[first:]:
-        position = segment.position_of(offset) if offset > segment.base_offset else 0
-        for _, header in segment.headers(position):
+        position = position_of(segment, offset) if offset > segment.base_offset else 0
+        for _, header in headers(segment, position):
             yield header
 
 

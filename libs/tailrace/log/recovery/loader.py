@@ -12,17 +12,22 @@ from tailrace.log.filesystem.port import Filesystem, join, read_file
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.recovery.leader_epoch_check import agree, from_batches
 from tailrace.log.recovery.transactions import restore
-from tailrace.log.segment.damage import Hole, intact, may_follow, walk
+from tailrace.log.segment.batches import raw_headers, scan
+from tailrace.log.segment.damage import examine, intact, may_follow, walk
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from tailrace.log.segment.search import indexes_of
 from tailrace.log.segment.segment import (
     EVERYWHERE,
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
     SUFFIXES,
+    Hole,
     Segment,
     bases_of,
     file_name,
 )
+from tailrace.log.segment.sound import headers
+from tailrace.log.segment.tail import resume
 from tailrace.log.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUMS_SUFFIX, TransactionIndex
 from tailrace.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, validate
 
@@ -99,7 +104,7 @@ def recover(
         segment.sound_from = segment.sound_to = segment.size_bytes  # what lies there nobody has looked at
     segments[-1].sound_to = EVERYWHERE
     if clean:
-        log_end_offset, cut, checked = resume(segments[-1], recovery_point), 0, len(segments)
+        log_end_offset, cut, checked = end_after_clean_stop(segments[-1], recovery_point), 0, len(segments)
     else:
         checked = max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
         # No pass of ours leaves a segment empty; below either offset a Kafka's may have.
@@ -117,12 +122,12 @@ def recover(
     return Recovered(segments, epochs, log_end_offset, cut, wrong)
 
 
-def resume(segment: Segment, recovery_point: int) -> int:
+def end_after_clean_stop(segment: Segment, recovery_point: int) -> int:
     """The log end offset after a clean shutdown, which left the recovery point there."""
-    next_offset = segment.resume()
+    next_offset = resume(segment)
     if next_offset != recovery_point > segment.base_offset:
-        segment.examine(suspected=False, anchor=recovery_point)
-        next_offset = segment.resume()
+        examine(segment, suspected=False, anchor=recovery_point)
+        next_offset = resume(segment)
     if segment.holes and segment.holes[-1].end == segment.size_bytes:
         next_offset = _believable(segment, recovery_point, next_offset)
         segment.holes = (*segment.holes[:-1], segment.holes[-1]._replace(next_offset=next_offset))
@@ -175,7 +180,7 @@ def finish_swaps(filesystem: Filesystem, directory: str, names: set[str]) -> set
 def _end_offset(segment: Segment, size_bytes: int, path: str) -> int:
     segment.open_as(path, size_bytes)
     end_offset = segment.base_offset
-    for _, header in segment.headers(0):
+    for _, header in headers(segment, 0):
         end_offset = header.next_offset
     return end_offset
 
@@ -229,6 +234,7 @@ def check_tail(
                 segment.size_bytes = sound
             break
         if not last:
+            indexes_of(segment)
             segment.seal()
             segment.save_indexes()
     return log_end_offset, cut
@@ -250,7 +256,7 @@ def check_segment(
     """
     checked = _Checked(segment, epochs, recovery_point)
     overlap = False
-    for position, header in segment.raw_headers(0):
+    for position, header in raw_headers(segment, 0):
         overlap = header.base_offset < checked.next_offset
         if overlap or header.next_offset > recovery_point:
             break
@@ -261,7 +267,7 @@ def check_segment(
     lacks = checked.next_offset < recovery_point and more
     if overlap or lacks or checked.hides_what_follows():
         checked = _around_holes(segment, recovery_point, epochs)
-    for position, data in segment.scan(checked.sound):
+    for position, data in scan(segment, checked.sound):
         try:
             header = validate(data)
         except ApiError:
@@ -353,7 +359,7 @@ def _is_torn_tail(segment: Segment, hole: Hole, recovery_point: int) -> bool:
     if hole.first_offset <= base_offset < recovery_point:
         return False
     try:
-        validate(next(segment.scan(hole.position))[1])
+        validate(next(scan(segment, hole.position))[1])
     except ApiError:
         return True
     return False

@@ -9,6 +9,7 @@ from tailrace.log.filesystem.port import Filesystem, join
 from tailrace.log.producers.snapshots import marker_at, producers_at
 from tailrace.log.producers.transactions import DamagedIndex
 from tailrace.log.segment.segment import Segment, file_name
+from tailrace.log.segment.sound import headers
 from tailrace.log.segment.transaction_index import (
     TRANSACTION_INDEX_SUFFIX,
     TRANSACTION_SUMS_SUFFIX,
@@ -55,7 +56,7 @@ def _rebuild(filesystem: Filesystem, directory: str, segments: Sequence[Segment]
     for segment in segments:
         if not start <= segment.base_offset <= wanted[-1].base_offset:
             continue
-        for position, header in segment.headers(0):
+        for position, header in headers(segment, 0):
             aborted = state.apply(header, marker_at(segment, position, header))
             if aborted is not None and segment in wanted and segment.aborted is not None:
                 segment.aborted.append(aborted)

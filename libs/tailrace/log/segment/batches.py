@@ -1,7 +1,7 @@
 """The batches of a segment one after the other: each says by its length where the next begins.
 
-Its header lies outside the CRC in part, so nothing is believed that does not follow from what came before. These are
-methods of Segment.
+Its header lies outside the CRC in part, so nothing is believed here beyond what a batch says of itself; sound.py
+compares it with what came before.
 """
 
 from __future__ import annotations
@@ -9,26 +9,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tailrace.log.segment.damage import Hole, fits
-from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Bytes, read_header
-
-if TYPE_CHECKING:
-    from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.segment import Segment
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, Bytes, read_header
 
 _LENGTH: Final = Struct(">8xi")
 _NOTHING: Bytes = b""
 _SCAN_BYTES: Final = 1024 * 1024
 
 
+def fits(header: BatchHeader, position: int, size_bytes: int) -> bool:
+    """Whether that can be a batch at all, as far as its header says, in a segment of that size."""
+    return (
+        header[3] == MAGIC
+        and HEADER_SIZE <= header.size_bytes <= size_bytes - position
+        and header[0] >= 0
+        and header[6] >= 0
+    )
+
+
 def raw_headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
-    """As headers, believing each batch's length and offset: to the first that cannot be one."""
+    """(position, header) of every batch from position on, to the first that cannot be one; in whatever order."""
     size, chunk, start = segment.size_bytes, _NOTHING, position
     while position + HEADER_SIZE <= size:
         if position - start + HEADER_SIZE > len(chunk):
             start = position
-            chunk = segment._heads(position, position)
+            chunk = segment.heads(position, position)
             if len(chunk) < HEADER_SIZE:
                 return
         header = read_header(chunk, position - start)
@@ -38,39 +45,6 @@ def raw_headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHea
         position += header[1] + LOG_OVERHEAD
 
 
-def headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every sound batch from the one at position on, without reading the records.
-
-    Looks one batch ahead: where that does not follow, the segment is examined before either is believed.
-    """
-    size = segment.size_bytes
-    while position < size:
-        if segment.holes and (hole := segment.hole_at(position)):
-            position = hole.end
-            continue
-        last: BatchHeader | None = None
-        for at, header in segment.raw_headers(position):
-            if last is not None:
-                if header[0] < last.next_offset:
-                    break
-                yield position, last
-                position = at
-            last = header
-            if segment.holes and segment.hole_at(at):
-                break
-        else:
-            if last is not None and segment.ends_with(last, position, size):
-                yield position, last
-                return
-        if not segment.examined:
-            segment.examine()
-        elif last is None:
-            return
-        elif not (segment.holes and segment.hole_at(position)):
-            yield position, last
-            position += last.size_bytes
-
-
 def ends_with(segment: Segment, last: BatchHeader, position: int, size_bytes: int) -> bool:
     """Whether the batch at position can be the last of a segment of that size."""
     return position + last.size_bytes == size_bytes and (
@@ -78,22 +52,12 @@ def ends_with(segment: Segment, last: BatchHeader, position: int, size_bytes: in
     )
 
 
-def hole_at(segment: Segment, position: int) -> Hole | None:
-    """The hole that the position lies in."""
-    return next((hole for hole in segment.holes if hole.position <= position < hole.end), None)
-
-
-def hole_behind(segment: Segment, position: int) -> Hole | None:
-    """The first hole that ends behind position."""
-    return next((hole for hole in segment.holes if hole.end > position), None)
-
-
 def follows(segment: Segment, position: int) -> bool:
     """Whether the batch at position ends before the next begins."""
-    found = list(islice(segment.raw_headers(position), 2))
+    found = list(islice(raw_headers(segment, position), 2))
     if len(found) == 2:
         return found[0][1].next_offset <= found[1][1].base_offset
-    return len(found) == 1 and segment.ends_with(found[0][1], position, segment.size_bytes)
+    return len(found) == 1 and ends_with(segment, found[0][1], position, segment.size_bytes)
 
 
 def scan(segment: Segment, position: int) -> Iterator[tuple[int, memoryview]]:

@@ -1,8 +1,8 @@
 """A damaged segment: which of its batches are sound, and where what is not sound begins and ends.
 
 The base offset and the length of a batch lie outside its CRC, as in Kafka, but batches follow one another: a batch ends
-where the next begins, in bytes and in offsets. Readers notice when that is not so (Segment.headers, position_of,
-end_within), and only then is the whole segment walked from its beginning, which its name vouches for.
+where the next begins, in bytes and in offsets. Readers notice when that is not so (sound.headers, search.position_of,
+search.end_within), and only then is the whole segment walked from its beginning, which its name vouches for.
 """
 
 from __future__ import annotations
@@ -10,49 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 from tailrace.errors import ApiError
-from tailrace.log.read import NotCached, Slice
-from tailrace.log.segment.background_scan import BackgroundScan
+from tailrace.log.segment.batches import fits, raw_headers
+from tailrace.log.segment.segment import Hole, Segment
+from tailrace.log.segment.view import BackgroundScan, scanned, want
 from tailrace.records.batch import (
     HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC,
-    PLACE,
     BatchHeader,
-    Bytes,
-    corrupt,
     read_header,
     validate,
 )
 
-if TYPE_CHECKING:
-    from tailrace.log.segment.segment import Segment
-
-_NOTHING: Bytes = b""
 _SEARCHED_BYTES: Final = 1024 * 1024
-_MOST_LOOKED_AT: Final = 256  # a quarter of a millisecond
 _MAX_RELATIVE_OFFSET: Final = 2**31 - 1
-
-
-class Hole(NamedTuple):
-    """Bytes [position, end) of a segment that are no sound batch, in place of offsets [first_offset, next_offset)."""
-
-    position: int
-    end: int
-    first_offset: int
-    next_offset: int
-
-
-def fits(header: BatchHeader, position: int, size_bytes: int) -> bool:
-    """Whether that can be a batch at all, as far as its header says, in a segment of that size."""
-    return (
-        header[3] == MAGIC
-        and HEADER_SIZE <= header.size_bytes <= size_bytes - position
-        and header[0] >= 0
-        and header[6] >= 0
-    )
 
 
 def walk(
@@ -64,7 +36,7 @@ def walk(
     """
     while position < segment.size_bytes:
         last: BatchHeader | None = None
-        for at, header in segment.raw_headers(position):
+        for at, header in raw_headers(segment, position):
             if last is not None:
                 if header.base_offset < last.next_offset:
                     break
@@ -83,88 +55,20 @@ def walk(
         position, expected = end, next_offset
 
 
-def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> int | None:
-    """How far batches of offset lowest or later fill [start, end), and what is behind them follows.
-
-    None where they do not. No more than _MOST_LOOKED_AT of them are looked at: the event loop has others to serve.
-    """
-    size, chunk, first = segment.size_bytes, _NOTHING, start
-    at, expected, left = start, lowest, _MOST_LOOKED_AT
-    while at + HEADER_SIZE <= size:
-        if at - first + HEADER_SIZE > len(chunk):
-            first, chunk = at, segment._heads(at, at)
-            if len(chunk) < HEADER_SIZE:
-                break
-        base_offset, length, magic, delta = PLACE.unpack_from(chunk, at - first)
-        behind = at + length + LOG_OVERHEAD
-        if magic != MAGIC or base_offset < 0 or delta < 0 or not at + HEADER_SIZE <= behind <= size:
-            break
-        if base_offset < expected:
-            return None
-        if at >= end or not left:
-            return at if at <= end else None
-        at, expected, left = behind, base_offset + delta + 1, left - 1
-    whole = at == end == size and (segment.end_offset is None or expected <= segment.end_offset)
-    return end if whole else None
-
-
-def settle(segment: Segment, start: int, length: int, lowest: int, wait: bool) -> int:
-    """How many of these bytes are known to be sound batches now; CORRUPT_MESSAGE if already the first is not.
-
-    What was found sound is not looked at again. NotCached unless `wait`, or where the reader does not.
-    """
-    reader = segment.reader
-    waits, reader.waits = reader.waits, reader.waits and wait
-    try:
-        return _settle(segment, start, length, lowest)
-    except NotCached as cold:
-        if not cold.piece.length:
-            raise
-        behind = cold.piece.position + cold.piece.length  # all of it at once
-        closed = segment.end_offset is not None
-        raise NotCached(Slice(segment.file, start, max(start + length, behind) - start, closed=closed)) from None
-    finally:
-        reader.waits = waits
-
-
-def _settle(segment: Segment, start: int, length: int, lowest: int) -> int:
-    end = start + length
-    if not segment.holes:
-        reached = end if segment.examined else follow_one_another(segment, start, end, lowest)
-        if reached is not None:
-            if start <= segment.sound_to and reached >= segment.sound_from:
-                segment.sound_from = min(start, segment.sound_from)
-                segment.sound_to = max(reached, segment.sound_to)
-            else:
-                segment.sound_from, segment.sound_to = start, reached
-            return reached - start
-        segment.examine()
-    hole = segment.hole_behind(start)
-    if hole is not None and hole.position <= start:
-        raise damaged(segment, hole)
-    return length if hole is None else min(end, hole.position) - start
-
-
-def damaged(segment: Segment, hole: Hole) -> ApiError:
-    """What is answered in place of a hole."""
-    where = f"{segment.path('.log')} from {hole.position} to {hole.end}"
-    return corrupt(f"offsets {hole.first_offset} to {hole.next_offset - 1} are damaged: {where}")
-
-
 def examine(segment: Segment, *, suspected: bool = True, anchor: int | None = None, doubted: int | None = None) -> None:
     """Finds all that is wrong by walking the whole segment, and makes its indexes anew from what is sound.
 
     anchor is where the last segment should end; suspected=False: nothing is wrong but what this finds, and the
     batch at `doubted` if its CRC is. A reader who does not wait gets NotCached, for another thread has to do it.
     """
-    if segment._walked() and segment.examined:
+    if scanned(segment) and segment.examined:
         return
     if not segment.reader.waits:
         view_examine = partial(examine, suspected=suspected, doubted=doubted)
-        segment._have_walked(BackgroundScan(segment, view_examine))
+        want(segment, BackgroundScan(segment, view_examine))
     if doubted is not None:
         suspected = intact(segment, doubted) is None
-    known = segment._indexes is not None
+    known = segment.indexes is not None
     segment.forget_indexes()
     holes: list[Hole] = []
     for found in walk(segment, 0, segment.base_offset, segment.end_offset, anchor):
@@ -174,7 +78,7 @@ def examine(segment: Segment, *, suspected: bool = True, anchor: int | None = No
             segment.note(found[1], found[0])
     segment.examined, segment.holes = True, tuple(holes)
     if not known:
-        segment._indexes = None
+        segment.indexes = None
     elif segment.end_offset is not None:
         segment.note_latest()
     if suspected or holes:

@@ -1,19 +1,126 @@
-"""Finding a batch in a segment: the sparse index says where to begin, and the heads of the batches from there the rest.
+"""Finding a batch in a segment: the sparse indexes say where to begin, the heads of the batches from there the rest.
 
-An index entry is believed where the batch that it names lies there. These are methods of Segment.
+A closed segment's indexes are read from their files when first asked for, and made anew from the batches where they
+cannot be true. Nothing in Kafka's format vouches for an index, but each entry names a batch that can be looked at.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Final
 
+from tailrace.log.read import NotCached
+from tailrace.log.segment.batches import follows, raw_headers
+from tailrace.log.segment.damage import examine
+from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
+from tailrace.log.segment.segment import Segment
+from tailrace.log.segment.sound import headers
+from tailrace.log.segment.view import BackgroundScan, scanned, want
 from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, PLACE, Bytes, corrupt
-
-if TYPE_CHECKING:
-    from tailrace.log.segment.segment import Segment
 
 _NOTHING: Bytes = b""
 _FEW: Final = 4
+
+
+def indexes_of(segment: Segment) -> tuple[OffsetIndex, TimeIndex]:
+    """Its indexes, loaded if they are not in memory; NotCached where a reader does not wait for that."""
+    return segment.indexes or load_indexes(segment)
+
+
+def max_timestamp(segment: Segment) -> int:
+    """The largest timestamp of its batches, -1 if there is none."""
+    indexes_of(segment)
+    return segment.latest_timestamp
+
+
+def largest_timestamp_ms(segment: Segment) -> int:
+    """How young it is: of batches without a timestamp the file's time tells, as in Kafka. May raise OSError."""
+    newest = max_timestamp(segment)
+    return newest if newest >= 0 else segment.modified_ms
+
+
+def load_indexes(segment: Segment) -> tuple[OffsetIndex, TimeIndex]:
+    """The indexes of a closed segment from their files; rebuilt from the batches if they are missing or damaged."""
+    if scanned(segment) and segment.indexes is not None:
+        return segment.indexes
+    if not segment.reader.waits and (segment.reader.in_haste or not _are_cached(segment)):
+        want(segment, BackgroundScan(segment))
+    try:
+        return _read_files(segment)
+    except (NotCached, OSError):
+        segment.indexes = None  # nothing has vouched for them yet
+        raise
+
+
+def _read_files(segment: Segment) -> tuple[OffsetIndex, TimeIndex]:
+    segment.forget_indexes()
+    assert segment.indexes is not None
+    offset_index, time_index = segment.indexes
+    intact = offset_index.load(segment.filesystem, segment.path(INDEX_SUFFIX), segment.size_bytes)
+    intact = time_index.load(segment.filesystem, segment.path(TIME_INDEX_SUFFIX)) and intact
+    if not intact or (not len(time_index) and not _timeless(segment, offset_index)):
+        if not segment.reader.waits:
+            want(segment, BackgroundScan(segment))
+        segment.forget_indexes()
+        for position, header in headers(segment, 0):
+            segment.note(header, position)
+        segment.seal()
+        return segment.indexes
+    segment.latest_timestamp, segment.latest_offset = time_index.last()
+    if not brought(segment, *time_index.last()):
+        examine(segment)
+    assert segment.indexes is not None
+    return segment.indexes
+
+
+def _timeless(segment: Segment, offset_index: OffsetIndex) -> bool:
+    """Whether a time index without entries can be true: neither the first batch nor the last ones have a time.
+
+    A walk through all of them at each start would take seconds; Kafka looks at none.
+    """
+    last = offset_index.last()[1] if len(offset_index) else 0
+    ends = chain(islice(raw_headers(segment, 0), 1), raw_headers(segment, last))
+    return all(header.max_timestamp < 0 for _, header in ends)
+
+
+def _are_cached(segment: Segment) -> bool:
+    """Whether loading them from their files need not wait for the disk."""
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        with suppress(FileNotFoundError):
+            file = segment.filesystem.open(segment.path(suffix))
+            size = file.stat().size_bytes
+            if size and not file.cached(size, 0):
+                return False
+    return True
+
+
+def offset_before(segment: Segment, timestamp: int) -> int:
+    """An offset before which no batch is as late as timestamp."""
+    latest, offset = indexes_of(segment)[1].entry(timestamp)
+    if segment.examined or is_first(segment, latest, offset):
+        return offset
+    examine(segment)
+    return segment.time_index.entry(timestamp)[1]
+
+
+def brought(segment: Segment, timestamp: int, offset: int) -> bool:
+    """Whether a time index entry is true: the batch that holds the offset is the one of that timestamp."""
+    if timestamp < 0:
+        return True
+    header = next(raw_headers(segment, position_of(segment, offset)), (0, None))[1]
+    return header is not None and header[8] == timestamp and header.base_offset <= offset <= header.last_offset
+
+
+def is_first(segment: Segment, timestamp: int, offset: int) -> bool:
+    """Whether a time index entry is wholly true: no batch since the entry before is as late as the one it names."""
+    if timestamp < 0:
+        return True
+    previous = segment.time_index.entry(timestamp - 1)[1]
+    for _, header in raw_headers(segment, position_of(segment, previous)):
+        if header[8] >= timestamp or header.next_offset > offset:
+            return header[8] == timestamp and header.base_offset <= offset <= header.last_offset
+    return False
 
 
 def position_of(segment: Segment, offset: int) -> int:
@@ -21,14 +128,14 @@ def position_of(segment: Segment, offset: int) -> int:
 
     The beginning of a hole where what held the offset is damaged.
     """
-    last_offset, position = segment.offset_index.entry(offset)
+    last_offset, position = indexes_of(segment)[0].entry(offset)
     size, chunk, start, next_offset = segment.size_bytes, _NOTHING, position, segment.base_offset
     if last_offset >= 0:
         next_offset = -1
     if last_offset >= 0 and not segment.examined:
-        chunk = segment._heads(position, position)
-        if not segment._begins(chunk, position, last_offset):
-            return segment.position_of(offset)
+        chunk = segment.heads(position, position)
+        if not begins(segment, chunk, position, last_offset):
+            return position_of(segment, offset)
     while position + HEADER_SIZE <= size:
         if segment.holes and (hole := segment.hole_at(position)):
             if offset < hole.next_offset:
@@ -37,27 +144,27 @@ def position_of(segment: Segment, offset: int) -> int:
             continue
         if not start <= position <= start + len(chunk) - HEADER_SIZE:
             start = position
-            chunk = segment._heads(position, position)
+            chunk = segment.heads(position, position)
         base_offset, length, magic, delta = PLACE.unpack_from(chunk, position - start)
         end = position + length + LOG_OVERHEAD
         if base_offset < next_offset or magic != MAGIC or delta < 0 or not position + HEADER_SIZE <= end <= size:
-            return segment._examined_position_of(offset, position)
+            return _examined_position_of(segment, offset, position)
         if base_offset + delta >= offset:
-            if base_offset > offset and not segment.examined and next_offset >= 0 and not segment._follows(position):
-                return segment._examined_position_of(offset, position)
+            if base_offset > offset and not segment.examined and next_offset >= 0 and not follows(segment, position):
+                return _examined_position_of(segment, offset, position)
             return position
         next_offset = base_offset + delta + 1
         position = end
     if segment.end_offset is not None and next_offset <= offset < segment.end_offset and not segment.examined and size:
-        return segment._examined_position_of(offset, size)
+        return _examined_position_of(segment, offset, size)
     return size
 
 
-def examined_position_of(segment: Segment, offset: int, position: int) -> int:
+def _examined_position_of(segment: Segment, offset: int, position: int) -> int:
     if segment.examined:
         raise corrupt(f"no record batch at {position} of {segment.path('.log')}")
-    segment.examine()
-    return segment.position_of(offset)
+    examine(segment)
+    return position_of(segment, offset)
 
 
 def begins(segment: Segment, chunk: Bytes, position: int, last_offset: int, at: int = 0) -> bool:
@@ -74,7 +181,7 @@ def begins(segment: Segment, chunk: Bytes, position: int, last_offset: int, at: 
         if fits and last == last_offset and base_offset >= 0 and delta >= 0:
             return True
     several = segment.base_offset <= last < last_offset
-    segment.examine(suspected=not several, doubted=position if several else None)
+    examine(segment, suspected=not several, doubted=position if several else None)
     return False
 
 
@@ -88,7 +195,7 @@ def end_within(segment: Segment, position: int, limit: int, known: Bytes = _NOTH
     if few is not None:
         return few
     first = position
-    last_offset, at = segment.offset_index.entry_at(limit)
+    last_offset, at = indexes_of(segment)[0].entry_at(limit)
     hole = segment.hole_behind(position) if segment.holes else None
     if hole is not None:
         limit, at = min(limit, hole.position), position
@@ -97,20 +204,20 @@ def end_within(segment: Segment, position: int, limit: int, known: Bytes = _NOTH
         at = position
     elif not segment.examined:
         if at - start + HEADER_SIZE > len(chunk):
-            chunk, start = segment._heads(at, first, limit), at
-        if not segment._begins(chunk, at, last_offset, at - start):
-            return segment.end_within(position, limit)
+            chunk, start = segment.heads(at, first, limit), at
+        if not begins(segment, chunk, at, last_offset, at - start):
+            return end_within(segment, position, limit)
     while at + HEADER_SIZE <= size:
         if at - start + HEADER_SIZE > len(chunk):
             start = at
-            chunk = segment._heads(at, first, limit)
+            chunk = segment.heads(at, first, limit)
         base_offset, length, magic, delta = PLACE.unpack_from(chunk, at - start)
         end = at + length + LOG_OVERHEAD
         if base_offset < next_offset or magic != MAGIC or delta < 0 or not at + HEADER_SIZE <= end <= size:
             if segment.examined:
                 break
-            segment.examine()
-            return segment.end_within(position, limit)
+            examine(segment)
+            return end_within(segment, position, limit)
         if end > limit:
             return at, base_offset if at > position else -1
         at, next_offset = end, base_offset + delta + 1

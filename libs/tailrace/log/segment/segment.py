@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import Final, NamedTuple
 
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.filesystem.port import File, Filesystem, join
-from tailrace.log.read import NotCached, Reader, Slice
-from tailrace.log.segment import batches, damage, indexes, search, tail
-from tailrace.log.segment.background_scan import BackgroundScan
-from tailrace.log.segment.damage import Hole
+from tailrace.log.read import NotCached, Reader, Scan, Slice
 from tailrace.log.segment.index import (
     INDEX_SUFFIX,
     OFFSET_ENTRY_SIZE,
@@ -53,15 +50,22 @@ def bases_of(names: Iterable[str]) -> list[int]:
     return sorted(int(stem) for stem in stems if len(stem) == _DIGITS and stem.isascii() and stem.isdigit())
 
 
+class Hole(NamedTuple):
+    """Bytes [position, end) of a segment that are no sound batch, in place of offsets [first_offset, next_offset)."""
+
+    position: int
+    end: int
+    first_offset: int
+    next_offset: int
+
+
 class Segment:
     """Opened lazily: a closed segment costs nothing until it is read."""
 
     __slots__ = (
         "__weakref__",
         "_file",
-        "_indexes",
         "_open_files",
-        "_walk",
         "aborted",
         "base_offset",
         "begun_ms",
@@ -76,12 +80,14 @@ class Segment:
         "holes",
         "index_bytes",
         "index_interval_bytes",
+        "indexes",
         "latest_offset",
         "latest_timestamp",
         "name_suffix",
         "on_damage",
         "ragged",
         "reader",
+        "scan",
         "size_bytes",
         "sound_from",
         "sound_to",
@@ -110,10 +116,11 @@ class Segment:
         self.holes: tuple[Hole, ...] = ()
         self.on_damage: Callable[[Segment], None] = _nobody
         self.reader = Reader()  # the log's own, once it has the segment
-        self._walk: BackgroundScan | None = None  # wanted by who does not wait for the disk
+        self.scan: Scan | None = None  # wanted by a reader that does not wait for the disk
         self._open_files = filesystem.open_files
         self._file: File | None = None
-        self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
+        # Of a closed segment loaded when first asked for: search.indexes_of.
+        self.indexes: tuple[OffsetIndex, TimeIndex] | None = None
         self.aborted: TransactionIndex | None = None  # most segments have none
 
     def path(self, suffix: str) -> str:
@@ -141,7 +148,7 @@ class Segment:
 
     def close(self) -> None:
         """Forgets the open file, whatever it owes: nobody wants the segment any more."""
-        self._file = self._walk = None
+        self._file = self.scan = None
 
     def sync_file(self) -> None:
         """Returns when the file, if it is open, is on the disk; may raise OSError. In any thread."""
@@ -155,11 +162,15 @@ class Segment:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        return (self._indexes or self.load_indexes())[0]
+        """Where it is loaded."""
+        assert self.indexes is not None
+        return self.indexes[0]
 
     @property
     def time_index(self) -> TimeIndex:
-        return (self._indexes or self.load_indexes())[1]
+        """Where it is loaded."""
+        assert self.indexes is not None
+        return self.indexes[1]
 
     def open_as(self, path: str, size_bytes: int) -> None:
         """Reads from a file that does not have the segment's name (yet)."""
@@ -184,41 +195,15 @@ class Segment:
         Those it shares: a closed segment's stay as they are, and the last one's only grow, unless the log is cut.
         """
         view = self._view()
-        view._file, view._open_files, view._indexes = self._file, open_files, self._indexes
-        view._copy_marks(self)
+        view._file, view._open_files, view.indexes = self._file, open_files, self.indexes
+        view.copy_marks(self)
         return view
 
-    def _copy_marks(self, other: Segment) -> None:
+    def copy_marks(self, other: Segment) -> None:
+        """Its timestamps, and how far its index is, are those of the other."""
         self.first_timestamp = other.first_timestamp
         self.latest_timestamp, self.latest_offset = other.latest_timestamp, other.latest_offset
         self.bytes_since_index_entry = other.bytes_since_index_entry
-
-    def take_up(self, view: Segment, *, damaged: bool) -> bool:
-        """Knows what a snapshot of it has come to know, and tells of damage; the segment was not cut since.
-
-        False where that is not all there is to know: a hole went to the end, and that is elsewhere now.
-        """
-        examined = view.examined and not self.examined
-        if view._indexes is None or not (examined or self._indexes is None):
-            return True
-        size, same_end = view.size_bytes, (view.size_bytes, view.end_offset) == (self.size_bytes, self.end_offset)
-        if examined and view.holes and view.holes[-1].end == size and not same_end:
-            return False
-        self._indexes = view._indexes
-        self._copy_marks(view)
-        if examined:
-            self.examined, self.holes = True, view.holes
-        waits, self.reader.waits = self.reader.waits, True
-        try:
-            for position, header in self.raw_headers(size):  # appended since, so in the page cache
-                self.note(header, position)
-            if self.end_offset is not None:
-                self.note_latest()
-        finally:
-            self.reader.waits = waits
-        if damaged:
-            self.on_damage(self)
-        return True
 
     def create(self) -> None:
         """Makes an empty segment, whatever was there under its name."""
@@ -228,12 +213,12 @@ class Segment:
         self.size_bytes = 0
         self.aborted = None
         self.examined, self.holes = False, ()
-        self._walk = None
+        self.scan = None
         self.forget_indexes()
 
     def forget_indexes(self) -> None:
         """Begins anew with empty indexes, to be rebuilt or filled by appends."""
-        self._indexes = (OffsetIndex(self.base_offset), TimeIndex(self.base_offset))
+        self.indexes = (OffsetIndex(self.base_offset), TimeIndex(self.base_offset))
         self.bytes_since_index_entry = 0
         self.first_timestamp = self.latest_timestamp = -1
         self.latest_offset = self.base_offset
@@ -265,7 +250,8 @@ class Segment:
         if position == 0:
             self.first_timestamp = header[8]
         if self.bytes_since_index_entry > self.index_interval_bytes:
-            offset_index, time_index = self._indexes or self.load_indexes()
+            assert self.indexes is not None
+            offset_index, time_index = self.indexes
             offset_index.append(last_offset, position)
             time_index.maybe_append(self.latest_timestamp, self.latest_offset)
             self.bytes_since_index_entry = 0
@@ -274,7 +260,8 @@ class Segment:
 
     def measure_indexes(self) -> None:
         """Knows whether an index is full by segment.index.bytes as it is now."""
-        offset_index, time_index = self._indexes or self.load_indexes()
+        assert self.indexes is not None
+        offset_index, time_index = self.indexes
         # The time index keeps room for one more entry, which seal writes.
         most, most_times = self.index_bytes // OFFSET_ENTRY_SIZE, self.index_bytes // TIME_ENTRY_SIZE - 1
         self.full = len(offset_index) >= most or len(time_index) >= most_times
@@ -305,45 +292,11 @@ class Segment:
             return files
         return (*files, *self.aborted.save(self.filesystem, self.path(TRANSACTION_INDEX_SUFFIX)))
 
-    @property
-    def max_timestamp(self) -> int:
-        """The largest timestamp of its batches, -1 if there is none."""
-        if self._indexes is None:
-            self.load_indexes()
-        return self.latest_timestamp
-
-    @property
-    def largest_timestamp_ms(self) -> int:
-        """How young it is: of batches without a timestamp the file's time tells, as in Kafka. May raise OSError."""
-        newest = self.max_timestamp
-        return newest if newest >= 0 else self.modified_ms
-
-    @property
-    def indexed(self) -> bool:
-        """Whether its indexes are in memory, so that its largest timestamp is known."""
-        return self._indexes is not None
-
     def is_before(self, timestamp: int) -> bool:
         """Whether all its batches are known to be earlier; that costs nothing."""
-        return self._indexes is not None and self.latest_timestamp < timestamp
+        return self.indexes is not None and self.latest_timestamp < timestamp
 
-    def _walked(self) -> bool:
-        """Whether another thread has just walked it; it knows what that found."""
-        walk = self._walk
-        if walk is None or not walk.done:
-            return False
-        self._walk = None
-        return walk.view.take_up()
-
-    def _have_walked(self, walk: BackgroundScan) -> NoReturn:
-        """By another thread, unless one does so already."""
-        if self.reader.in_haste:
-            raise NotCached(walk)  # who does the rest for him walks as well
-        if self._walk is None or self._walk.failed:
-            self._walk = walk
-        raise NotCached(self._walk)
-
-    def _heads(self, at: int, first: int, limit: int | None = None) -> Bytes:
+    def heads(self, at: int, first: int, limit: int | None = None) -> Bytes:
         """The bytes from `at` on that are looked through for heads of batches, the last of which begins at `limit`.
 
         NotCached asks for all from `first`.
@@ -383,6 +336,14 @@ class Segment:
         """The whole batch that header describes."""
         return self._pread(header.size_bytes, position, position)
 
+    def hole_at(self, position: int) -> Hole | None:
+        """The hole that the position lies in."""
+        return next((hole for hole in self.holes if hole.position <= position < hole.end), None)
+
+    def hole_behind(self, position: int) -> Hole | None:
+        """The first hole that ends behind position."""
+        return next((hole for hole in self.holes if hole.end > position), None)
+
     def cut(self, position: int) -> None:
         """Shortens the file, at once on the disk: a crash must not bring back offsets that are given out anew."""
         self.file.truncate(position)
@@ -396,30 +357,3 @@ class Segment:
         except OSError as failed:
             self.failed_sync = failed  # the kernel has forgotten what it could not write, also of earlier appends
             raise
-
-    # What else it can do, an idea a file:
-    # the batches one after the other,
-    raw_headers = batches.raw_headers
-    headers = batches.headers
-    ends_with = batches.ends_with
-    hole_at = batches.hole_at
-    hole_behind = batches.hole_behind
-    _follows = batches.follows
-    scan = batches.scan
-    # finding one of them,
-    position_of = search.position_of
-    _examined_position_of = search.examined_position_of
-    _begins = search.begins
-    end_within = search.end_within
-    # indexes that were closed with it,
-    load_indexes = indexes.load
-    _load_indexes = indexes.read_files
-    _indexes_are_cached = indexes.are_cached
-    offset_before = indexes.offset_before
-    _brought = indexes.brought
-    _is_first = indexes.is_first
-    # its end,
-    truncate = tail.truncate
-    resume = tail.resume
-    # and what a decaying disk did to it.
-    examine = damage.examine

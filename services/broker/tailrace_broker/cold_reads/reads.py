@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tailrace.log.read import Slice
-from tailrace.log.segment.background_scan import BackgroundScan
+from tailrace.log.read import Scan, Slice
+from tailrace.log.segment.view import BackgroundScan
 from tailrace_broker.cold_reads.messages import MOST_AT_ONCE
 from tailrace_broker.cold_reads.pool import Apart
 from tailrace_broker.cold_reads.readers import cold_reader
@@ -114,7 +114,9 @@ class ColdReads:
         self.pool_bytes = 0  # and into the pool
         self._timer: asyncio.TimerHandle | None = None  # until the pool is looked after
 
-    def start(self, state: dict[str, Any], wanted: Sequence[Slice], done: Callable[[OSError | None], None]) -> Job:
+    def start(
+        self, state: dict[str, Any], wanted: Sequence[Slice | Scan], done: Callable[[OSError | None], None]
+    ) -> Job:
         """For the connection with this state.
 
         Calls done once all pieces are in the page cache, or one cannot be read; not if the job is cancelled.
@@ -127,7 +129,9 @@ class ColdReads:
             return job
         reader = cold_reader(state, self._worker.carry, self.begin)
         pool = self._worker.pool if self._worker.reads_apart else None
-        return self.begin([part for piece in wanted for part in reader.wants(piece, pool)], done)
+        return self.begin(
+            [part for piece in wanted if isinstance(piece, Slice) for part in reader.wants(piece, pool)], done
+        )
 
     def begin(self, wanted: Sequence[Slice], done: _Done) -> Job:
         """Brings what is wanted of the disk, and no more than that, for somebody who may wait for it or not."""

@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 
 from tailrace.log.background_lookup import Search
 from tailrace.log.read import TimestampOffset
-from tailrace.log.segment.background_scan import BackgroundScan
+from tailrace.log.segment import background_scan
+from tailrace.log.segment.view import BackgroundScan
 from tailrace.net.switching import Switching
 
 _THREADS: Final = 4
@@ -58,7 +59,7 @@ class Lookups:
         """Calls done once the walk is over, or with what it ended with; who wants the same walk waits for one."""
         running = self._walks.get(walk)
         if running is None:
-            running = self._walks[walk] = self._begin(walk.run, walk.view.stop)
+            running = self._walks[walk] = self._begin(partial(background_scan.run, walk), walk.view.stop)
             running.add_done_callback(lambda _: self._walks.pop(walk))
         running.add_done_callback(partial(_tell, done))
 

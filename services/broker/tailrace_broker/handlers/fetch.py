@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.read import NotCached, Slice
+from tailrace.log.read import NotCached, Scan, Slice
 from tailrace.net.context import Identity
 from tailrace.net.pieces import ROWS_AT_ONCE, in_turns, others_first
 from tailrace.wire.fetch import (
@@ -220,7 +220,7 @@ class FetchWait:
         self.sends_files = False
         self.state: dict[str, Any] = {}  # the connection's
         self.done = False
-        self._cold: list[Slice] = []  # what must come from the disk before the rows can be known
+        self._cold: list[Slice | Scan] = []  # what must come from the disk before the rows can be known
         self._job: Job | None = None  # under way on the disk
         self._tries = 0
         self._work = 0  # rows since others had their turn
@@ -321,7 +321,8 @@ class FetchWait:
                 budget -= size
                 total += size
             elif len(self._cold) > found:
-                budget -= self._cold[-1].length
+                missing = self._cold[-1]
+                budget -= missing.length if isinstance(missing, Slice) else 0
             rows.append((key, row))
         self._enough = min(request.min_bytes, 1) if last else request.min_bytes
         self._enough -= total

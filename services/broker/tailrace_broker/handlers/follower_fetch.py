@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.read import NotCached, Slice
+from tailrace.log.read import NotCached, Scan, Slice
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
@@ -99,7 +99,7 @@ class FollowerWait:
         self.sends_files = False
         self.state: dict[str, Any] = {}  # the connection's
         self.done = False
-        self._cold: list[Slice] = []  # what must come from the disk first
+        self._cold: list[Slice | Scan] = []  # what must come from the disk first
         self._job: Job | None = None  # under way on the disk
         self._tries = 0
         self._failed = False  # the disk did

@@ -1,0 +1,120 @@
+"""Reading only what is sound: batches that follow one another, and holes where they do not.
+
+What a reader finds out of order has the whole segment examined (damage.py) before any of it is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tailrace.errors import ApiError
+from tailrace.log.read import NotCached, Slice
+from tailrace.log.segment.batches import ends_with, raw_headers
+from tailrace.log.segment.damage import examine
+from tailrace.log.segment.segment import Hole, Segment
+from tailrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, PLACE, BatchHeader, Bytes, corrupt
+
+_NOTHING: Bytes = b""
+MOST_LOOKED_AT: Final = 256  # a quarter of a millisecond
+
+
+def headers(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every sound batch from the one at position on, without reading the records.
+
+    Looks one batch ahead: where that does not follow, the segment is examined before either is believed.
+    """
+    size = segment.size_bytes
+    while position < size:
+        if segment.holes and (hole := segment.hole_at(position)):
+            position = hole.end
+            continue
+        last: BatchHeader | None = None
+        for at, header in raw_headers(segment, position):
+            if last is not None:
+                if header[0] < last.next_offset:
+                    break
+                yield position, last
+                position = at
+            last = header
+            if segment.holes and segment.hole_at(at):
+                break
+        else:
+            if last is not None and ends_with(segment, last, position, size):
+                yield position, last
+                return
+        if not segment.examined:
+            examine(segment)
+        elif last is None:
+            return
+        elif not (segment.holes and segment.hole_at(position)):
+            yield position, last
+            position += last.size_bytes
+
+
+def follow_one_another(segment: Segment, start: int, end: int, lowest: int) -> int | None:
+    """How far batches of offset lowest or later fill [start, end), and what is behind them follows.
+
+    None where they do not. No more than MOST_LOOKED_AT of them are looked at: the event loop has others to serve.
+    """
+    size, chunk, first = segment.size_bytes, _NOTHING, start
+    at, expected, left = start, lowest, MOST_LOOKED_AT
+    while at + HEADER_SIZE <= size:
+        if at - first + HEADER_SIZE > len(chunk):
+            first, chunk = at, segment.heads(at, at)
+            if len(chunk) < HEADER_SIZE:
+                break
+        base_offset, length, magic, delta = PLACE.unpack_from(chunk, at - first)
+        behind = at + length + LOG_OVERHEAD
+        if magic != MAGIC or base_offset < 0 or delta < 0 or not at + HEADER_SIZE <= behind <= size:
+            break
+        if base_offset < expected:
+            return None
+        if at >= end or not left:
+            return at if at <= end else None
+        at, expected, left = behind, base_offset + delta + 1, left - 1
+    whole = at == end == size and (segment.end_offset is None or expected <= segment.end_offset)
+    return end if whole else None
+
+
+def settle(segment: Segment, start: int, length: int, lowest: int, wait: bool) -> int:
+    """How many of these bytes are known to be sound batches now; CORRUPT_MESSAGE if already the first is not.
+
+    What was found sound is not looked at again. NotCached unless `wait`, or where the reader does not.
+    """
+    reader = segment.reader
+    waits, reader.waits = reader.waits, reader.waits and wait
+    try:
+        return _settle(segment, start, length, lowest)
+    except NotCached as cold:
+        if not isinstance(cold.piece, Slice):
+            raise
+        behind = cold.piece.position + cold.piece.length  # all of it at once
+        closed = segment.end_offset is not None
+        raise NotCached(Slice(segment.file, start, max(start + length, behind) - start, closed=closed)) from None
+    finally:
+        reader.waits = waits
+
+
+def _settle(segment: Segment, start: int, length: int, lowest: int) -> int:
+    end = start + length
+    if not segment.holes:
+        reached = end if segment.examined else follow_one_another(segment, start, end, lowest)
+        if reached is not None:
+            if start <= segment.sound_to and reached >= segment.sound_from:
+                segment.sound_from = min(start, segment.sound_from)
+                segment.sound_to = max(reached, segment.sound_to)
+            else:
+                segment.sound_from, segment.sound_to = start, reached
+            return reached - start
+        examine(segment)
+    hole = segment.hole_behind(start)
+    if hole is not None and hole.position <= start:
+        raise damaged(segment, hole)
+    return length if hole is None else min(end, hole.position) - start
+
+
+def damaged(segment: Segment, hole: Hole) -> ApiError:
+    """What is answered in place of a hole."""
+    where = f"{segment.path('.log')} from {hole.position} to {hole.end}"
+    return corrupt(f"offsets {hole.first_offset} to {hole.next_offset - 1} are damaged: {where}")
