@@ -239,7 +239,8 @@ ROWS = (
         at_least(1),
         HIGH,
         READ_ONLY,
-        "Replicas of __share_group_state.",
+        "Replicas of __share_group_state, where one came from a Kafka.",
+        honoured=True,
     ),
     broker(
         "share.coordinator.state.topic.min.isr",

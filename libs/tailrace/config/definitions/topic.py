@@ -259,6 +259,7 @@ ROWS = (
         ThrottledReplicas(),
         "Replicas whose reading by followers is throttled, as partition:broker or * (KIP-73).",
         (),
+        honoured=True,
     ),
     topic(
         "follower.replication.throttled.replicas",
@@ -267,6 +268,7 @@ ROWS = (
         ThrottledReplicas(),
         "Replicas whose fetching is throttled, as partition:broker or * (KIP-73).",
         (),
+        honoured=True,
     ),
     topic("remote.storage.enable", BOOLEAN, False, None, "Turns tiered storage on for the topic.", ()),
     topic(

@@ -30,7 +30,8 @@ ROWS = (
         at_least(1),
         HIGH,
         READ_ONLY,
-        "Replicas of __transaction_state.",
+        "Replicas of __transaction_state, where one came from a Kafka.",
+        honoured=True,
     ),
     broker(
         "transaction.state.log.num.partitions",
