@@ -481,3 +481,9 @@ def test_ended_transactions_are_not_worth_a_word(kafka: Path, tmp_path: Path) ->
     done = run("import-kafka", kafka, "--data", tmp_path / "new")
     assert done.exit_code == 0, done.output
     assert "ransactions were open" not in done.output
+
+
+def test_a_place_that_an_sqlite_url_cannot_name_is_a_usage_error(tmp_path: Path) -> None:
+    done = run("import-kafka", tmp_path, "--data", tmp_path / "new?")
+    assert done.exit_code == 2 and "question mark" in done.output
+    assert not list(tmp_path.iterdir())

@@ -15,6 +15,7 @@ from tailrace.cli.data_dir import DataDir, Refused
 from tailrace.cli.plan import Instance
 from tailrace.cli.restarts import Restarts
 from tailrace.cli.screen import Outlet, Screen
+from tailrace.config import Config
 
 
 def parsed(*arguments: str) -> options.UpOptions:
@@ -52,6 +53,9 @@ def test_advertise_takes_a_host_with_or_without_a_port(text: str, host: str, por
         (("--port", "70000"), "not a port"),
         (("--port", "65535", "--brokers", "2"), "past port 65535"),
         (("--controllers", "2"), "need a shared database"),
+        (("--data", "/a/b?c"), "a question mark, a control character or a space at its end"),
+        (("--data", "/a/b "), "a question mark, a control character or a space at its end"),
+        (("--data", "/a/b\nc"), "a question mark, a control character or a space at its end"),
         (("--quota-url", "redis://localhost"), "unrecognized arguments: --quota-url"),
         (("--advertise", "host:x"), "expected HOST or HOST:PORT"),
     ],
@@ -106,10 +110,20 @@ def test_settings_name_the_controllers_and_set_has_the_last_word(tmp_path: Path)
     assert (chosen["gateway.advertised.host"], chosen["gateway.advertised.port"]) == ("log.example.com", "5")
 
 
+def test_a_directory_with_a_comma_gives_a_list_of_one_controller(tmp_path: Path) -> None:
+    given = parsed("--data", str(tmp_path / "a,b"))
+    sockets = plan.socket_dir(given.data_dir, str(tmp_path))
+    chosen = plan.settings(given, sockets, 9092, ("127.0.0.1",), Instance("broker", 0))
+    config = Config.load("broker", None, {}, chosen)
+    assert config.controller_quorum_bootstrap_servers == (f"unix:{sockets}/controller-0.sock",)
+    assert config.data_dir == str(given.data_dir)
+
+
 def test_sockets_of_a_long_directory_get_a_short_path_of_their_own() -> None:
     short, long = Path("/var/lib/tailrace"), Path("/" + "x" * 90)
     assert plan.socket_dir(short, "/run/user/0") == short / "run"
     elsewhere = plan.socket_dir(long, "/run/user/0")
+    assert plan.socket_dir(Path("/var/a,b"), "/run/user/0").parent == Path("/run/user/0")
     assert elsewhere.parent == Path("/run/user/0")
     assert elsewhere != plan.socket_dir(Path("/" + "y" * 90), "/run/user/0")
 

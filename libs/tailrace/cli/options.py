@@ -47,7 +47,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     if given.port and given.port + given.brokers - 1 > _PORT_MAX:
         parser.error(f"--port {given.port} with {given.brokers} brokers goes past port {_PORT_MAX}")
     return UpOptions(
-        data_dir=Path(given.data).expanduser().absolute(),
+        data_dir=_data_dir(parser, given.data),
         counts={
             "controller": given.controllers,
             "broker": given.brokers,
@@ -114,6 +114,20 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--json", action="store_true", help="events on stdout as JSON lines, for programs")
     add("--until-eof", action="store_true", help="stop when stdin ends, for programs")
     return parser
+
+
+def _data_dir(parser: argparse.ArgumentParser, text: str) -> Path:
+    path = Path(text).expanduser().absolute()
+    if why := unfit_data_dir(path):
+        parser.error(f"--data {why}")
+    return path
+
+
+def unfit_data_dir(path: Path) -> str | None:
+    """Why a config's value or an SQLite URL would name another place; None if neither would."""
+    if "?" in str(path) or str(path) != str(path).strip() or not str(path).isprintable():
+        return f"{str(path)!r}: its path has a question mark, a control character or a space at its end"
+    return None
 
 
 def _pair(parser: argparse.ArgumentParser, item: str) -> tuple[str, str]:

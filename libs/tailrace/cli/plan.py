@@ -30,9 +30,12 @@ def instances(options: UpOptions) -> list[Instance]:
 
 
 def socket_dir(data_dir: Path, runtime_dir: str | None) -> Path:
-    """DIR/run, or a short path that belongs to DIR where DIR is too long for a Unix socket's address."""
+    """DIR/run, or a short path that belongs to DIR where DIR is too long for a Unix socket's address.
+
+    Likewise where it has a comma, which ends an address of controller.quorum.bootstrap.servers.
+    """
     run_dir = data_dir / "run"
-    if len(str(run_dir / _LONGEST_SOCKET_NAME).encode()) <= _SOCKET_PATH_MAX:
+    if len(str(run_dir / _LONGEST_SOCKET_NAME).encode()) <= _SOCKET_PATH_MAX and "," not in str(run_dir):
         return run_dir
     import hashlib
 

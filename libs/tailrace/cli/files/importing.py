@@ -20,7 +20,7 @@ from tailrace.cli.files import kafka_dirs, known_configs, moved, staging
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.cli.files.takeover import How, Step, steps, take
 from tailrace.cli.files.verify import progress
-from tailrace.cli.options import default_data_dir
+from tailrace.cli.options import default_data_dir, unfit_data_dir
 from tailrace.cli.roles import find_role
 from tailrace.inspect import files
 from tailrace.inspect.stopped import first_open_transaction
@@ -49,6 +49,8 @@ def import_kafka(
 ) -> None:
     """Take over the log directories of a stopped Apache Kafka 4 cluster, with its topics, groups and offsets."""
     target = (data or default_data_dir(os.environ)).expanduser().absolute()
+    if why := unfit_data_dir(target):
+        raise typer.BadParameter(f"--data {why}")
     with told("imported", target), kafka_dirs.held(directories):
         sentences = list(run(directories, target, how, unclean=unclean))
     for sentence in sentences:  # out there: who cannot be told must not be told that nothing was done
