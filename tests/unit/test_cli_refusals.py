@@ -18,6 +18,7 @@ from support import typed_commands
 from support.ports import free_ports
 from support.refusing_cluster import RefusingCluster, places
 from support.typed_commands import ASKING, MORE, OTHERS, Argument
+from tailrace.cli.command import ABOUT_BROKERS
 from tailrace.cli.daily import COMMANDS, app, nodes
 from tailrace.errors import ErrorCode
 from tailrace.wire.apis import APIS
@@ -69,6 +70,11 @@ def run(monkeypatch: pytest.MonkeyPatch, cluster: RefusingCluster, path: str, ar
 def test_every_command_has_a_row() -> None:
     assert {*ASKING, *OTHERS} == set(typed_commands.command_names())
     assert all((Path(__file__).parent / name).is_file() for name in OTHERS.values())
+
+
+def test_the_commands_about_brokers_are_known_before_typer_is_loaded() -> None:
+    inner = {name.partition(" ")[2] for name in typed_commands.command_names() if name.startswith("broker ")}
+    assert set(ABOUT_BROKERS) == inner
 
 
 def test_every_error_code_of_every_answer_has_a_place() -> None:

@@ -11,13 +11,7 @@ from tailrace.cli.plan import ROLES
 
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 _OBJECTS = 100_000  # what a command imports is no garbage: looking for some took a tenth of its time
-_ABOUT_BROKERS = (
-    ["list"],
-    ["log-dirs"],
-    ["move-replicas"],
-    ["drain"],
-    ["unregister"],
-)  # others run one
+ABOUT_BROKERS = ("list", "log-dirs", "move-replicas", "drain", "unregister")  # with other arguments `broker` runs one
 
 
 def main() -> None:
@@ -28,7 +22,12 @@ def main() -> None:
         from tailrace.cli import up
 
         raise SystemExit(up.main(arguments))
-    if command in ROLES and not (command == "broker" and arguments[:1] in _ABOUT_BROKERS):
+    if command in ROLES and not (command == "broker" and arguments and arguments[0] in ABOUT_BROKERS):
+        if command == "broker" and arguments[:1] in (["--help"], ["-h"]):
+            sys.stdout.write(
+                f"`tailrace broker {'|'.join(ABOUT_BROKERS)}` ask a cluster about its brokers, each with --help.\n"
+                "With other arguments:\n\n"
+            )
         from tailrace.cli.roles import find_role
         from tailrace.runtime.process import main as run_role
 
