@@ -21,7 +21,9 @@ from support.typed_commands import ASKING, MORE, OTHERS, Argument
 from tailrace.cli.command import ABOUT_BROKERS
 from tailrace.cli.daily import COMMANDS, app, nodes
 from tailrace.errors import ErrorCode
+from tailrace.net.client import Disconnected
 from tailrace.wire.apis import APIS
+from tailrace.wire.codec import Malformed
 from tailrace.wire.response_errors import ERROR_PLACES, ItemError, response_errors
 
 CODES = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_CONFIG, 999)
@@ -115,6 +117,22 @@ def test_a_command_fails_when_any_item_of_any_answer_is_refused(
                 told = (APIS[key].key.name, place, code, refused.output)
                 assert refused.exit_code == 1, told
                 assert not PYTHON.search(refused.output), told
+
+
+@pytest.mark.parametrize(
+    "fault", [Disconnected("it went away"), TimeoutError(), Malformed("varint longer than five bytes")]
+)
+def test_a_command_ends_with_a_sentence_whatever_answer_does_not_come(
+    fault: Exception, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(RefusingCluster):
+        def answer(self, message: Any) -> Any:
+            raise fault
+
+    for path, arguments in CASES:
+        done = run(monkeypatch, Broken(), path, arguments, plan)
+        assert isinstance(done.exception, SystemExit) and done.exit_code == 1, (path, done.output)
+        assert len(done.output.splitlines()) == 1 and not PYTHON.search(done.output), done.output
 
 
 def test_records_that_were_refused_are_counted_once_and_said_without_a_class(

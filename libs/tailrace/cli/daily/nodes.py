@@ -359,7 +359,7 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
         typer.echo(str(refused), err=True)
         raise typer.Exit(1) from None
     except Disconnected as error:
-        typer.echo(f"{where}: {_reason(error)}; `tailrace up` starts a cluster, --bootstrap names another", err=True)
+        typer.echo(f"{where}: {_reason(error)}", err=True)
         raise typer.Exit(1) from None
     except UnicodeEncodeError as wrong:
         raise typer.BadParameter(f"{wrong.object!r} is not UTF-8") from None
@@ -376,5 +376,7 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
 def _reason(error: Disconnected) -> str:
     cause = error.__cause__
     if isinstance(cause, ConnectionRefusedError) or "Connect call failed" in str(cause):
-        return "nothing listens there"
-    return getattr(cause, "strerror", None) or "the connection broke; what was asked may have been done"
+        return "nothing listens there; `tailrace up` starts a cluster, --bootstrap names another"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{cause.strerror}; --bootstrap names another cluster"
+    return "the connection broke before there was an answer; what was asked may have been done"
