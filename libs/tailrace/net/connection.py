@@ -57,6 +57,7 @@ class Connection(Answering):
         self._known = identity
         self.identity = identity or Identity()
         self.state: dict[str, Any] = {}
+        self.refused_batches: Any = None  # what Produce knows of batches it refused here, while it matters
         self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
         self._quiet = Quiet()
         self._swept_bytes = (0, 0)  # received and unsent, as the last sweep saw them

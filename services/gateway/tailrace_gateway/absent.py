@@ -55,6 +55,8 @@ async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) 
     request: Any = decoded(frame)
     if frame.key == ApiKey.INIT_PRODUCER_ID and (answer := await _from_another(gateway, connection, frame)):
         return answer
+    if frame.key == ApiKey.PRODUCE and connection.refused_batches.precede(request):
+        return _refusal(gateway, connection, frame, request)
     node_id = connection.node_id
     now_ms = gateway.clock.monotonic_ms()
     limit_ms = gateway.away_since_ms.get(node_id, now_ms) + gateway.limits.node_wait_ms - now_ms
@@ -68,6 +70,7 @@ async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) 
         # Before anything else: a follower serves consumers (KIP-392), so a node that is back may answer what moved.
         node = await gateway.open_node(connection)
         if node is not None:
+            connection.refused_batches.clear()
             _hand_over(connection, frame, request)
             connection.adopt_node(node)
             node.write(frame.data)
@@ -83,9 +86,15 @@ async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) 
             )
         except TimeoutError:
             continue
-    if frame.key == ApiKey.PRODUCE and request.acks == 0:
-        connection.refuse(f"node {node_id} is away and a Produce with acks=0 cannot be answered")
-        return None
+    return _refusal(gateway, connection, frame, request)
+
+
+def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | None:
+    if frame.key == ApiKey.PRODUCE:
+        if request.acks == 0:
+            connection.refuse(f"node {connection.node_id} is away and a Produce with acks=0 cannot be answered")
+            return None
+        connection.refused_batches.refused(request)
     return codec.encode_response(
         _refused(request, frame, gateway, connection.identity), frame.version, frame.correlation_id
     )

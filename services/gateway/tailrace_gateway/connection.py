@@ -16,6 +16,7 @@ from tailrace.net.patience import Quiet
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.buffers import Buffer
 from tailrace_gateway.link import ENDED, HELD, MUTED, PEER, UNSENT, Link
+from tailrace_gateway.refused_batches import RefusedBatches
 from tailrace_gateway.relay import Frame, Requests
 from tailrace_gateway.slots import Slots
 from tailrace_gateway.upstream import Exchange, NodeLink
@@ -53,6 +54,7 @@ class ClientLink(Link):
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[int, int] | None = None  # (shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
+        self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
         self.swept_bytes = (0, 0)  # what the last sweep saw
         self.quiet = Quiet()
         self._task: asyncio.Task[None] | None = None

@@ -10,6 +10,7 @@ the append. acks=all waits for the high watermark (waiting/acks.py) while the co
 
 Where a topic asks for more than a batch's header says (Limits.looks), the batch is examined first
 (produce/validation.py).
+What comes without the refused batch before it is refused, too (produce/refused_batches.py).
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import BadRecords, Examined
 from tailrace.net.answering import Promised
 from tailrace.net.dispatch import HotHandler
-from tailrace.records.batch import WritableBytes
+from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle
 from tailrace.wire.produce_heads import Head, Heads
+from tailrace_broker.produce.refused_batches import MISSING, RETRIED, RefusedBatches
 from tailrace_broker.produce.validation import Examining, Later, Long, looking
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
 from tailrace_broker.waiting.acks import AcksWait
@@ -113,6 +115,7 @@ class ProducePath:
         self._staged: dict[Partition, tuple[list[WritableBytes], list[Cell]]] = {}
         self._waits = False  # whether the request at hand has an append that may not be answered at once
         self._throttle_ms = 0  # what the disk asks of the request at hand
+        self._refused_batches: RefusedBatches | None = None  # of the connection at hand
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
         self._examining = Examining(broker, self)
         self._open: list[Open] = []
@@ -125,6 +128,8 @@ class ProducePath:
 
     def _handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         usual = self._heads.read(version, body)
+        if connection.refused_batches is not None and usual is not None:
+            usual = None if connection.refused_batches.awaits((usual[0].key, usual[0].index)) else usual
         if usual is not None and (cell := self._stage_usual(*usual)) is not None:
             head = usual[0]
             # Here and in _take_up without the keyword handling of a NamedTuple, as every request pays for it.
@@ -138,6 +143,7 @@ class ProducePath:
         service = connection.identity.listener == "INTERNAL"
         refusal = ErrorCode.NONE if request.acks in (-1, 0, 1) else ErrorCode.INVALID_REQUIRED_ACKS
         topics: list[tuple[bytes, list[Cell]]] = []
+        self._refused_batches = connection.refused_batches
         self._waits = False
         self._throttle_ms = 0
         for key, partitions in request.topics:
@@ -146,6 +152,8 @@ class ProducePath:
             else:
                 cells = [self._stage(key, asked, version, service, request.acks) for asked in partitions]
             topics.append((key, cells))
+        if self._refused_batches is not None and not self._refused_batches:
+            connection.refused_batches = None
         answer = Answer(version, correlation_id, topics, self._throttle_ms)
         if self._examining.is_waited_for:
             return self._examining.in_a_thread(Open(Later(), connection, request.acks, request.timeout_ms, answer))
@@ -227,6 +235,9 @@ class ProducePath:
         if not records:
             cell.refuse(ErrorCode.INVALID_RECORD, "the request holds no record batch")
             return cell
+        if self._refused_batches is not None and again is None and self._misses_one(partition, key, asked):
+            cell.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, MISSING)
+            return cell
         if self._broker.pressure.any and not partition.internal and not self._has_room(partition, cell):
             return cell
         if examined is None and (limits := looking(partition)) is not None:
@@ -239,6 +250,21 @@ class ProducePath:
         if self._examined_bytes >= MOST_HELD_BYTES:
             self.append_staged()
         return cell
+
+    def _misses_one(self, partition: Partition, key: bytes, asked: ProducePartition) -> bool:
+        """Whether the batch was sent behind one that was refused, and cannot come without it."""
+        refused, records = self._refused_batches, asked.records
+        place = (key, asked.partition)
+        if refused is None or records is None or len(records) < HEADER_SIZE or not refused.awaits(place):
+            return False
+        if partition in self._staged:
+            self.append_staged()  # the batch before it may be there
+        try:
+            producers = partition.log.producers
+        except OSError:
+            return False  # the append says so
+        header = read_header(records)
+        return refused.misses(place, producers.entries.get(header.producer_id), header)
 
     def _has_room(self, partition: Partition, cell: Cell) -> bool:
         """Whether its disk takes a client's batch, and after which pause the next; fills the cell if not."""
@@ -333,6 +359,8 @@ class ProducePath:
                 cell.appended = answer
                 if answer[0]:
                     cell.error_code = answer[0]
+                    if answer[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and partition.comes_early(batch):
+                        cell.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, MISSING)
                 else:
                     size = len(batch)
                     written_bytes += size
@@ -375,6 +403,10 @@ class ProducePath:
             rows = []
             for cell in cells:
                 appended = cell.appended
+                if cell.error_code in RETRIED and appended.error_message is not MISSING:
+                    if connection.refused_batches is None:
+                        connection.refused_batches = RefusedBatches()
+                    connection.refused_batches.refused((key, cell.partition_id))
                 answer = row(
                     index=cell.partition_id,
                     error_code=int(cell.error_code),

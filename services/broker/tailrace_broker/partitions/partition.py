@@ -16,7 +16,8 @@ from tailrace.log.append import Appended
 from tailrace.log.log import Log
 from tailrace.log.read import Slice
 from tailrace.metadata.image import PartitionImage
-from tailrace.records.batch import WritableBytes
+from tailrace.records.batch import Bytes, WritableBytes, read_header
+from tailrace_broker.produce.refused_batches import EarlyBatches
 from tailrace_broker.replication.follower import diverges, truncation_offset
 from tailrace_broker.replication.leader import IsrChange, LeaderState
 from tailrace_broker.replication.node import Node
@@ -61,6 +62,7 @@ class Partition:
         "_checkpointed",
         "_open_log",
         "acks",
+        "early",
         "high_watermark",
         "index",
         "internal",
@@ -108,6 +110,7 @@ class Partition:
         self.unplaced = False  # offline, as its log dir is none of those here: another leader may fill it anew
         self.recovering = False  # its log is checked in a thread: likewise, until that is over
         self.leading: LeaderState | None = None  # while this broker leads and there are other replicas
+        self.early: EarlyBatches | None = None  # of this leadership, once there are some
         self.high_watermark = -1
         # The highest shard epoch seen in requests, in the image or in the log's barriers (internal topics only).
         self.shard_epoch = -1
@@ -158,6 +161,7 @@ class Partition:
         self.partition_epoch = max(self.partition_epoch, image.partition_epoch)
         self.leader, self.leader_epoch = image.leader, image.leader_epoch
         if moved:
+            self.early = None
             self.shard_epoch = -1  # other leaders may have written barriers meanwhile
         if image.leader != self.node.node_id:
             self.leading = None
@@ -235,6 +239,16 @@ class Partition:
         if not from_client:  # only a coordinator's markers end transactions
             log.producers.transactions.replicated(self.high_watermark)
         return answers
+
+    def comes_early(self, batch: Bytes) -> bool:
+        """Whether a batch that is out of order may only have overtaken the one before it on the way to a new leader."""
+        if self.leading is None:
+            return False
+        if self.early is None:
+            self.early = EarlyBatches(self.leading.epoch_start_offset, self.leading.since_ms)
+        header = read_header(batch)
+        entry = self.log.producers.entries.get(header.producer_id)
+        return self.early.comes_early(entry, header, self.node.monotonic_ms())
 
     def advance(self) -> bool:
         """Raises the high watermark to what is committed by now; whether it moved."""

@@ -86,6 +86,7 @@ class LeaderState:
         "partition_epoch",
         "proposed",
         "replicas",
+        "since_ms",
     )
 
     def __init__(self, node: Node, image: PartitionImage, epoch_start_offset: int) -> None:
@@ -93,6 +94,7 @@ class LeaderState:
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
         self.epoch_start_offset = epoch_start_offset
+        self.since_ms = node.monotonic_ms()
         self.isr = image.isr
         self.maximal_isr = frozenset(image.isr)
         self.proposed: tuple[int, ...] | None = None  # an ISR on its way to the controller
