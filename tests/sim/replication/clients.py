@@ -11,6 +11,7 @@ from sim.replication.network import Network
 from sim.replication.world import Process, World
 from tailrace.errors import ErrorCode
 from tailrace.records.record import Record, build
+from tailrace_broker.produce.refused_batches import RefusedBatches
 
 if TYPE_CHECKING:
     from sim.replication.brokers import Broker
@@ -28,6 +29,7 @@ class Produce:
     partition: int
     batch: bytes
     acks: int
+    refused: RefusedBatches | None = None  # of the connection it comes by
 
 
 @dataclass(slots=True)
@@ -37,6 +39,7 @@ class Produced:
     error: ErrorCode
     base_offset: int = -1
     last_offset: int = -1
+    message: str | None = None
 
 
 @dataclass(slots=True)

@@ -39,6 +39,9 @@ def unsettled(cluster: Cluster) -> str | None:
     for producer in cluster.producers:
         if not producer.done:
             return f"{producer.name} has {len(producer.batches) - len(producer.acknowledged)} batches unacknowledged"
+    for idempotent in cluster.idempotent:
+        if not idempotent.done and idempotent.fatal is None:
+            return f"{idempotent.name} waits for acknowledgements: {idempotent.lanes}"
     return None
 
 
@@ -59,6 +62,13 @@ def check_end(cluster: Cluster) -> None:
         for producer in cluster.producers:
             if producer.partition == index and not ledger.lost:
                 _check_producer(producer, [v for v in values if v.startswith(producer.name.encode() + b"-")])
+        for idempotent in cluster.idempotent:
+            if idempotent.fatal is None and not ledger.lost:
+                sent = idempotent.lanes[index].sent
+                found = [v for v in values if v.startswith(idempotent.name.encode() + b"-")]
+                if found != sent:
+                    what = f"{idempotent.name} in {TOPIC}-{index}, {idempotent.epochs} epochs"
+                    raise Violation(f"{what}: {_difference(sent, found)}")
 
 
 def _check_producer(producer: Producer, found: list[bytes]) -> None:

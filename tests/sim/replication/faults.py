@@ -190,6 +190,21 @@ class Faults:
         self.cluster.network.cut |= links
         self._heal_later(links)
 
+    def mute(self) -> None:
+        """A broker hears everybody and is heard by nobody, or the other way round; then its partitions are elected."""
+        broker, links = self._any(), set()
+        heard = self.world.chance(0.3)
+        others: list[Process] = [*self.cluster.brokers, *self.cluster.controllers, *self.cluster.idempotent]
+        for other in others:
+            if other is not broker:
+                links.add((other.name, broker.name) if heard else (broker.name, other.name))
+        self._say(f"{broker.name} {'is heard and hears nobody' if heard else 'hears and is not heard'}")
+        self.cluster.network.cut |= links
+        self._heal_later(links)
+        for index in range(self.cluster.partitions):
+            self.world.after(self.random.uniform(50, 400), self.cluster.elect, index)
+            self.world.after(self.random.uniform(1_000, 3_000), self.cluster.elect, index)
+
     def storm(self, for_ms: float | None = None) -> None:
         """Loss, delay, reordering, duplicates."""
         uniform = self.random.uniform

@@ -12,8 +12,10 @@ from sim.replication.controllers import Answer
 from sim.replication.following import FollowerFetch
 from sim.replication.network import Reply
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.batch import read_header
 from tailrace.wire.messages import AlterPartitionRequest
 from tailrace_broker.partitions.partition import Fetched, Partition
+from tailrace_broker.produce.refused_batches import MISSING
 from tailrace_broker.replication.leader import IsrChange
 
 if TYPE_CHECKING:
@@ -184,8 +186,17 @@ class Leading:
         if request.acks == -1 and not replica.enough_replicas:
             reply(Produced(ErrorCode.NOT_ENOUGH_REPLICAS))
             return
+        if request.refused is not None:
+            header = read_header(request.batch)
+            entry = replica.log.producers.entries.get(header.producer_id)
+            if request.refused.misses((b"", request.partition), entry, header):
+                reply(Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER, message=MISSING))
+                return
         before = replica.log.log_end_offset
         appended = replica.append([memoryview(bytearray(request.batch))], broker.wall_ms())[0]
+        if appended.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and replica.comes_early(request.batch):
+            reply(Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER, message=MISSING))
+            return
         if appended.error_code:
             reply(Produced(ErrorCode(appended.error_code)))
             return

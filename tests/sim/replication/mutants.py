@@ -11,13 +11,18 @@ from typing import Any
 
 from sim.worlds import Broken, without_crc
 from tailrace.errors import ErrorCode
-from tailrace.log import truncate
+from tailrace.log import append, truncate
+from tailrace.log.producers import snapshots
+from tailrace.log.producers import state as producer_state
+from tailrace.log.producers.state import ProducerEntry, ProducerState
 from tailrace.log.recovery import loader
 from tailrace.metadata import replay
 from tailrace.metadata.records import PartitionChangeRecord
+from tailrace.records.batch import BatchHeader
 from tailrace_broker.partitions import cached_image
 from tailrace_broker.partitions import partition as broker_partition
 from tailrace_broker.partitions.partition import Fetched, Partition
+from tailrace_broker.produce.refused_batches import EarlyBatches, RefusedBatches
 from tailrace_broker.replication.leader import LeaderState
 from tailrace_broker.replication.node import Node
 from tailrace_controller.decide import alter_partition, elections, partition_change
@@ -84,6 +89,11 @@ def _same_epoch(draft: Any, record: Any) -> None:
     partitions[record.partition_id] = replace(partitions[record.partition_id], leader_epoch=before)
 
 
+def _last_batch_only(entry: ProducerEntry | None, header: BatchHeader) -> ProducerEntry:
+    now = _EXTENDED(entry, header)
+    return now._replace(batches=now.batches[-1:])
+
+
 def _whatever_it_says(image: Any, node_id: int, closed_epoch: int, _closed_offset: int) -> bool:
     mine = image.brokers.get(node_id)
     return mine is not None and mine.broker_epoch == closed_epoch
@@ -91,6 +101,7 @@ def _whatever_it_says(image: Any, node_id: int, closed_epoch: int, _closed_offse
 
 _FETCHED: Callable[..., bool] = Partition.fetched
 _CHANGE_PARTITION: Callable[..., None] = replay._change_partition
+_EXTENDED: Callable[..., ProducerEntry] = producer_state.extended
 
 MUTANTS = (
     Mutant(
@@ -178,6 +189,34 @@ MUTANTS = (
         "an empty log begins with the batch within which its leader's log starts",
         ((truncate, "begin_within", lambda _log, _records: None),),
         "delete",
+    ),
+    Mutant(
+        "a batch that comes without the refused one before it is refused, too, once",
+        (
+            (RefusedBatches, "misses", lambda _self, _place, _entry, _header: False),
+            (EarlyBatches, "comes_early", lambda _self, _entry, _header, _now_ms: False),
+        ),
+        "idempotent",
+    ),
+    Mutant(
+        "a leader knows the last five batches of a producer (KIP-98)",
+        ((producer_state, "extended", _last_batch_only),),
+        "idempotent",
+    ),
+    Mutant(
+        "a follower knows the producers of what it fetches",
+        ((append, "note_producer", lambda _log, _header, _data: None),),
+        "idempotent",
+    ),
+    Mutant(
+        "a log that was truncated knows the producers of what is left",
+        ((truncate, "load_producers", lambda _filesystem, _directory, _segments, _end: ProducerState()),),
+        "idempotent",
+    ),
+    Mutant(
+        "behind a snapshot the batches before a producer's last one are found again",
+        ((snapshots, "recall", lambda _state, _segments, _offset: None),),
+        "idempotent",
     ),
     Mutant(
         "recovery checks the CRC of what may be torn",

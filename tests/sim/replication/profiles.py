@@ -24,6 +24,7 @@ class Profile:
     unclean_elections: bool = False
     deletes: bool = False  # records, and the segments that hold no others; one idempotent batch in flight
     weather: float = 0.5  # the share of worlds with a bad network
+    idempotent: bool = False  # with producers as librdkafka is one, over several partitions
 
 
 NETWORK = {"cut": 3.0, "isolate": 1.5, "storm": 1.5, "cut_controller": 1.0}
@@ -58,5 +59,11 @@ PROFILES: dict[str, Profile] = {
          **NETWORK, **STOPS, **CONTROLLER, "clock": 0.5, "disk_error": 0.7, "elect": 0.5},
         unclean_budget=True,
         deletes=True,
+    ),
+    "idempotent": Profile(
+        "network, and leaders that are elected while batches are in flight: librdkafka's producers, several partitions",
+        {**NETWORK, "mute": 6.0, "elect": 9.0, "pause": 1.0, "kill": 0.7, "controller_zombie": 0.5, "disk_error": 0.5},
+        weather=0.2,
+        idempotent=True,
     ),
 }  # fmt: skip

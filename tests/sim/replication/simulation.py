@@ -18,6 +18,7 @@ from sim.replication.controllers import Controller, Database
 from sim.replication.controllers import Settings as ControllerSettings
 from sim.replication.ending import check_end, unsettled
 from sim.replication.faults import Faults
+from sim.replication.idempotent import IdempotentProducer
 from sim.replication.network import Network
 from sim.replication.profiles import PROFILES
 from sim.replication.world import STORY_LINES, WHOLE_STORY, Process, World
@@ -63,7 +64,7 @@ class Cluster:
         self.world = world = World(seed)
         random = world.random
         self.profile = PROFILES[profile]
-        self.partitions = random.choice((1, 1, 2))
+        self.partitions = random.choice((2, 3) if self.profile.idempotent else (1, 1, 2))
         brokers = random.choice((3, 3, 4))
         self.replication_factor = random.choice((2, 3, 3, 3))
         self.min_isr = random.choice((2, 2, 2, 3)) if self.profile.unclean_budget else random.choice((1, 2, 2, 2, 3))
@@ -94,6 +95,7 @@ class Cluster:
             broker.clock_rate = random.uniform(0.8, 1.25)
             broker.wall_skew_ms = random.randrange(-5_000, 5_000)
         self.producers: list[Producer] = []
+        self.idempotent: list[IdempotentProducer] = []
         self.consumers: list[Consumer] = []
         self.faults = Faults(self)
         self._vacant_ms = 0.0
@@ -155,6 +157,10 @@ class Cluster:
                 consumer.follows = number == 1
                 consumer.start()
                 self.consumers.append(consumer)
+        for number in range(2 if self.profile.idempotent else 0):
+            kept = IdempotentProducer(self.world, f"q{number}", self.network, self.brokers, self.checker)
+            kept.start(number)
+            self.idempotent.append(kept)
         self.faults.start()
 
     # -- the lease of the controllers ----------------------------------------------------------------------------------
@@ -268,6 +274,8 @@ def simulate(seed: int, profile: str, *, whole_story: bool = False) -> Outcome:
         cluster.faults.stop()
         for producer in cluster.producers:
             producer.producing = False
+        for idempotent in cluster.idempotent:
+            idempotent.producing = False
         until_ms = world.now_ms + SETTLE_MS
         while (why := unsettled(cluster)) and world.now_ms < until_ms:
             world.run(world.now_ms + 250)

@@ -1,4 +1,4 @@
-"""250 seeded worlds in the gate; `python -m sim.replication` runs any number, with a progress bar."""
+"""300 seeded worlds in the gate; `python -m sim.replication` runs any number, with a progress bar."""
 
 import os
 
