@@ -21,16 +21,20 @@ from tailrace_gateway import unfenced
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.forward import READ_ONLY
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.rest.backend import ControllerView
+from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView
 from tailrace_gateway.shards import owner_address, shard_of
 
 ASK_TIMEOUT_MS = 10_000
+NO_CONTROLLER = "No controller answers: nothing can be changed until one does. Look before you repeat a change."
 CLIENT_ID = "tailrace-rest"
 _CORRELATION_ID = 0
 
 
 class Admin:
-    """The gateway's AdminBackend. Raises TimeoutError, ConnectionError or ApiError as that says."""
+    """The gateway's AdminBackend. Raises TimeoutError, ConnectionError or ApiError as that says.
+
+    Where no controller answers already, one is waited for as long as one takes over from another, and no longer.
+    """
 
     def __init__(
         self,
@@ -89,15 +93,22 @@ class Admin:
             await unfenced.up_to_date(gateway)
             if not gateway.has_live_broker(gateway.image):
                 raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, unfenced.sentence(gateway.image))
-        answer = await self._ask_controller(message, version, timeout_ms or ASK_TIMEOUT_MS)
+        answer = await self._ask_controller(message, version, timeout_ms)
         if writes:  # what is asked for next shows what was written
             await gateway.follower.catch_up(gateway.limits.catch_up_ms)
         return answer
 
-    async def _ask_controller(self, message: ApiMessage, version: int | None, timeout_ms: int) -> Any:
+    async def _ask_controller(self, message: ApiMessage, version: int | None, timeout_ms: int | None) -> Any:
         follower = self._gateway.follower
+        none_answers = follower.stale
+        timeout_ms = timeout_ms or (READ_TIMEOUT_MS if none_answers else ASK_TIMEOUT_MS)
         if version is None:
-            return await follower.ask_controller(message, timeout_ms)
+            try:
+                return await follower.ask_controller(message, timeout_ms)
+            except (TimeoutError, ConnectionError):
+                if none_answers and follower.stale:
+                    raise ApiError(ErrorCode.NOT_CONTROLLER, NO_CONTROLLER) from None
+                raise
         if follower.controller is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller has answered yet.")
         return await self._ask(follower.controller, message, version, timeout_ms)

@@ -158,3 +158,25 @@ async def test_the_rest_api_asks_every_owner_of_a_shard_once(asked: tuple[World,
         peer.script = empty
     world.put_coordinators({0: 0, 1: 1, 2: 0}, peers)
     assert len(await admin.ask_coordinators(m.ListGroupsRequest())) == 2
+
+
+async def test_where_no_controller_answers_the_rest_api_says_so_soon(
+    asked: tuple[World, Peer, Peer], admin: Admin
+) -> None:
+    world, _, _ = asked
+    follower: Any = world.gateway.follower
+    waits: list[float] = []
+
+    async def ask_controller(message: Any, timeout_ms: float) -> Any:
+        waits.append(timeout_ms)
+        raise TimeoutError
+
+    follower.ask_controller = ask_controller
+    follower.stale = True
+    with pytest.raises(ApiError, match="No controller answers") as refused:
+        await admin.ask_controller(resources((TOPIC, "t")))
+    assert refused.value.code == ErrorCode.NOT_CONTROLLER
+    follower.stale = False
+    with pytest.raises(TimeoutError):  # one that was there may have acted
+        await admin.ask_controller(resources((TOPIC, "t")))
+    assert waits == [3_000, 10_000]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from importlib.resources import files
 from random import Random
+from typing import Any
 
 from fastapi import FastAPI, Response
 
 from tailrace.clock import Clock
-from tailrace_gateway.rest import errors
+from tailrace_gateway.rest import errors, paths
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.hosts import HostRules, Hosts
 from tailrace_gateway.rest.limits import Limits
+from tailrace_gateway.rest.models import NewRecord
 from tailrace_gateway.rest.routes import (
     brokers,
     clusters,
@@ -59,13 +61,31 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random, hosts: HostR
         groups,
         records,
     ):  # "-" before any topic's name
-        app.include_router(module.router)
+        # Not include_router: FastAPI may keep what is included as one route, and paths.py and errors.py see each.
+        app.router.routes.extend(module.router.routes)
     for path in _PAGES:
         _add_page(app, path)
     errors.install(app)
+    paths.install(app)
+    _with_records(app)
     app.add_middleware(Limits)
     app.add_middleware(Hosts, rules=hosts)  # the last that is added sees a request first
     return app
+
+
+def _with_records(app: FastAPI) -> None:
+    """Adds to the openapi document what no operation takes as its body: a record, of which a body may have several."""
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            template = "#/components/schemas/{model}"
+            record = NewRecord.model_json_schema(ref_template=template)
+            schemas = plain()["components"]["schemas"]
+            schemas.update({**record.pop("$defs"), NewRecord.__name__: record})
+        return app.openapi_schema or {}
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _add_page(app: FastAPI, path: str) -> None:

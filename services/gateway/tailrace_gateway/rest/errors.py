@@ -9,7 +9,9 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 from starlette.types import Send
 
 from tailrace.errors import ApiError, ErrorCode
@@ -27,6 +29,9 @@ _NOT_FOUND = {
     ErrorCode.GROUP_ID_NOT_FOUND: int(HTTPStatus.NOT_FOUND),
     ErrorCode.BROKER_ID_NOT_REGISTERED: int(HTTPStatus.NOT_FOUND),
     ErrorCode.LOG_DIR_NOT_FOUND: int(HTTPStatus.NOT_FOUND),
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: int(HTTPStatus.NOT_FOUND),
+    ErrorCode.RESOURCE_NOT_FOUND: int(HTTPStatus.NOT_FOUND),
+    ErrorCode.UNKNOWN_MEMBER_ID: int(HTTPStatus.NOT_FOUND),
 }
 _TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 _FORBIDDEN = {
@@ -50,6 +55,13 @@ _BAD_REQUEST = {
     ErrorCode.NON_EMPTY_GROUP,
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.SECURITY_DISABLED,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ErrorCode.REASSIGNMENT_IN_PROGRESS,
+    ErrorCode.ELECTION_NOT_NEEDED,
+    ErrorCode.DUPLICATE_RESOURCE,
+    ErrorCode.INVALID_UPDATE_VERSION,
 }
 _UNAVAILABLE = {
     ErrorCode.BROKER_NOT_AVAILABLE,
@@ -72,11 +84,17 @@ class RestError(Exception):
         self.status = status
         self.error_code = error_code
         self.message = message
+        self.headers: dict[str, str] = {}
+
+
+def plain(status: HTTPStatus, message: str) -> RestError:
+    """A refusal whose error code is its status."""
+    return RestError(status, int(status), message)
 
 
 def not_found(message: str) -> RestError:
     """404 for a resource of ours: cluster, broker, group, consumer."""
-    return RestError(HTTPStatus.NOT_FOUND, int(HTTPStatus.NOT_FOUND), message)
+    return plain(HTTPStatus.NOT_FOUND, message)
 
 
 def unknown_topic() -> RestError:
@@ -95,7 +113,9 @@ def translate(code: int, message: str | None = None) -> RestError:
     if error in _FORBIDDEN:
         return RestError(HTTPStatus.FORBIDDEN, FORBIDDEN, text)
     if error in _TOO_LARGE:
-        return RestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, int(HTTPStatus.REQUEST_ENTITY_TOO_LARGE), text)
+        return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+    if error is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+        return plain(HTTPStatus.TOO_MANY_REQUESTS, text)
     if error in _UNAVAILABLE:
         return RestError(HTTPStatus.SERVICE_UNAVAILABLE, BROKER_NOT_AVAILABLE, text)
     return RestError(HTTPStatus.INTERNAL_SERVER_ERROR, KAFKA_RETRIABLE if error.retriable else KAFKA_ERROR, text)
@@ -121,18 +141,17 @@ def as_rest_error(error: Exception) -> RestError:
                 ErrorCode.BROKER_NOT_AVAILABLE, f"The connection was lost, the outcome is unknown: {error}"
             )
         case HTTPException():
-            return RestError(
-                HTTPStatus(error.status_code), error.status_code, f"HTTP {error.status_code} {error.detail}"
-            )
-        case RequestValidationError():
-            return RestError(HTTPStatus.BAD_REQUEST, int(HTTPStatus.BAD_REQUEST), _first_problem(error))
+            return plain(HTTPStatus(error.status_code), f"HTTP {error.status_code} {error.detail}")
+        case RequestValidationError() | ValidationError():
+            return plain(HTTPStatus.BAD_REQUEST, _first_problem(error))
     raise error
 
 
-def _first_problem(error: RequestValidationError) -> str:
+def _first_problem(error: RequestValidationError | ValidationError) -> str:
     problem = error.errors()[0]
     place = ".".join(str(part) for part in problem["loc"] if part != "body")
-    return f"Bad Request: {place}: {problem['msg']}" if place else f"Bad Request: {problem['msg']}"
+    what = "There is no such field." if problem["type"] == "extra_forbidden" else problem["msg"]
+    return f"Bad Request: {place}: {what}" if place else f"Bad Request: {what}"
 
 
 def body_of(error: RestError) -> dict[str, object]:
@@ -142,7 +161,20 @@ def body_of(error: RestError) -> dict[str, object]:
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
     refusal = as_rest_error(error)
-    return JSONResponse(body_of(refusal), status_code=refusal.status)
+    if refusal.status is HTTPStatus.METHOD_NOT_ALLOWED:
+        refusal.headers["Allow"] = ", ".join(sorted(_methods_of(request)))
+    return JSONResponse(body_of(refusal), status_code=refusal.status, headers=refusal.headers)
+
+
+def _methods_of(request: Request) -> set[str]:
+    """What the path of the request can be asked by: each route knows its own methods alone."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    return {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 async def refuse(send: Send, status: HTTPStatus, message: str, *headers: tuple[bytes, bytes]) -> None:

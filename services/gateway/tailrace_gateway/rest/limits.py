@@ -15,7 +15,7 @@ REQUEST_SECONDS_MAX = 30
 
 
 class Limits:
-    """Answers 413 to a body above the bound, announced or not, and 503 to a request that takes too long."""
+    """Answers 413 to a body above the bound, announced or not, 415 to an encoded one, 503 to what takes too long."""
 
     def __init__(
         self, app: ASGIApp, body_bytes: int = BODY_BYTES_MAX, request_seconds: float = REQUEST_SECONDS_MAX
@@ -31,7 +31,12 @@ class Limits:
             return
         left, began = self.body_bytes, False
         too_large = f"A body has {self.body_bytes} bytes at most."
-        if _announced(scope) > self.body_bytes:
+        if _header(scope, b"content-encoding") not in (b"", b"identity"):
+            unknown = "HTTP 415 Unsupported Media Type: bodies are taken without a Content-Encoding."
+            await refuse(send, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, unknown, (b"accept-encoding", b"identity"))
+            return
+        announced = _header(scope, b"content-length")
+        if announced.isdigit() and int(announced) > self.body_bytes:
             await refuse(send, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, too_large)
             return
 
@@ -57,8 +62,6 @@ class Limits:
             await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, "The request took too long; it may still have acted.")
 
 
-def _announced(scope: Scope) -> int:
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            return int(value)
-    return 0
+def _header(scope: Scope, name: bytes) -> bytes:
+    """A header's value in lower case; empty without it."""
+    return next((value.strip().lower() for key, value in scope["headers"] if key == name), b"")

@@ -172,8 +172,11 @@ class MemoryBackend:
             codes = []
             for part in topic.partitions:
                 known = all(node in self._image.brokers for node in part.replicas or ())
-                codes.append(ErrorCode.NONE if known else ErrorCode.INVALID_REPLICA_ASSIGNMENT)
                 old = parts[part.partition_index]
+                if part.replicas is None and not (old.adding_replicas or old.removing_replicas):
+                    codes.append(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+                    continue
+                codes.append(ErrorCode.NONE if known else ErrorCode.INVALID_REPLICA_ASSIGNMENT)
                 new = tuple(part.replicas or (n for n in old.replicas if n not in old.adding_replicas))
                 if known:
                     parts[part.partition_index] = replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Data = TypeVar("Data")
 
@@ -17,6 +17,12 @@ def _utf8(text: str) -> str:
 Int16 = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Text = Annotated[str, AfterValidator(_utf8)]
+
+
+class Wanted(BaseModel):
+    """What a client sends. A field that does not exist is refused: what it should have done would not be done."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class Link(BaseModel):
@@ -52,7 +58,7 @@ class Cluster(BaseModel):
     metadata: Metadata
     cluster_id: str
     controller: Link | None
-    acls: Link
+    acls: Link | None = None  # there are no ACLs yet
     brokers: Link
     broker_configs: Link
     consumer_groups: Link
@@ -110,22 +116,30 @@ class Topic(BaseModel):
     authorized_operations: list[str] = []
 
 
-class ConfigPair(BaseModel):
+class ConfigPair(Wanted):
     name: Text
     value: Text | None = None
 
 
-class NewTopic(BaseModel):
-    """Counts may be left out: the cluster's defaults hold then."""
+class ReplicasAssignment(Wanted):
+    """Where the replicas of one new partition shall be, the preferred leader first."""
+
+    partition_id: Annotated[Int32, Field(ge=0)]
+    broker_ids: list[Int32]
+
+
+class NewTopic(Wanted):
+    """Counts may be left out: the cluster's defaults hold then, or what replicas_assignments says."""
 
     topic_name: Text
     partitions_count: Int32 = -1
     replication_factor: Int16 = -1
+    replicas_assignments: list[ReplicasAssignment] = []
     configs: list[ConfigPair] = []
     validate_only: bool = False
 
 
-class MorePartitions(BaseModel):
+class MorePartitions(Wanted):
     partitions_count: Int32
 
 
@@ -144,7 +158,7 @@ class Partition(BaseModel):
     last_known_elr_ids: list[int]
     is_under_replicated: bool
     replicas: Link
-    reassignment: Link
+    reassignment: Link | None
 
 
 class Replica(BaseModel):
@@ -185,17 +199,17 @@ class Config(BaseModel):
     synonyms: list[Synonym]
 
 
-class ConfigValue(BaseModel):
+class ConfigValue(Wanted):
     value: Text | None
 
 
-class ConfigChange(BaseModel):
+class ConfigChange(Wanted):
     name: Text
     operation: Literal["SET", "DELETE"] = "SET"
     value: Text | None = None
 
 
-class ConfigChanges(BaseModel):
+class ConfigChanges(Wanted):
     data: list[ConfigChange]
     validate_only: bool = False
 
@@ -235,7 +249,7 @@ class Assignment(BaseModel):
     topic_name: str
     partition_id: int
     partition: Link
-    lag: Link
+    lag: Link | None
 
 
 class Lag(BaseModel):
@@ -254,6 +268,8 @@ class Lag(BaseModel):
 
 
 class LagSummary(BaseModel):
+    """Of a group that has committed nothing, or nothing that still exists, all but the totals is null or empty."""
+
     kind: Literal["KafkaConsumerGroupLagSummary"] = "KafkaConsumerGroupLagSummary"
     metadata: Metadata
     cluster_id: str
@@ -261,29 +277,29 @@ class LagSummary(BaseModel):
     max_lag_consumer_id: str
     max_lag_instance_id: str | None
     max_lag_client_id: str
-    max_lag_topic_name: str
-    max_lag_partition_id: int
+    max_lag_topic_name: str | None
+    max_lag_partition_id: int | None
     max_lag: int
     total_lag: int
-    max_lag_consumer: Link
-    max_lag_partition: Link
+    max_lag_consumer: Link | None
+    max_lag_partition: Link | None
 
 
-class RecordData(BaseModel):
+class RecordData(Wanted):
     """A key or value: text, any JSON, or base64."""
 
     type: Literal["STRING", "JSON", "BINARY"] = "JSON"
     data: object = None
 
 
-class RecordHeader(BaseModel):
+class RecordHeader(Wanted):
     """A header; its value is base64."""
 
     name: Text
     value: str | None = None
 
 
-class NewRecord(BaseModel):
+class NewRecord(Wanted):
     partition_id: int | None = Field(default=None, ge=0)
     headers: list[RecordHeader] = []
     key: RecordData | None = None

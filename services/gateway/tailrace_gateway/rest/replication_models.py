@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from tailrace_gateway.rest.models import Int32, Link, Metadata, Text
+from tailrace_gateway.rest.models import Int32, Link, Metadata, Text, Wanted
 
 
 class Reassignment(BaseModel):
@@ -24,7 +24,7 @@ class Reassignment(BaseModel):
     total_bytes: int | None = None
 
 
-class NewReassignment(BaseModel):
+class NewReassignment(Wanted):
     """Where the replicas shall be, the preferred leader first."""
 
     replicas: list[Int32]
@@ -47,7 +47,7 @@ class LogDirMove(BaseModel):
     replica: Link
 
 
-class NewLogDirMove(BaseModel):
+class NewLogDirMove(Wanted):
     """Where the replica shall lie: one of its broker's log.dirs."""
 
     log_dir: Text

@@ -1,5 +1,7 @@
 """The REST API against a cluster in memory: resources, refusals, links."""
 
+import json
+import re
 import struct
 
 import httpx
@@ -252,10 +254,12 @@ async def test_a_group_shows_members_assignments_and_lag(http: httpx.AsyncClient
     assert summary["metadata"]["resource_name"] == "crn:///kafka=memory/consumer-group=billing/lag-summary"
 
 
-async def test_a_group_without_offsets_has_no_summary(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+async def test_a_group_without_offsets_is_behind_on_nothing(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.groups["empty"] = MemoryGroup()
     assert (await http.get(f"{ROOT}/consumer-groups/empty/lags")).json()["data"] == []
-    assert refusal(await http.get(f"{ROOT}/consumer-groups/empty/lag-summary")) == (404, 404)
+    summary = (await http.get(f"{ROOT}/consumer-groups/empty/lag-summary")).json()
+    assert (summary["total_lag"], summary["max_lag"], summary["max_lag_topic_name"]) == (0, 0, None)
+    assert summary["max_lag_consumer"] is summary["max_lag_partition"] is None
 
 
 async def test_lag_on_a_partition_without_a_leader_is_unavailable(
@@ -284,10 +288,26 @@ async def test_before_the_first_group_there_is_none_and_no_coordinator(
         backend.set_topic("__consumer_offsets", 1)
 
 
-async def test_names_with_odd_characters_keep_their_links(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
-    backend.groups["a b/ü?"] = MemoryGroup()
+@pytest.mark.parametrize("name", ["a b/ü?", "/", "50%", "%2F", "a%2fb", "#x", "a:b", "a;b,c", "+ +", "\u6f22"])
+async def test_ids_of_any_characters_are_reached_by_their_links(
+    http: httpx.AsyncClient, backend: MemoryBackend, name: str
+) -> None:
+    backend.set_topic("orders", 1)
+    member = DescribeGroupsResponse.DescribedGroup.DescribedGroupMember(
+        member_id=f"{name}-1", client_id=name, member_assignment=assigned(("orders", 0))
+    )
+    backend.groups[name] = MemoryGroup("Stable", [member], {("orders", 0): 0})
     (row,) = (await http.get(f"{ROOT}/consumer-groups")).json()["data"]
-    assert row["metadata"]["self"].endswith("/consumer-groups/a%20b%2F%C3%BC%3F")
+    group = (await http.get(row["metadata"]["self"])).json()
+    assert group["consumer_group_id"] == name
+    (consumer,) = (await http.get(group["consumers"]["related"])).json()["data"]
+    assert (await http.get(consumer["metadata"]["self"])).json() == consumer
+    assert (consumer["consumer_id"], consumer["client_id"]) == (f"{name}-1", name)
+    (assignment,) = (await http.get(consumer["assignments"]["related"])).json()["data"]
+    assert (await http.get(assignment["metadata"]["self"])).json() == assignment
+    assert (await http.get(assignment["lag"]["related"])).json()["consumer_id"] == f"{name}-1"
+    backend.groups[name].members.clear()
+    assert (await http.delete(row["metadata"]["self"])).status_code == 204
 
 
 async def test_the_pages_load_nothing_from_elsewhere(http: httpx.AsyncClient) -> None:
@@ -304,7 +324,18 @@ async def test_every_operation_is_in_the_openapi_document(http: httpx.AsyncClien
     assert "/v3/clusters/{cluster_id}/topics/{topic_name}/records" in paths
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(operation["description"] for operation in operations)
-    assert len(operations) == 56
+    assert len(operations) == 59
+
+
+async def test_every_reference_in_the_openapi_document_is_resolved(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    references = re.findall(r'"\$ref": "([^"]+)"', json.dumps(document))
+    assert "#/components/schemas/RecordHeader" in references
+    for reference in references:
+        place = document
+        for part in reference.removeprefix("#/").split("/"):
+            place = place[part]
+        assert place
 
 
 async def test_a_partition_shows_its_producers_with_open_transactions_first(

@@ -60,11 +60,14 @@ async def test_a_move_that_cannot_be_is_refused_in_a_sentence(
     "place",
     [
         "topics/orders/partitions/0/replicas/7/log-dir-move",  # no replica there
-        "topics/orders/partitions/0/replicas/2/log-dir-move",  # fenced
         "topics/orders/partitions/3/replicas/1/log-dir-move",
         "topics/nothing/partitions/0/replicas/1/log-dir-move",
-        "brokers/2/log-dir-moves",
     ],
 )
 async def test_what_is_not_there_is_a_404(http: httpx.AsyncClient, place: str) -> None:
     assert (await http.get(f"{ROOT}/{place}")).status_code == 404
+
+
+@pytest.mark.parametrize("place", ["topics/orders/partitions/0/replicas/2/log-dir-move", "brokers/2/log-dir-moves"])
+async def test_a_fenced_broker_cannot_be_asked(http: httpx.AsyncClient, place: str) -> None:
+    assert (await http.get(f"{ROOT}/{place}")).status_code == 503

@@ -1,7 +1,11 @@
 """Producing over HTTP: data types, partitions, several records in one body, bounds."""
 
+import asyncio
 import base64
 import json
+import random
+from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -11,11 +15,13 @@ from kafka.partitioner.default import murmur2 as reference_murmur2
 
 from tailrace.clock import ManualClock
 from tailrace.errors import ApiError, ErrorCode
+from tailrace_gateway.rest.json_objects import JsonObjects
 from tailrace_gateway.rest.kafka.assignment import partitions_of
 from tailrace_gateway.rest.kafka.partitioner import murmur2
 from tailrace_gateway.rest.limits import BODY_BYTES_MAX, Limits
 from tailrace_gateway.rest.memory_backend import MemoryBackend
 from tailrace_gateway.rest.routes.records import RECORDS_MAX
+from tailrace_gateway.rest.server import open_rest
 
 URL = "/v3/clusters/memory/topics/orders/records"
 JSON_TYPE = {"content-type": "application/json"}
@@ -107,7 +113,13 @@ async def test_of_several_records_each_has_its_own_outcome(http: httpx.AsyncClie
         ('{"partition_id": 2}', 40403),
         ("[" * 100_000, 400),
         (b"\xff", 400),
-        ("{}" * (RECORDS_MAX + 1), 400),
+        ("[" * 100_000, 400),
+        ('{"a": ' * 200, 400),
+        ('{"value": {"data": 1', 400),
+        ('{"value": {"data": tru}}', 400),
+        ('{"value": {"data": 1, "schema_id": 7}}', 400),
+        ('{"value": {"data": 1}, "partition": 1}', 400),
+        ('{"value": {"data": "\xff"}}'.encode("latin-1"), 400),
     ],
 )
 async def test_bad_records_are_refused_and_nothing_is_written(
@@ -117,6 +129,76 @@ async def test_bad_records_are_refused_and_nothing_is_written(
     assert answer.json()["error_code"] == expected
     assert answer.status_code == int(str(expected)[:3])
     assert not backend.records
+
+
+def lines(answer: httpx.Response) -> list[int]:
+    assert answer.status_code == 200
+    return [json.loads(line)["error_code"] for line in answer.text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "bad", ['{"value": {"type": "AVRO"}}', '{"partition_id": 7}', '{"valu": 1}', '{"value": {"data": tru}}', '{"a" 1}']
+)
+async def test_one_bad_record_does_no_harm_to_the_others(
+    http: httpx.AsyncClient, backend: MemoryBackend, bad: str
+) -> None:
+    good = '{"partition_id": 0, "value": {"data": "}{"}}'
+    answer = await http.post(URL, content=f"{bad} {good}{bad}\n{good}", headers=JSON_TYPE)
+    refused = 40403 if "partition_id" in bad else 400
+    assert lines(answer) == [refused, 200, refused, 200]
+    assert [r.value for r in backend.records["orders", 0]] == [b'"}{"', b'"}{"']
+
+
+async def test_what_is_no_object_ends_the_body_and_says_so(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
+    good = '{"partition_id": 0}'
+    assert lines(await http.post(URL, content=f"{good}{good}, {good}", headers=JSON_TYPE)) == [200, 200, 400]
+    assert lines(await http.post(URL, content=f"{good}{{", headers=JSON_TYPE)) == [200, 400]
+    many = await http.post(URL, content=good * (RECORDS_MAX + 1), headers=JSON_TYPE)
+    assert lines(many) == [200] * RECORDS_MAX + [400]
+    assert len(backend.records["orders", 0]) == 3 + RECORDS_MAX
+
+
+async def test_a_body_that_is_too_large_ends_after_the_records_that_came_before(http: httpx.AsyncClient) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        yield b'{"partition_id": 0}'
+        while True:
+            yield b" " * (BODY_BYTES_MAX // 8)
+
+    assert lines(await http.post(URL, content=endless(), headers=JSON_TYPE)) == [200, 413]
+
+
+async def test_each_record_of_a_stream_is_answered_before_the_next_is_sent(backend: MemoryBackend) -> None:
+    async with open_rest(["127.0.0.1"], 0, backend, ManualClock(), random.Random(1)) as address:
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = f"POST {URL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
+        for number, (sent, code) in enumerate(
+            [(b'{"valu": 1}', 400), (b"{}", 200), (b'{"value":', 0), (b"null}", 200)]
+        ):
+            writer.write(b"%x\r\n%b\r\n" % (len(sent), sent))
+            if not number:
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+                await reader.readuntil(b"\r\n\r\n")
+            if code:
+                await reader.readline()  # a chunk's size
+                assert json.loads(await reader.readuntil(b"}\n"))["error_code"] == code
+                await reader.readline()
+        writer.write(b"0\r\n\r\n")
+        assert await reader.readuntil(b"\r\n\r\n") == b"0\r\n\r\n"
+        writer.close()
+
+
+@given(st.lists(st.recursive(st.text() | st.integers(), lambda one: st.lists(one) | st.dictionaries(st.text(), one))))
+def test_objects_are_cut_out_of_any_pieces(values: list[Any]) -> None:
+    objects = [{"value": value} for value in values]
+    text = "".join(f"{json.dumps(one, ensure_ascii=False)}\n " for one in objects).encode()
+    for size in (1, 3, 1 << 20):
+        cut = JsonObjects(1 << 20)
+        found = [one for at in range(0, len(text), size) for one in cut.feed(text[at : at + size])]
+        cut.feed(b" ")
+        assert [json.loads(one) for one in found] == objects
+        assert cut.is_between and cut.failure is None
 
 
 async def test_a_single_refused_record_is_the_answers_status(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
@@ -141,7 +223,7 @@ async def test_a_body_above_the_bound_is_refused_announced_or_not(http: httpx.As
             yield b" " * (BODY_BYTES_MAX // 32)
 
     dribbled = await http.post(URL, content=endless(), headers=JSON_TYPE)  # type: ignore[arg-type]
-    assert dribbled.status_code == 413
+    assert (dribbled.status_code, dribbled.json()["error_code"]) == (413, 413)
     topics = URL.removesuffix("/orders/records")
     assert (await http.post(topics, content=endless(), headers=JSON_TYPE)).status_code == 413  # type: ignore[arg-type]
 

@@ -63,8 +63,8 @@ async def test_brokers_have_a_state_and_their_replicas(http: httpx.AsyncClient) 
     ]
     held = (await http.get(f"{ROOT}/brokers/2/partition-replicas")).json()["data"]
     assert [row["partition_id"] for row in held] == [0, 1]
-    assert (await http.get(f"{ROOT}/brokers/2/configs")).status_code == 404
-    assert (await http.get(f"{ROOT}/brokers/2/log-dirs")).status_code == 404
+    assert (await http.get(f"{ROOT}/brokers/2/configs")).status_code == 503
+    assert (await http.get(f"{ROOT}/brokers/2/log-dirs")).status_code == 503
     dirs = (await http.get(f"{ROOT}/brokers/0/log-dirs")).json()["data"]
     assert [(row["log_dir"], row["state"], row["usable_bytes"]) for row in dirs] == [
         ("/memory", "online", None),
@@ -100,7 +100,10 @@ async def test_a_reassignment_is_started_cancelled_and_refused(http: httpx.Async
 
 
 async def test_a_broker_is_emptied_and_forgotten(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
-    assert (await http.get(f"{ROOT}/remove-broker-tasks/2")).json()["partition_reassignment_status"] == "IN_PROGRESS"
+    assert (await http.get(f"{ROOT}/remove-broker-tasks/2")).status_code == 404
+    refused = await http.post(f"{ROOT}/brokers/2:unregister")
+    assert (refused.status_code, refused.json()["error_code"]) == (409, 409)
+    assert "holds 2 partitions" in refused.json()["message"]
     removal = await http.delete(f"{ROOT}/brokers/2")
     assert removal.status_code == 202
     task = (await http.get(removal.json()["broker_task"]["related"])).json()
@@ -109,6 +112,21 @@ async def test_a_broker_is_emptied_and_forgotten(http: httpx.AsyncClient, backen
     assert (await http.post(f"{ROOT}/brokers/2:unregister")).status_code == 204
     assert (await http.get(f"{ROOT}/brokers/2")).status_code == 404
     assert (await http.post(f"{ROOT}/brokers/2:unregister")).status_code == 404
+
+
+async def test_a_broker_that_runs_is_not_forgotten_unless_forced(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    refused = await http.post(f"{ROOT}/brokers/0:unregister")
+    assert (refused.status_code, refused.json()["message"]) == (409, "Broker 0 runs: stop it first, or force=true.")
+    assert 0 in backend.image().brokers
+    assert (await http.post(f"{ROOT}/brokers/0:unregister?force=true")).status_code == 204
+    assert 0 not in backend.image().brokers
+
+
+async def test_a_reassignment_that_does_not_run_cannot_be_cancelled(http: httpx.AsyncClient) -> None:
+    answer = await http.delete(f"{ORDERS}/0/reassignment")
+    assert (answer.status_code, answer.json()["error_code"]) == (404, 404)
 
 
 async def test_a_broker_that_nobody_can_stand_in_for_is_not_emptied_unless_it_may_shrink(
@@ -127,6 +145,7 @@ async def test_brokers_that_are_being_emptied_are_listed(http: httpx.AsyncClient
     backend.set_partitions("orders", partition(0, 1, 2, removing_replicas=(2,), adding_replicas=()))
     rows = (await http.get(f"{ROOT}/remove-broker-tasks")).json()["data"]
     assert [(row["broker_id"], row["partitions_left"]) for row in rows] == [(2, 1)]
+    assert (await http.get(rows[0]["metadata"]["self"])).json()["partition_reassignment_status"] == "IN_PROGRESS"
 
 
 async def test_the_status_names_the_log_dirs_that_slow_or_refuse_producers(

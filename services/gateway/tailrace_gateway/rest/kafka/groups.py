@@ -112,26 +112,27 @@ async def _ask(backend: AdminBackend, group_id: str, request: ApiMessage) -> Any
         raise
 
 
-async def lags(backend: AdminBackend, group: Group) -> list[PartitionLag]:
-    """The lag of every partition that the group has committed an offset for and that exists, by topic and partition."""
-    committed = await _committed(backend, group.group_id)
-    image = backend.image()
-    existing = [pair for pair in committed if image.partition(*pair) is not None]
-    ends = await end_offsets(backend, existing)
+async def lags(backend: AdminBackend, group: Group, only: TopicPartition | None = None) -> list[PartitionLag]:
+    """The lag of every partition (or one) that the group has committed an offset for, by topic and partition."""
+    offsets = await committed(backend, group.group_id)
+    wanted = [pair for pair in offsets if only in (None, pair)]
+    ends = await end_offsets(backend, wanted)
     owners = {pair: member for member in group.members for pair in member.partitions}
-    return [PartitionLag(*pair, committed[pair], ends[pair], owners.get(pair)) for pair in sorted(existing)]
+    return [PartitionLag(*pair, offsets[pair], ends[pair], owners.get(pair)) for pair in sorted(wanted)]
 
 
-async def _committed(backend: AdminBackend, group_id: str) -> dict[TopicPartition, int]:
+async def committed(backend: AdminBackend, group_id: str) -> dict[TopicPartition, int]:
+    """The group's committed offsets on partitions that exist."""
     wanted = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=None)
     request = OffsetFetchRequest(groups=[wanted], require_stable=False)
     (answer,) = (await backend.ask_group(group_id, request, OFFSET_FETCH_BY_NAME)).groups
     check(answer.error_code)
     offsets: dict[TopicPartition, int] = {}
+    image = backend.image()
     for topic in answer.topics:
         for partition in topic.partitions:
             check(partition.error_code)
-            if partition.committed_offset >= 0:
+            if partition.committed_offset >= 0 and image.partition(topic.name, partition.partition_index) is not None:
                 offsets[topic.name, partition.partition_index] = partition.committed_offset
     return offsets
 

@@ -19,7 +19,10 @@ async def create(backend: AdminBackend, wanted: NewTopic) -> Any:
         name=wanted.topic_name,
         num_partitions=wanted.partitions_count,
         replication_factor=wanted.replication_factor,
-        assignments=[],
+        assignments=[
+            row.CreatableReplicaAssignment(partition_index=one.partition_id, broker_ids=one.broker_ids)
+            for one in wanted.replicas_assignments
+        ],
         configs=[row.CreatableTopicConfig(name=pair.name, value=pair.value) for pair in wanted.configs],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=wanted.validate_only)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage
 from tailrace_gateway.cluster_state import status_of
-from tailrace_gateway.rest.errors import not_found
+from tailrace_gateway.rest.errors import not_found, translate
 from tailrace_gateway.rest.kafka import log_dirs
 from tailrace_gateway.rest.models import Broker, Listing, LogDir, Replica
 from tailrace_gateway.rest.routes.topics import replica_of
@@ -43,10 +44,10 @@ def registered_broker(scope: Scope, broker_id: int) -> BrokerImage:
 
 
 def live_broker(scope: Scope, broker_id: int) -> BrokerImage:
-    """The broker if it can be asked, or 404."""
+    """The broker if it can be asked; 404 for one that is not registered, 503 for one that is fenced."""
     broker = registered_broker(scope, broker_id)
     if broker.fenced:
-        raise not_found(f"Broker {broker_id} is fenced.")
+        raise translate(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {broker_id} is fenced.")
     return broker
 
 

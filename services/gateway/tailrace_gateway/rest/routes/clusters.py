@@ -17,7 +17,6 @@ def cluster_of(scope: Scope) -> Cluster:
         metadata=scope.metadata(),
         cluster_id=scope.cluster_id,
         controller=None if live is None else scope.link("brokers", live.broker_id),
-        acls=scope.link("acls"),
         brokers=scope.link("brokers"),
         broker_configs=scope.link("broker-configs"),
         consumer_groups=scope.link("consumer-groups"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from tailrace_gateway.rest.compaction_models import Compaction
+from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import compaction
 from tailrace_gateway.rest.models import Listing
-from tailrace_gateway.rest.scope import InCluster
+from tailrace_gateway.rest.scope import InCluster, Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
 
@@ -15,9 +16,22 @@ router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["Topic"])
 @router.get("/{topic_name}/partitions/-/compaction")
 async def list_topic_compaction(scope: InCluster, topic_name: str) -> Listing[Compaction]:
     """Lists the replicas of a compacted topic; one that nobody used yet, or whose broker is away, is left out."""
-    topic = scope.topic(topic_name)
-    found = await compaction.described(scope.backend, topic)
-    data = [
+    data = await _described(scope, topic_name)
+    here = scope.listing("topics", topic_name, "partitions", "-", "compaction")
+    return Listing(kind="TailraceCompactionList", metadata=here, data=data)
+
+
+@router.get("/{topic_name}/partitions/{partition_id}/compaction/{broker_id}")
+async def get_compaction(scope: InCluster, topic_name: str, partition_id: int, broker_id: int) -> Compaction:
+    """Describes one replica of a compacted topic."""
+    for row in await _described(scope, topic_name):
+        if (row.partition_id, row.broker_id) == (partition_id, broker_id):
+            return row
+    raise not_found(f"Broker {broker_id} tells nothing of the compaction of {topic_name}-{partition_id}.")
+
+
+async def _described(scope: Scope, topic_name: str) -> list[Compaction]:
+    return [
         Compaction(
             metadata=scope.metadata("topics", topic_name, "partitions", row.partition_index, "compaction", node),
             cluster_id=scope.cluster_id,
@@ -29,7 +43,5 @@ async def list_topic_compaction(scope: InCluster, topic_name: str) -> Listing[Co
             last_cleaned_ms=None if row.last_cleaned_ms < 0 else row.last_cleaned_ms,
             uncleanable=row.uncleanable,
         )
-        for node, row in found
+        for node, row in await compaction.described(scope.backend, scope.topic(topic_name))
     ]
-    here = scope.listing("topics", topic_name, "partitions", "-", "compaction")
-    return Listing(kind="TailraceCompactionList", metadata=here, data=data)

@@ -10,7 +10,7 @@ from tailrace_gateway.rest.errors import not_found
 from tailrace_gateway.rest.kafka import groups
 from tailrace_gateway.rest.kafka.groups import Group, Member, PartitionLag
 from tailrace_gateway.rest.models import Assignment, Consumer, ConsumerGroup, Lag, LagSummary, Listing
-from tailrace_gateway.rest.scope import InCluster, Scope
+from tailrace_gateway.rest.scope import InCluster, Part, Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["Consumer group"])
 
@@ -48,11 +48,15 @@ def consumer_of(scope: Scope, group_id: str, member: Member) -> Consumer:
     )
 
 
+def _lag_path(topic: str, partition: int) -> tuple[Part, ...]:
+    return ("lags", topic, "partitions", partition)
+
+
 def lag_of(scope: Scope, group_id: str, row: PartitionLag) -> Lag:
     """A partition's lag as a resource; an unassigned one has an empty consumer id."""
     member = row.member
     return Lag(
-        metadata=scope.metadata("consumer-groups", group_id, "lags", f"{row.topic}-{row.partition}"),
+        metadata=scope.metadata("consumer-groups", group_id, *_lag_path(row.topic, row.partition)),
         cluster_id=scope.cluster_id,
         consumer_group_id=group_id,
         topic_name=row.topic,
@@ -67,11 +71,9 @@ def lag_of(scope: Scope, group_id: str, row: PartitionLag) -> Lag:
 
 
 def summary_of(scope: Scope, group_id: str, rows: list[PartitionLag]) -> LagSummary:
-    """The group's total, and the partition that is furthest behind; 404 where nothing was committed."""
-    if not rows:
-        raise not_found(f"Consumer group {group_id} has no committed offsets.")
-    worst = max(rows, key=lambda row: row.lag)
-    member = worst.member
+    """The group's total, and the partition that is furthest behind."""
+    worst = max(rows, key=lambda row: row.lag, default=None)
+    member = worst.member if worst else None
     here = ("consumer-groups", group_id)
     return LagSummary(
         metadata=scope.metadata(*here, "lag-summary"),
@@ -80,12 +82,12 @@ def summary_of(scope: Scope, group_id: str, rows: list[PartitionLag]) -> LagSumm
         max_lag_consumer_id=member.member_id if member else "",
         max_lag_instance_id=member.instance_id if member else None,
         max_lag_client_id=member.client_id if member else "",
-        max_lag_topic_name=worst.topic,
-        max_lag_partition_id=worst.partition,
-        max_lag=worst.lag,
+        max_lag_topic_name=worst.topic if worst else None,
+        max_lag_partition_id=worst.partition if worst else None,
+        max_lag=worst.lag if worst else 0,
         total_lag=sum(row.lag for row in rows),
-        max_lag_consumer=scope.link(*here, "consumers", member.member_id if member else ""),
-        max_lag_partition=scope.link("topics", worst.topic, "partitions", worst.partition),
+        max_lag_consumer=scope.link(*here, "consumers", member.member_id) if member else None,
+        max_lag_partition=scope.link("topics", worst.topic, "partitions", worst.partition) if worst else None,
     )
 
 
@@ -131,25 +133,49 @@ async def get_consumer(scope: InCluster, group_id: str, consumer_id: str) -> Con
     return consumer_of(scope, group_id, await _member(scope, group_id, consumer_id))
 
 
-@router.get("/{group_id}/consumers/{consumer_id}/assignments")
-async def list_assignments(scope: InCluster, group_id: str, consumer_id: str) -> Listing[Assignment]:
-    """Lists what a member reads."""
+_ASSIGNMENTS = "/{group_id}/consumers/{consumer_id}/assignments"
+_PARTITION = "/{topic_name}/partitions/{partition_id}"
+
+
+async def _assignments(scope: Scope, group_id: str, consumer_id: str) -> list[Assignment]:
+    """What a member reads, each with a link to its lag where the group has committed an offset."""
     member = await _member(scope, group_id, consumer_id)
+    committed = await groups.committed(scope.backend, group_id)
     here = ("consumer-groups", group_id, "consumers", consumer_id, "assignments")
-    data = [
+    return [
         Assignment(
-            metadata=scope.metadata(*here, f"{topic}-{partition}"),
+            metadata=scope.metadata(*here, topic, "partitions", partition),
             cluster_id=scope.cluster_id,
             consumer_group_id=group_id,
             consumer_id=consumer_id,
             topic_name=topic,
             partition_id=partition,
             partition=scope.link("topics", topic, "partitions", partition),
-            lag=scope.link("consumer-groups", group_id, "lags"),
+            lag=scope.link("consumer-groups", group_id, *_lag_path(topic, partition))
+            if (topic, partition) in committed
+            else None,
         )
         for topic, partition in sorted(member.partitions)
     ]
-    return Listing(kind="KafkaConsumerAssignmentList", metadata=scope.listing(*here), data=data)
+
+
+@router.get(_ASSIGNMENTS)
+async def list_assignments(scope: InCluster, group_id: str, consumer_id: str) -> Listing[Assignment]:
+    """Lists what a member reads."""
+    data = await _assignments(scope, group_id, consumer_id)
+    here = scope.listing("consumer-groups", group_id, "consumers", consumer_id, "assignments")
+    return Listing(kind="KafkaConsumerAssignmentList", metadata=here, data=data)
+
+
+@router.get(_ASSIGNMENTS + _PARTITION)
+async def get_assignment(
+    scope: InCluster, group_id: str, consumer_id: str, topic_name: str, partition_id: int
+) -> Assignment:
+    """Describes one partition that a member reads."""
+    for row in await _assignments(scope, group_id, consumer_id):
+        if (row.topic_name, row.partition_id) == (topic_name, partition_id):
+            return row
+    raise not_found(f"Consumer {consumer_id} does not read {topic_name}-{partition_id}.")
 
 
 @router.get("/{group_id}/lags")
@@ -159,6 +185,15 @@ async def list_lags(scope: InCluster, group_id: str) -> Listing[Lag]:
     data = [lag_of(scope, group_id, row) for row in rows]
     here = scope.listing("consumer-groups", group_id, "lags")
     return Listing(kind="KafkaConsumerLagList", metadata=here, data=data)
+
+
+@router.get("/{group_id}/lags" + _PARTITION)
+async def get_lag(scope: InCluster, group_id: str, topic_name: str, partition_id: int) -> Lag:
+    """Says how far the group is behind on one partition; 404 where it has committed nothing."""
+    group = await groups.describe(scope.backend, group_id)
+    for row in await groups.lags(scope.backend, group, (topic_name, partition_id)):
+        return lag_of(scope, group_id, row)
+    raise not_found(f"Consumer group {group_id} has no committed offset of {topic_name}-{partition_id}.")
 
 
 @router.get("/{group_id}/lag-summary")

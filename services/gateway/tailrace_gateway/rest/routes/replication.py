@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from tailrace.metadata.image import PartitionImage
 from tailrace.metadata.moves import Copied, Partition
 from tailrace_gateway.cluster_state import BrokerStatus, is_reassigning
-from tailrace_gateway.rest.errors import not_found
+from tailrace_gateway.rest.errors import not_found, plain
 from tailrace_gateway.rest.kafka import reassignments, space
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.replication_models import (
@@ -118,8 +118,14 @@ async def drain_broker(scope: InCluster, broker_id: int, shrink: bool = False) -
 
 
 @router.post("/brokers/{broker_id}:unregister", status_code=HTTPStatus.NO_CONTENT)
-async def unregister_broker(scope: InCluster, broker_id: int) -> None:
-    """Forgets a broker that was emptied and stopped."""
+async def unregister_broker(scope: InCluster, broker_id: int, force: bool = False) -> None:
+    """Forgets a broker that was emptied and stopped; with force also one that runs or holds partitions."""
+    broker = registered_broker(scope, broker_id)
+    holds = sum(1 for _ in _held(scope, broker_id))
+    if not force and not broker.fenced:
+        raise plain(HTTPStatus.CONFLICT, f"Broker {broker_id} runs: stop it first, or force=true.")
+    if not force and holds:
+        raise plain(HTTPStatus.CONFLICT, f"Broker {broker_id} holds {holds} partitions: empty it first, or force=true.")
     await reassignments.unregister(scope.backend, broker_id)
 
 
@@ -128,8 +134,11 @@ def _held(scope: Scope, broker_id: int) -> Iterable[PartitionImage]:
         yield from (partition for partition in topic.partitions if broker_id in partition.replicas)
 
 
-def _task_of(scope: Scope, broker_id: int) -> RemoveBrokerTask:
-    left = sum(1 for _ in _held(scope, broker_id))
+def _is_leaving(held: list[PartitionImage], broker_id: int) -> bool:
+    return all(broker_id in partition.removing_replicas for partition in held)
+
+
+def _task_of(scope: Scope, broker_id: int, left: int) -> RemoveBrokerTask:
     return RemoveBrokerTask(
         metadata=scope.metadata("remove-broker-tasks", broker_id),
         cluster_id=scope.cluster_id,
@@ -143,20 +152,19 @@ def _task_of(scope: Scope, broker_id: int) -> RemoveBrokerTask:
 @router.get("/remove-broker-tasks")
 async def list_remove_broker_tasks(scope: InCluster) -> Listing[RemoveBrokerTask]:
     """Lists the brokers that every replica is leaving."""
-    leaving = [
-        broker_id
-        for broker_id in sorted(scope.image.brokers)
-        if (held := list(_held(scope, broker_id))) and all(broker_id in part.removing_replicas for part in held)
-    ]
-    data = [_task_of(scope, broker_id) for broker_id in leaving]
+    held = {broker_id: list(_held(scope, broker_id)) for broker_id in sorted(scope.image.brokers)}
+    data = [_task_of(scope, node, len(parts)) for node, parts in held.items() if parts and _is_leaving(parts, node)]
     return Listing(kind="KafkaRemoveBrokerTaskList", metadata=scope.listing("remove-broker-tasks"), data=data)
 
 
 @router.get("/remove-broker-tasks/{broker_id}")
 async def get_remove_broker_task(scope: InCluster, broker_id: int) -> RemoveBrokerTask:
-    """Says how many partitions a broker still holds."""
+    """Says how many partitions a broker still holds; 404 for a broker with partitions that nobody moves away."""
     registered_broker(scope, broker_id)
-    return _task_of(scope, broker_id)
+    held = list(_held(scope, broker_id))
+    if not _is_leaving(held, broker_id):
+        raise not_found(f"Broker {broker_id} is not being emptied.")
+    return _task_of(scope, broker_id, len(held))
 
 
 def _count(partitions: tuple[Partition, ...]) -> PartitionCount:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Response
 
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import PartitionImage
-from tailrace_gateway.cluster_state import is_under_replicated
-from tailrace_gateway.rest.errors import not_found, unknown_topic
+from tailrace_gateway.cluster_state import is_reassigning, is_under_replicated
+from tailrace_gateway.rest.errors import not_found, plain, unknown_topic
 from tailrace_gateway.rest.kafka import topics
 from tailrace_gateway.rest.models import Listing, MorePartitions, NewTopic, Partition, Replica, Topic
 from tailrace_gateway.rest.scope import InCluster, Scope
@@ -59,7 +59,7 @@ def partition_of(scope: Scope, name: str, index: int, partition: PartitionImage)
         last_known_elr_ids=list(partition.last_known_elr),
         is_under_replicated=is_under_replicated(partition),
         replicas=scope.link(*here, "replicas"),
-        reassignment=scope.link(*here, "reassignment"),
+        reassignment=scope.link(*here, "reassignment") if is_reassigning(partition) else None,
     )
 
 
@@ -120,8 +120,11 @@ async def add_partitions(scope: InCluster, topic_name: str, wanted: MorePartitio
 
 
 @router.delete("/{topic_name}", status_code=HTTPStatus.NO_CONTENT)
-async def delete_topic(scope: InCluster, topic_name: str) -> None:
-    """Deletes a topic with all its records."""
+async def delete_topic(scope: InCluster, topic_name: str, internal: bool = False) -> None:
+    """Deletes a topic with all its records; one that the cluster itself works with only with internal=true."""
+    if topic_name in INTERNAL_TOPICS and not internal:
+        why = f"{topic_name} is internal: what the cluster keeps there is lost with it. internal=true deletes it."
+        raise plain(HTTPStatus.FORBIDDEN, why)
     await topics.delete(scope.backend, topic_name)
 
 
