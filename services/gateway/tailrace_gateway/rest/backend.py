@@ -11,7 +11,7 @@ from tailrace.wire.messages import ApiMessage
 from tailrace.wire.producers import Described
 from tailrace_gateway.cluster_state import ClusterState
 
-READ_TIMEOUT_MS = 3_000  # for what only a controller tells: longer than one takes over from another
+READ_TIMEOUT_MS = 3_000  # for what only one process tells: longer than a controller takes over from another
 SPARE_TIMEOUT_MS = 3_000  # for what an answer can do without: who asked has a patience of its own
 
 

@@ -47,6 +47,7 @@ class MemoryBackend:
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
         self.described = Described(0, 0)  # what DescribeProducers finds
         self.silent: set[int] = set()  # brokers that do not answer
+        self.with_broken_disk = {0}
         self.no_controller: Exception | None = None
         self.waited_ms = 0  # the longest that one of them was waited for
         self.fail_next: Exception | None = None
@@ -222,7 +223,7 @@ class MemoryBackend:
         found = [result(log_dir="/memory", topics=rows, total_bytes=total, usable_bytes=usable)]
         if coming:
             found.append(result(log_dir="/second", topics=coming, total_bytes=total, usable_bytes=usable))
-        if node == 0:
+        if node in self.with_broken_disk:
             found.append(result(log_dir="/broken", error_code=ErrorCode.KAFKA_STORAGE_ERROR, topics=[]))
         return m.DescribeLogDirsResponse(results=found)
 

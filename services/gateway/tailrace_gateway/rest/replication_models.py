@@ -128,13 +128,14 @@ class PartitionCount(BaseModel):
 
 
 class ClusterStatus(BaseModel):
-    """What an operator asks first, on one page."""
+    """What an operator asks first, on one page; silent_brokers are live but did not answer within three seconds."""
 
     kind: Literal["KafkaClusterStatus"] = "KafkaClusterStatus"
     metadata: Metadata
     cluster_id: str
     controller: ControllerStatus
     brokers: list[BrokerStatusRow]
+    silent_brokers: list[int]
     log_dirs_under_pressure: list[PressedLogDir]
     offline_log_dirs: list[OfflineLogDir]
     topic_count: int

@@ -179,6 +179,7 @@ async def test_the_status_waits_for_a_silent_broker_less_long_than_its_reader_wa
     status = (await http.get(f"{ROOT}/status")).json()
     assert 0 < backend.waited_ms < ANSWER_SECONDS * 1000 / 2
     assert [row["broker_id"] for row in status["log_dirs_under_pressure"]] == [3]
+    assert status["silent_brokers"] == [0, 1]
     assert [row["copied_bytes"] for row in status["reassignments"]] == [None]
 
 

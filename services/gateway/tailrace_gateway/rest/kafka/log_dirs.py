@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.wire.messages import DescribeLogDirsRequest
-from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.kafka.space import level_of
 
 _VERSION = 4
@@ -26,8 +26,8 @@ class Held(NamedTuple):
 
 
 async def describe(backend: AdminBackend, broker_id: int) -> list[Held]:
-    """Every configured log directory of a broker that answers."""
-    answer = await backend.ask_broker(broker_id, DescribeLogDirsRequest(topics=None), _VERSION)
+    """Every configured log directory of a broker; TimeoutError soon where it does not answer."""
+    answer = await backend.ask_broker(broker_id, DescribeLogDirsRequest(topics=None), _VERSION, READ_TIMEOUT_MS)
     found = []
     for row in answer.results:
         parts = [part for topic in row.topics for part in topic.partitions]

@@ -25,16 +25,21 @@ class Pressed(NamedTuple):
 
 
 class Troubled(NamedTuple):
-    """The log dirs whose producers are slowed or refused, and those whose disk failed."""
+    """The log dirs whose producers are slowed or refused, those whose disk failed, and brokers that do not answer."""
 
     pressed: list[Pressed]
     offline: list[tuple[int, str]]  # (broker, path)
+    silent: list[int]
 
 
 async def troubled(backend: AdminBackend, nodes: Iterable[int]) -> Troubled:
     """What is wrong with log dirs; of a broker that does not answer nothing is known."""
     found = await asyncio.gather(*(_of(backend, node) for node in nodes))
-    return Troubled([row for one in found for row in one.pressed], [row for one in found for row in one.offline])
+    return Troubled(
+        [row for one in found for row in one.pressed],
+        [row for one in found for row in one.offline],
+        [node for one in found for node in one.silent],
+    )
 
 
 async def _of(backend: AdminBackend, node: int) -> Troubled:
@@ -42,13 +47,13 @@ async def _of(backend: AdminBackend, node: int) -> Troubled:
         asked = DescribeLogDirsRequest(topics=[])
         answer = await backend.ask_broker(node, asked, _LOG_DIRS_VERSION, SPARE_TIMEOUT_MS)
     except (ApiError, OSError):
-        return Troubled([], [])
+        return Troubled([], [], [node])
     rows = []
     for result in answer.results:
         level = level_of(backend, result)
         if level not in (None, Level.NONE):
             rows.append(Pressed(node, result.log_dir, level, result.usable_bytes, result.total_bytes))
-    return Troubled(rows, [(node, result.log_dir) for result in answer.results if result.error_code])
+    return Troubled(rows, [(node, result.log_dir) for result in answer.results if result.error_code], [])
 
 
 def level_of(backend: AdminBackend, result: Any) -> Level | None:

@@ -197,6 +197,7 @@ async def get_status(scope: InCluster) -> ClusterStatus:
             )
             for row in state.brokers
         ],
+        silent_brokers=dirs.silent,
         log_dirs_under_pressure=[
             PressedLogDir(
                 broker_id=row.broker_id,

@@ -1,15 +1,38 @@
 "use strict";
-// Shows the cluster and keeps showing it: one round of requests, then the next a while after the last was answered.
+// Shows the cluster and keeps showing it. Each part of the page asks for itself: one that gets no answer keeps what it
+// has and says so, and the others go on. The dot is green only while the answers are new and nothing is wrong.
 const REFRESH_MS = 3000;
+const ANSWER_MS = 5000;
+const OLD_MS = REFRESH_MS + ANSWER_MS;
+const TICK_MS = 1000;
 const GROUPS_SHOWN = 50;
 const NAMES_SHOWN = 6;
 const BROKERS_SHOWN = 50;
+const RETRIABLE = 50003; // Confluent's number for what may be answered later
+const AT_ONCE = 2; // of the few connections that a browser has for one address
 
-async function get(path) {
-  const response = await fetch(path, { headers: { accept: "application/json" } });
+function isSilence(error) {
+  return error.name === "AbortError" || error.name === "TimeoutError";
+}
+
+async function get(path, signal) {
+  const response = await fetch(path, { headers: { accept: "application/json" }, signal });
   const body = await response.json();
-  if (!response.ok) throw new Error(body.message);
+  if (!response.ok) throw Object.assign(new Error(body.message), { code: body.error_code });
   return body;
+}
+
+async function inTurn(items, work) {
+  const results = [];
+  let next = 0;
+  async function worker() {
+    while (next < items.length) {
+      const at = next++;
+      results[at] = await work(items[at]);
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return results;
 }
 
 function show(table, rows, empty) {
@@ -31,46 +54,12 @@ function row(cells, width) {
   return line;
 }
 
-async function groupRow(root, group) {
-  const name = group.consumer_group_id;
-  try {
-    const lag = await get(`${root}/consumer-groups/${encodeURIComponent(name)}/lag-summary`);
-    return [name, group.state, `${lag.max_lag_topic_name} / ${lag.max_lag_partition_id}`, lag.total_lag];
-  } catch {
-    return [name, group.state, "", "no offsets"];
-  }
-}
-
-const HEALTH = [
-  ["without a leader (offline)", "offline_partitions"],
-  ["under min.insync.replicas: acks=all is refused", "under_min_isr_partitions"],
-  ["under-replicated", "under_replicated_partitions"],
-  ["at min.insync.replicas: one failure from refusing", "at_min_isr_partitions"],
-  ["not led by their preferred replica", "preferred_replica_imbalance"],
-  ["being reassigned", "reassigning_partitions"],
-];
-
-function healthRow([words, count]) {
-  const names = count.partitions.slice(0, NAMES_SHOWN).map((p) => `${p.topic_name}-${p.partition_id}`);
-  return [words, count.count, names.join(", ") + (count.count > names.length ? " …" : "")];
-}
-
-function showStatus(status, addresses) {
-  const { controller, reassignments } = status;
-  const who = `controller ${controller.controller_id}, epoch ${controller.controller_epoch}`;
-  document.getElementById("controller").textContent = controller.stale ? `no controller answers (last: ${who})` : who;
-  show("health", HEALTH.map(([words, key]) => healthRow([words, status[key]])), "");
-  show("brokers", status.brokers.map((b) => [
-    String(b.broker_id), addresses.get(b.broker_id) ?? "", b.rack ?? "", b.state, b.leader_count, b.replica_count, b.in_sync_count,
-  ]), "No broker.");
-  show("reassignments", reassignments.map((r) => [
-    `${r.topic_name}-${r.partition_id}`, r.adding_replicas.join(", "), r.removing_replicas.join(", "),
-    r.total_bytes ? `${Math.floor((r.copied_bytes * 100) / r.total_bytes)} % of ${r.total_bytes.toLocaleString("en")} bytes` : "",
-  ]), "Nothing is being moved.");
-}
-
 function styled(text, className) {
-  return Object.assign(document.createElement("span"), { textContent: text, className });
+  return Object.assign(document.createElement("span"), { textContent: text ?? "", className });
+}
+
+function warned(text, isBad) {
+  return styled(text, isBad ? "bad" : "");
 }
 
 function inWords(bytes) {
@@ -84,21 +73,92 @@ function inWords(bytes) {
   return styled(`${bytes.toFixed(at ? 1 : 0)} ${units[at]}`, "number");
 }
 
-function warned(text, isBad) {
-  return styled(text ?? "", isBad ? "bad" : "");
+// -- what is wrong -------------------------------------------------------------------------------------------------
+
+const HEALTH = [
+  ["without a leader (offline)", "offline_partitions", "bad"],
+  ["under min.insync.replicas: acks=all is refused", "under_min_isr_partitions", "bad"],
+  ["under-replicated", "under_replicated_partitions", "warn"],
+  ["at min.insync.replicas: one failure from refusing", "at_min_isr_partitions", ""],
+  ["not led by their preferred replica", "preferred_replica_imbalance", ""],
+  ["being reassigned", "reassigning_partitions", ""],
+];
+
+function counted(count, one, many) {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
-async function logDirRows(root, broker) {
-  if (broker.state === "fenced") return [];
-  try {
-    const { data } = await get(`${root}/brokers/${broker.broker_id}/log-dirs`);
-    return data.map((dir) => [
-      String(broker.broker_id), dir.log_dir, warned(dir.state, dir.state !== "online"),
-      warned(dir.producers, dir.producers !== "accepted"), dir.partitions_count, ...[dir.size_bytes, dir.usable_bytes, dir.total_bytes].map(inWords),
-    ]);
-  } catch (error) {
-    return [[String(broker.broker_id), "", warned(error.message, true), "", "", "", "", ""]];
+// Everything in a status that is not as it should be, the worst first: [level, sentence].
+function problemsOf(status) {
+  const found = [];
+  if (status.controller.stale) found.push(["bad", "No controller answers: topics, configs and leaders cannot change."]);
+  for (const [words, key, level] of HEALTH)
+    if (level && status[key].count) found.push([level, `${counted(status[key].count, "partition is", "partitions are")} ${words}.`]);
+  for (const dir of status.offline_log_dirs) found.push(["bad", `Broker ${dir.broker_id}: the log directory ${dir.log_dir} is offline.`]);
+  for (const dir of status.log_dirs_under_pressure)
+    found.push([dir.producers === "refused" ? "bad" : "warn", `Broker ${dir.broker_id}: ${dir.log_dir} is nearly full, producers are ${dir.producers}.`]);
+  if (!status.brokers.some((broker) => broker.state === "live")) found.push(["bad", "No broker is live."]);
+  for (const broker of status.brokers) if (broker.state !== "live") found.push(["warn", `Broker ${broker.broker_id} is ${broker.state}.`]);
+  for (const id of status.silent_brokers) found.push(["warn", `Broker ${id} does not answer.`]);
+  return found.sort((a, b) => (a[0] === b[0] ? 0 : a[0] === "bad" ? -1 : 1));
+}
+
+const seen = { problems: [], at: null, failure: null };
+
+function judge() {
+  const state = document.getElementById("state");
+  const isOld = seen.at === null || seen.failure !== null || Date.now() - seen.at > OLD_MS;
+  const time = seen.at === null ? "" : new Date(seen.at).toLocaleTimeString();
+  document.body.classList.toggle("old", seen.at !== null && isOld);
+  if (isOld && seen.at !== null) {
+    const seconds = Math.round((Date.now() - seen.at) / 1000);
+    state.className = "bad";
+    state.textContent = `no answer for ${seconds} s${seen.failure ? ` (${seen.failure})` : ""}: this is how it was at ${time}`;
+  } else if (isOld) {
+    state.className = seen.failure ? "bad" : "";
+    state.textContent = seen.failure ?? "loading";
+  } else {
+    const [worst] = seen.problems;
+    state.className = worst ? worst[0] : "good";
+    state.textContent = worst ? `${counted(seen.problems.length, "problem", "problems")}, as of ${time}` : `all is well, as of ${time}`;
   }
+  document.getElementById("problems").replaceChildren(
+    ...seen.problems.map(([level, sentence]) => {
+      const line = document.createElement("li");
+      line.append(styled(sentence, level));
+      return line;
+    }),
+  );
+}
+
+// -- the parts of the page -----------------------------------------------------------------------------------------
+
+function healthRow([words, key, level], status) {
+  const { count, partitions } = status[key];
+  const names = partitions.slice(0, NAMES_SHOWN).map((p) => `${p.topic_name}-${p.partition_id}`);
+  return [count && level ? styled(words, level) : words, count, names.join(", ") + (count > names.length ? " …" : "")];
+}
+
+async function refreshStatus(root, signal) {
+  const [status, brokers] = await Promise.all([get(`${root}/status`, signal), get(`${root}/brokers`, signal)]);
+  const addresses = new Map(brokers.data.map((b) => [b.broker_id, `${b.host}:${b.port}`]));
+  const { controller, reassignments } = status;
+  const who = `controller ${controller.controller_id}, epoch ${controller.controller_epoch}`;
+  document.getElementById("controller").textContent = controller.stale ? `no controller answers (last: ${who})` : who;
+  show("health", HEALTH.map((line) => healthRow(line, status)), "");
+  show("brokers", status.brokers.map((b) => {
+    const isSilent = status.silent_brokers.includes(b.broker_id);
+    const state = isSilent ? "does not answer" : b.state;
+    return [
+      String(b.broker_id), addresses.get(b.broker_id) ?? "", b.rack ?? "", styled(state, isSilent || b.state !== "live" ? "warn" : ""),
+      b.leader_count, b.replica_count, b.in_sync_count,
+    ];
+  }), "No broker.");
+  show("reassignments", reassignments.map((r) => [
+    `${r.topic_name}-${r.partition_id}`, r.adding_replicas.join(", "), r.removing_replicas.join(", "),
+    r.total_bytes ? `${Math.floor((r.copied_bytes * 100) / r.total_bytes)} % of ${r.total_bytes.toLocaleString("en")} bytes` : "",
+  ]), "Nothing is being moved.");
+  seen.problems = problemsOf(status);
 }
 
 function topicLink(name) {
@@ -108,52 +168,127 @@ function topicLink(name) {
   return link;
 }
 
-async function showPartitions(root) {
-  const name = decodeURIComponent(location.hash.slice(1));
+async function refreshTopics(root, signal) {
+  const topics = await get(`${root}/topics`, signal);
+  show("topics", topics.data.map((t) => [topicLink(t.topic_name), t.partitions_count, t.replication_factor]), "No topic yet.");
+}
+
+function chosenTopic() {
+  const hash = location.hash.slice(1);
+  try {
+    return decodeURIComponent(hash);
+  } catch {
+    return hash; // a link that somebody cut
+  }
+}
+
+async function refreshPartitions(root, signal) {
+  const name = chosenTopic();
   document.getElementById("of-topic").hidden = !name;
   if (!name) return;
-  document.getElementById("topic").textContent = name;
-  const { data } = await get(`${root}/topics/${encodeURIComponent(name)}/partitions`);
+  const title = document.getElementById("topic");
+  if (title.textContent !== name) show("partitions", [], "");
+  title.textContent = name;
+  const topics = await get(`${root}/topics`, signal);
+  if (!topics.data.some((topic) => topic.topic_name === name)) {
+    show("partitions", [], "There is no topic of this name, or no longer.");
+    return;
+  }
+  const { data } = await get(`${root}/topics/${encodeURIComponent(name)}/partitions`, signal);
   show("partitions", data.map((p) => [
-    String(p.partition_id), p.leader_id === null ? "none" : String(p.leader_id), p.leader_epoch,
+    String(p.partition_id), p.leader_id === null ? warned("none", true) : String(p.leader_id), p.leader_epoch,
     ...[p.replica_ids, p.in_sync_replica_ids, p.eligible_leader_replica_ids, p.last_known_elr_ids].map((ids) => ids.join(", ")),
   ]), "No partition.");
 }
 
-async function refresh() {
-  const { data: [cluster] } = await get("/v3/clusters");
-  const root = `/v3/clusters/${encodeURIComponent(cluster.cluster_id)}`;
-  document.getElementById("cluster").textContent = cluster.cluster_id;
-  const [status, brokers, topics] = await Promise.all([get(`${root}/status`), get(`${root}/brokers`), get(`${root}/topics`)]);
-  showStatus(status, new Map(brokers.data.map((b) => [b.broker_id, `${b.host}:${b.port}`])));
-  show("topics", topics.data.map((t) => [topicLink(t.topic_name), t.partitions_count, t.replication_factor]), "No topic yet.");
-  await showPartitions(root);
-  const dirs = await Promise.all(status.brokers.slice(0, BROKERS_SHOWN).map((broker) => logDirRows(root, broker)));
-  show("log-dirs", dirs.flat(), "No live broker.");
-  const groups = await get(`${root}/consumer-groups`);
+async function logDirRows(root, broker, signal) {
+  if (broker.state === "fenced") return [];
+  try {
+    const { data } = await get(`${root}/brokers/${broker.broker_id}/log-dirs`, signal);
+    return data.map((dir) => [
+      String(broker.broker_id), dir.log_dir, warned(dir.state, dir.state !== "online"),
+      warned(dir.producers, dir.producers !== "accepted"), dir.partitions_count, ...[dir.size_bytes, dir.usable_bytes, dir.total_bytes].map(inWords),
+    ]);
+  } catch (error) {
+    const why = isSilence(error) || error.code === RETRIABLE ? "does not answer" : error.message;
+    return [[String(broker.broker_id), "", warned(why, true), "", "", "", "", ""]];
+  }
+}
+
+async function refreshLogDirs(root, signal) {
+  const { data } = await get(`${root}/brokers`, signal);
+  const rows = await inTurn(data.slice(0, BROKERS_SHOWN), (broker) => logDirRows(root, broker, signal));
+  show("log-dirs", rows.flat(), "No live broker.");
+}
+
+async function groupRow(root, group, signal) {
+  const name = group.consumer_group_id;
+  try {
+    const lag = await get(`${root}/consumer-groups/${encodeURIComponent(name)}/lag-summary`, signal);
+    if (lag.max_lag_topic_name === null) return [name, group.state, "", styled("no offsets", "number")];
+    return [name, group.state, `${lag.max_lag_topic_name} / ${lag.max_lag_partition_id}`, lag.total_lag];
+  } catch {
+    return [name, group.state, "", styled("unknown", "number warn")];
+  }
+}
+
+async function refreshGroups(root, signal) {
+  const groups = await get(`${root}/consumer-groups`, signal);
   const shown = groups.data.slice(0, GROUPS_SHOWN);
-  show("groups", await Promise.all(shown.map((group) => groupRow(root, group))), "No group yet.");
+  show("groups", await inTurn(shown, (group) => groupRow(root, group, signal)), "No group yet.");
   const hidden = groups.data.length - shown.length;
   document.getElementById("more").textContent = hidden ? `and ${hidden} more groups` : "";
 }
 
-async function refreshAndSay() {
-  const state = document.getElementById("state");
+// -- asking again and again ----------------------------------------------------------------------------------------
+
+async function rootOf(signal) {
+  const { data: [cluster] } = await get("/v3/clusters", signal);
+  document.getElementById("cluster").textContent = cluster.cluster_id;
+  return `/v3/clusters/${encodeURIComponent(cluster.cluster_id)}`;
+}
+
+function inShort(error) {
+  if (isSilence(error)) return "no answer in time";
+  return error instanceof TypeError ? "the gateway cannot be reached" : error.message;
+}
+
+async function once(refresh, onDone) {
+  const signal = AbortSignal.timeout(ANSWER_MS);
   try {
-    await refresh();
-    state.className = "good";
-    state.textContent = `as of ${new Date().toLocaleTimeString()}`;
+    await refresh(await rootOf(signal), signal);
+    onDone(null);
   } catch (error) {
-    state.className = "bad";
-    state.textContent = error.message;
+    onDone(inShort(error));
   }
+  judge();
 }
 
-async function keepRefreshing() {
-  await refreshAndSay();
-  setTimeout(keepRefreshing, REFRESH_MS);
+async function keep(refresh, onDone) {
+  await once(refresh, onDone);
+  setTimeout(keep, REFRESH_MS, refresh, onDone);
 }
 
-window.addEventListener("hashchange", refreshAndSay);
+function noted(id) {
+  const note = document.getElementById(id);
+  let at = null;
+  return (failure) => {
+    if (failure === null) at = new Date().toLocaleTimeString();
+    note.textContent = failure === null ? "" : `Not shown anew: ${failure}.${at ? ` This is of ${at}.` : ""}`;
+  };
+}
 
-keepRefreshing();
+function statusDone(failure) {
+  seen.failure = failure;
+  if (failure === null) seen.at = Date.now();
+}
+
+const partitionsDone = noted("of-topic-note");
+
+window.addEventListener("hashchange", () => once(refreshPartitions, partitionsDone));
+setInterval(judge, TICK_MS);
+keep(refreshStatus, statusDone);
+keep(refreshTopics, noted("topics-note"));
+keep(refreshPartitions, partitionsDone);
+keep(refreshLogDirs, noted("log-dirs-note"));
+keep(refreshGroups, noted("groups-note"));
