@@ -2,7 +2,8 @@
 // Shows the cluster and keeps showing it. Each part of the page asks for itself: one that gets no answer keeps what it
 // has and says so, and the others go on. The dot is green only while the answers are new and nothing is wrong.
 const REFRESH_MS = 3000;
-const ANSWER_MS = 5000;
+const ANSWER_MS = 4000; // the gateway waits 3 s for a broker
+const LATE_MS = REFRESH_MS + 1500;
 const OLD_MS = REFRESH_MS + ANSWER_MS;
 const TICK_MS = 1000;
 const GROUPS_SHOWN = 50;
@@ -119,8 +120,10 @@ function judge() {
     state.textContent = seen.failure ?? "loading";
   } else {
     const [worst] = seen.problems;
-    state.className = worst ? worst[0] : "good";
-    state.textContent = worst ? `${counted(seen.problems.length, "problem", "problems")}, as of ${time}` : `all is well, as of ${time}`;
+    const isLate = Date.now() - seen.at > LATE_MS;
+    state.className = worst ? worst[0] : isLate ? "warn" : "good";
+    const said = worst ? counted(seen.problems.length, "problem", "problems") : isLate ? "all was well" : "all is well";
+    state.textContent = `${said}, as of ${time}${isLate ? ", waiting for an answer" : ""}`;
   }
   document.getElementById("problems").replaceChildren(
     ...seen.problems.map(([level, sentence]) => {
