@@ -1,8 +1,12 @@
-"""Bounds on one HTTP request, as ASGI middleware: bytes of its body, and the time it may take."""
+"""Bounds on HTTP requests, as ASGI middleware: bytes of a body, the time that one may take, how many an address has.
+
+The last counts those, too, whose client is gone: they go on until the cluster has answered.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
@@ -12,6 +16,7 @@ from tailrace_gateway.rest.errors import refuse
 
 BODY_BYTES_MAX = 2 << 20
 REQUEST_SECONDS_MAX = 30
+REQUESTS_MAX_OF_ONE_ADDRESS = 64
 
 
 class Limits:
@@ -23,12 +28,26 @@ class Limits:
         self.app = app
         self.body_bytes = body_bytes
         self.request_seconds = request_seconds
+        self._running: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        address = scope["client"][0] if scope.get("client") else ""
+        if self._running[address] >= REQUESTS_MAX_OF_ONE_ADDRESS:
+            await refuse(send, HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests of this address are being answered.")
+            return
+        self._running[address] += 1
+        try:
+            await self._limited(scope, receive, send)
+        finally:
+            self._running[address] -= 1
+            if not self._running[address]:
+                del self._running[address]
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         left, began = self.body_bytes, False
         too_large = f"A body has {self.body_bytes} bytes at most."
         if _header(scope, b"content-encoding") not in (b"", b"identity"):

@@ -14,7 +14,7 @@ import pytest
 
 from tailrace.clock import ManualClock
 from tailrace.wire.messages import ApiMessage
-from tailrace_gateway.rest.limits import BODY_BYTES_MAX
+from tailrace_gateway.rest.limits import BODY_BYTES_MAX, REQUESTS_MAX_OF_ONE_ADDRESS
 from tailrace_gateway.rest.memory_backend import MemoryBackend
 from tailrace_gateway.rest.protocol import DEADLINES_MS, Phase
 from tailrace_gateway.rest.server import open_rest
@@ -121,6 +121,21 @@ async def test_where_all_places_are_taken_by_requests_one_more_is_refused_with_a
         backend.hold.set()
         for reader, _ in asking:
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+
+
+async def test_requests_whose_clients_are_gone_count_as_their_addresses() -> None:
+    backend = HeldBackend()
+    arguments = (backend, ManualClock(), random.Random(1))
+    async with open_rest(["127.0.0.1", "::1"], 0, *arguments) as address, AsyncExitStack() as stack:
+        stack.callback(backend.hold.set)
+        for _ in range(REQUESTS_MAX_OF_ONE_ADDRESS):
+            async with connected(address) as (_, writer):
+                writer.write(GET.replace(b"clusters", b"clusters/memory/consumer-groups"))
+                await backend.asked_again.acquire()
+        for host, status in (("127.0.0.1", b"503"), ("::1", b"200")):
+            async with connected(f"{host}:{address.rpartition(':')[2]}") as (reader, writer):
+                writer.write(GET)
+                assert (await reader.readline()).startswith(b"HTTP/1.1 " + status)
 
 
 @pytest.mark.parametrize(
