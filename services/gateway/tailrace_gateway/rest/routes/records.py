@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from tailrace.clock import Clock
 from tailrace.metadata.image import TopicImage
 from tailrace.records.record import Record
 from tailrace_gateway.rest.errors import RestError, as_rest_error, body_of, plain
@@ -64,7 +65,7 @@ class Lines(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-async def groups_of(body: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+async def groups_of(body: AsyncIterator[bytes], clock: Clock) -> AsyncIterator[list[bytes]]:
     """The objects of a body, those together that came together. Raises RestError where no more can be taken."""
     objects, left = JsonObjects(BODY_BYTES_MAX), RECORDS_MAX
     async for chunk in body:
@@ -77,7 +78,7 @@ async def groups_of(body: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
                 raise bad_record(f"More than {RECORDS_MAX} records.")
             if objects.failure is not None:
                 raise bad_record(objects.failure)
-            await asyncio.sleep(0)  # others have their turn
+            await clock.sleep(0)  # others have their turn
     if not objects.is_between:
         raise bad_record("Not JSON: the last object has no end.")
     if left == RECORDS_MAX:
@@ -116,7 +117,7 @@ async def _produced(scope: Scope, topic: TopicImage, group: list[bytes]) -> list
 
 async def outcomes_of(scope: Scope, topic: TopicImage, body: AsyncIterator[bytes]) -> AsyncIterator[Outcome]:
     """What became of each record of a body, in order. Raises RestError where the body cannot be read on."""
-    async for group in groups_of(body):
+    async for group in groups_of(body, scope.clock):
         for outcome in await _produced(scope, topic, group):
             yield outcome
 
