@@ -42,3 +42,11 @@ def test_a_client_sees_the_brokers_own_ports_and_works_through_them(cluster: Clu
         assert sum(consumer.committed(place) or 0 for place in consumer.assignment()) == 300
     finally:
         consumer.close()
+
+
+def test_a_broker_that_comes_back_has_its_clients_port_again(cluster: Cluster) -> None:
+    before = cluster.addresses("broker", 1)["client"]
+    mark = cluster.kill("broker", 1)
+    cluster.wait_for("opened", "broker", 1, since=mark)
+    again = cluster.wait_for("ready", "broker", 1, since=mark)
+    assert again["addresses"]["client"] == before

@@ -261,7 +261,7 @@ async def open_listener(
         endpoints = [endpoint_of(address, environment.boot_id) for address in server.addresses]
         addresses = {"internal": str(server.addresses[-1]), "tcp": str(tcp)}
         if config.gateway_advertise == "brokers":
-            client = await serve_clients(public, config)
+            client = await serve_clients(public, config, client_port(broker.image, config.node_id))
             stack.push_async_callback(client.close)
             endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
@@ -286,8 +286,18 @@ def for_clients(service: Service, relay: GatewayRelay, config: Config) -> Servic
     )
 
 
-async def serve_clients(public: Service, config: Config) -> Server:
-    """gateway.advertise=brokers: clients come here."""
+def client_port(image: MetadataImage, node_id: int) -> int:
+    """The port of this broker's earlier life, 0 if there was none: its clients come back there."""
+    broker = image.brokers.get(node_id)
+    endpoint = None if broker is None else broker.endpoint(CLIENT_ENDPOINT)
+    return 0 if endpoint is None else endpoint.port
+
+
+async def serve_clients(public: Service, config: Config, port: int) -> Server:
+    """gateway.advertise=brokers: clients come here, by this port if it is free."""
+    if port:
+        with suppress(OSError):
+            return await serve([Address(host, port) for host in config.gateway_listen], public)
     first, *others = config.gateway_listen
     server = await serve([Address(first, 0)], public)
     for host in others:
