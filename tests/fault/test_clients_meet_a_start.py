@@ -32,10 +32,10 @@ PRODUCERS, ADMINS, ROUNDS = 6, 6, 4
 PATIENCE_S = 20  # below what a client of an answer without brokers waits
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """Not started yet."""
-    made = Cluster(port=PORT, settings=SETTINGS)
+@pytest.fixture(params=["gateway", "brokers"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Not started yet; clients are told of the gateway, or of the brokers' own listeners."""
+    made = Cluster(port=PORT, settings={**SETTINGS, "gateway.advertise": request.param})
     yield made
     made.close()
 

@@ -3,7 +3,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from tailrace_controller.controller import Controller
+from tailrace_controller.controller import LOAD_WAIT_MS, Controller
+from tailrace_controller.decide.placement import usable_brokers
 from tailrace_controller.quorum import Quorum
 from tailrace_controller.upkeep import Upkeep
 from tailrace_controller.watch import Watch
@@ -28,6 +29,20 @@ class ControllerRole:
     def health(self) -> dict[str, bool]:
         """Says whether decisions can be taken, here or at the controller that this one follows."""
         return {"active": self.controller.leader[0] >= 0 and not self.controller.refusal}
+
+    async def until_placeable(self) -> None:
+        """Waits a moment for a broker that can take replicas: a cluster that comes back has one soon.
+
+        In Apache Kafka nobody asks meanwhile, since only unfenced brokers take requests.
+        """
+        controller = self.controller
+        await controller.until_active()
+        until_ms = controller.clock.monotonic_ms() + LOAD_WAIT_MS
+        while not usable_brokers(controller.image):
+            left_ms = until_ms - controller.clock.monotonic_ms()
+            if left_ms <= 0:
+                return
+            await controller.wait_for(controller.followed.end_offset, left_ms)
 
     def on_activated(self) -> None:
         """Begins what the active controller does by itself."""

@@ -48,6 +48,13 @@ async def test_who_catches_up_has_what_another_one_wrote(node: Node) -> None:
             assert f"t{number}" in reader.image.topics
 
 
+async def test_a_topic_waits_for_the_first_broker_that_can_hold_it(node: Node) -> None:
+    async with node.controller(), node.follower() as follower:
+        created = asyncio.create_task(follower.ask_controller(creation("early"), timeout_ms=WAIT_MS))
+        await live_broker(node, follower)
+        assert (await created).topics[0].error_code == ErrorCode.NONE
+
+
 async def test_nobody_catches_up_without_a_controller(node: Node) -> None:
     async with node.follower() as follower:
         assert not await follower.catch_up(50)

@@ -30,12 +30,17 @@ class Candidates(NamedTuple):
     spare: list[BrokerImage]
 
 
+def usable_brokers(image: MetadataImage) -> list[BrokerImage]:
+    """Returns the brokers that live and stay."""
+    return [broker for broker in image.live_brokers() if not broker.in_controlled_shutdown]
+
+
 def candidates(image: MetadataImage, replication_factor: int) -> Candidates:
     """Returns the brokers that may get replicas of a new partition.
 
     INVALID_REPLICATION_FACTOR, with Kafka's sentences, if there are too few.
     """
-    usable = [broker for broker in image.live_brokers() if not broker.in_controlled_shutdown]
+    usable = usable_brokers(image)
     why = None
     if not usable and image.brokers:
         why = "All brokers are currently fenced or in controlled shutdown."

@@ -7,4 +7,5 @@ from tailrace_controller.role import ControllerRole
 
 
 async def handle(request: CreatePartitionsRequest, context: Context, role: ControllerRole) -> CreatePartitionsResponse:
+    await role.until_placeable()
     return await role.controller.run(lambda image: create_partitions.create(image, request))
