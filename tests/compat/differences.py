@@ -54,7 +54,7 @@ DIFFERENCES = (
     Difference(
         "no broker is unfenced: the cluster starts, or its only broker is away",
         "the connection is refused",
-        "the connection is taken; requests for metadata and to the controller wait until a broker is unfenced, for ten "
+        "the connection is taken; requests for metadata and to the controller wait until a broker is unfenced, for 25 "
         "seconds at most, and then the connection is closed",
         "a client that is refused waits for its own backoff, also when the cluster is ready already",
     ),

@@ -73,7 +73,7 @@ class Limits:
     dribble_ms: float = 30_000  # a frame in passage must bring dribble_bytes in this time
     dribble_bytes: int = 4096
     node_wait_ms: float = 2_000  # how long requests wait for a node that is away
-    unfenced_wait_ms: float = 10_000  # how long requests wait while no broker is unfenced
+    unfenced_wait_ms: float = 25_000  # how long requests wait while no broker is unfenced
     controller_wait_ms: float = 15_000
     catch_up_ms: float = 1_000  # how long a write's answer waits for this gateway's own image
     deposed_ms: float = 500  # for a controller that is not active any more to say so

@@ -5,8 +5,8 @@ forget every node they knew (librdkafka 2.10 and newer, KIP-1102); a topic is re
 Kafka's brokers take requests only once they are unfenced (KIP-631), so no client ever sees such an answer.
 Here the port is open earlier. Requests wait on their connections until a broker is unfenced, and are answered at once
 then: a refused connection would send its client into a backoff that goes on after the cluster is ready. After
-Limits.unfenced_wait_ms, which is below what clients wait for an answer, the connection is closed, and its client comes
-again.
+Limits.unfenced_wait_ms, which is below the 30 s that most clients wait for an answer, the connection is closed, and its
+client comes again. It is no shorter, because librdkafka's AdminClient fails a request whose connection was closed.
 """
 
 from __future__ import annotations
