@@ -72,3 +72,15 @@ def test_a_second_service_of_the_same_name_is_refused_in_one_sentence(
     assert second.stderr.count("\n") == 1
     assert f"pid {services['quota'].pid}" in second.stderr
     assert (tmp_path / "data" / "run" / "quota-0.pid").exists()
+
+
+def test_the_port_of_a_gateway_started_by_hand_is_one_of_tailrace(
+    services: dict[str, subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    described = json.loads((tmp_path / "data" / "run" / "gateway-0.json").read_text())
+    port = described["addresses"]["client"].rpartition(":")[2]
+    command = [sys.executable, "-m", "tailrace.cli", "up", "--data", str(tmp_path / "other"), "--port", port]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert refused.returncode == 1
+    pid = services["gateway"].pid
+    assert f"is taken by another Tailrace (pid {pid}:" in refused.stderr and f"`kill {pid}`" in refused.stderr

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.runtime.run_files import start_ticks
+from tailrace.runtime.run_files import RunFile, start_ticks
 from tailrace.testing import Cluster, ClusterDied
 
 FAKE = Path(__file__).parent.parent / "support" / "fake_up.py"
@@ -39,8 +39,12 @@ def launched(data_dir: Path, *arguments: str) -> Iterator[Cluster]:
 
 
 def second_up(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return up_that_ends(*(arguments or ("--data", str(cluster.data_dir))))
+
+
+def up_that_ends(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *(arguments or ("--data", str(cluster.data_dir)))],
+        [*COMMAND, *arguments],
         capture_output=True,
         text=True,
         timeout=90,
@@ -150,16 +154,34 @@ def test_a_port_of_another_tailrace_is_refused_although_it_could_be_shared(clust
     assert "--port" in second.stderr
 
 
+STRANGER = """
+import ctypes, socket, sys
+ctypes.CDLL(None).prctl(15, b"gateway-0")
+with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_UNIX) as other:
+    other.bind(sys.argv[1])
+    print(listening.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_stranger_is_no_tailrace_whatever_it_is_called_and_wherever_it_lies(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STRANGER, str(tmp_path / "tailrace-gateway-0.sock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
+        assert stranger.stdout
+        port = int(stranger.stdout.readline())
+        ended = RunFile("gateway", 0, stranger.pid, start_ticks(stranger.pid) - 1, 0)  # had the same pid once
+        ended.write(tmp_path)
+        refused = up_that_ends("--data", str(tmp_path / "other"), "--port", str(port))
+        stranger.communicate()
+    assert refused.returncode == 1
+    assert f"Port {port} on 127.0.0.1 is taken by pid {stranger.pid} (" in refused.stderr
+    assert "kill" not in refused.stderr
+
+
 def test_a_port_of_a_stranger_is_refused_with_its_pid(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
-        refused = subprocess.run(
-            [*COMMAND, "--data", str(tmp_path), "--admin-port", str(port), "--port", "0"],
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-        )
+        refused = up_that_ends("--data", str(tmp_path), "--admin-port", str(port), "--port", "0")
     assert refused.returncode == 1
     assert f"Port {port} on 127.0.0.1 is taken by pid {os.getpid()}" in refused.stderr
     assert "--admin-port" in refused.stderr

@@ -47,7 +47,7 @@ class DataDir:
     def _who_runs(self) -> str:
         pid = os.read(self.lock_fd, 32).decode(errors="replace").strip() or "unknown"
         running = RunFile.read(self.run_dir / "up.json")
-        if running is None or str(running.pid) != pid:
+        if running is None or str(running.pid) != pid or not running.is_running():
             return f"Tailrace is just starting on {self.path} (pid {pid})."
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(running.since_ms / 1000))
         where = ", ".join(f"{name} {address}" for name, address in running.addresses.items())

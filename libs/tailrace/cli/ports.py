@@ -8,24 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import socket
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from tailrace.cli.data_dir import Refused
+from tailrace.cli.port_holder import holder_of
 
-_LISTENING = "0A"
 _BLOCK_ATTEMPTS = 50
-
-
-class Holder(NamedTuple):
-    """A process; `is_tailrace` for a gateway of somebody's `up` (forking.py names it) or one started by hand."""
-
-    pid: int
-    command: str
-    is_tailrace: bool
 
 
 class Reservation:
@@ -77,20 +66,6 @@ def check_admin_port(hosts: Sequence[str], port: int) -> None:
             raise Refused(_sentence(host, port, "--admin-port", error)) from error
 
 
-def holder_of(port: int) -> Holder | None:
-    """Who listens on a TCP port, as far as this user may see (proc_net(5), proc_pid_fd(5))."""
-    inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
-    if not inodes:
-        return None
-    for process in Path("/proc").iterdir():
-        if process.name.isdecimal() and not inodes.isdisjoint(_open_files(process)):
-            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            is_child = (process / "comm").read_text().startswith("gateway-")
-            pid = _parent(process) if is_child else int(process.name)  # a killed child would be started again
-            return Holder(pid, command, is_child or "tailrace" in command)
-    return None
-
-
 def _bind_alone(host: str, port: int) -> socket.socket:
     """A socket bound where nobody listens or holds a reservation; afterwards sharing by SO_REUSEPORT is allowed."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -132,26 +107,3 @@ def _sentence(host: str, port: int, option: str, error: OSError) -> str:
             f"Stop it with `kill {holder.pid}`, or choose other ports with --port and --admin-port."
         )
     return f"Port {port} on {host} is taken by pid {holder.pid} ({holder.command}). {other}"
-
-
-def _listening_inodes(port: int) -> Iterator[str]:
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            rows = Path(table).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for row in rows:
-            fields = row.split()
-            if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
-                yield fields[9]
-
-
-def _parent(process: Path) -> int:
-    return int((process / "stat").read_text().rpartition(")")[2].split()[1])
-
-
-def _open_files(process: Path) -> set[str]:
-    try:
-        return {os.readlink(entry) for entry in (process / "fd").iterdir()}
-    except OSError:
-        return set()

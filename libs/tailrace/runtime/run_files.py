@@ -37,7 +37,7 @@ class RunFile:
             (run_dir / f"{self.name}.{ending}").unlink(missing_ok=True)
 
     def is_running(self) -> bool:
-        return start_ticks(self.pid) == self.start_ticks
+        return self.start_ticks == start_ticks(self.pid) != 0  # 0: it was gone already when this was written
 
     @classmethod
     def read(cls, path: Path) -> RunFile | None:
