@@ -1,12 +1,14 @@
-"""Work that goes on beside a role's body and whose failure must not go unseen."""
+"""Work that goes on beside a role's body: its failure must not go unseen, and its end not be missed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -31,3 +33,15 @@ async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """As asyncio.to_thread, but a cancelled one ends when its thread does: until then what it works on is in use."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # nobody is interested in it
+        raise

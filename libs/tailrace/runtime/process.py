@@ -8,7 +8,9 @@ import errno
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,6 +27,9 @@ REFUSED = 1
 USAGE_ERROR = 2
 # A port, a right or space that the operator has to give; anything else is shown with its traceback.
 _OUTSIDE = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.ENOSPC, errno.EROFS}
+
+
+_THREADS_SECONDS = 0.5
 
 
 class FileReporter:
@@ -75,12 +80,15 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
         live(Service(role, config.node_id, config, reporter))
     finally:
         reporter.remove()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # the interpreter would wait for threads: for one that connects to a host that is away, say
 
 
 def live(service: Service) -> None:
     """The whole life of a process that is one role; leaves with one sentence where the machine does not allow it."""
     try:
-        run_loop(lambda stop: run_service(service, stop, freeze=True))
+        run_loop(lambda stop: run_service(service, stop, alone=True))
     except _refusals() as refused:
         leave(f"{service.role.name}-{service.service_id}: {refused}", REFUSED)
     except OSError as error:
@@ -144,7 +152,19 @@ def run_loop(body: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None
         await body(stop)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.get_loop().set_default_executor(_Threads())
         runner.run(run())
+
+
+class _Threads(ThreadPoolExecutor):
+    """The loop's threads, waited for at the end of the loop, but not for ever: one may wait for a disk that hangs."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait=False, cancel_futures=True)
+        if wait:
+            waiting = threading.Thread(target=super().shutdown, daemon=True)
+            waiting.start()
+            waiting.join(_THREADS_SECONDS)
 
 
 def _parser(role: Role) -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import random
 import resource
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tailrace.runtime import http, logs
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment, Opened, Role
 from tailrace.runtime.run_files import boot_id
+from tailrace.runtime.start import cancelled_by
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -42,8 +44,11 @@ class Service:
     named_log: bool = False
 
 
-async def run_service(service: Service, stop: asyncio.Event, *, freeze: bool = False) -> None:
-    """Serves health, opens the role, reports, and closes all in reverse order once `stop` is set."""
+async def run_service(service: Service, stop: asyncio.Event, *, alone: bool = False) -> None:
+    """Serves health, opens the role, reports, and closes all in reverse order once `stop` is set.
+
+    A role that is still opening then is cancelled: what it waits for may never come. `alone`: it has its own process.
+    """
     _allow_open_files()
     environment = environment_for(service)
     opened: Opened | None = None
@@ -57,15 +62,20 @@ async def run_service(service: Service, stop: asyncio.Event, *, freeze: bool = F
     server = await http.serve_pages(
         pages, service.config.health_listen, _health_port(service.config), environment.clock
     )
+    abandon = os._exit if alone else None
     try:
-        async with service.role.open(service.config, environment) as opened:
+        async with (
+            cancelled_by(stop, environment.clock, environment.log, abandon) as opening,
+            service.role.open(service.config, environment) as opened,
+        ):
+            opening.set()
             host, port = server.sockets[0].getsockname()[:2]
             service.reporter.opened(
                 {**opened.addresses, "http": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"}
             )
             if await _ready_before(opened, stop):
                 service.reporter.ready()
-                if freeze:
+                if alone:
                     gc.freeze()  # what start-up built lives for ever: collections need not walk it
                 await stop.wait()
             environment.log.info("stopping")

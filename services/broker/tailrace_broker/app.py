@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
@@ -22,7 +22,7 @@ from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
-from tailrace.net.background import beside
+from tailrace.net.background import beside, in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.buffers import SocketBuffers
 from tailrace.net.dispatch import Handler, Service
@@ -177,7 +177,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
         await follower.wait_for(lambda image: bool(image.cluster_id), timeout_ms=None)
         with open_log_dirs(config, environment, follower.image.cluster_id) as dirs, open_pace() as pace:
             metrics = BrokerMetrics(environment.registry)
-            storage = await asyncio.to_thread(open_storage, dirs, config, clock, follower.image)
+            storage = await in_thread(partial(open_storage, dirs, config, clock, follower.image))
             recovery_report.tell_recovery(dirs, log)
             recovery_report.tell_missing(dirs, follower.image, config.node_id, log)
             pressure = DiskPressure(storage, config, space_of, log)
@@ -214,7 +214,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                     ):
                         yield OpenBroker(broker, lifecycle, addresses)
                     if config.controlled_shutdown_enable:
-                        await lifecycle.shut_down(timeout_ms=2000)
+                        await lifecycle.shut_down()
             broker.close(lifecycle.broker_epoch)
 
 

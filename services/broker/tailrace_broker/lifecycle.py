@@ -23,6 +23,9 @@ from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationReq
 
 _ASK_TIMEOUT_MS = 5000
 _CATCH_UP_TIMEOUT_MS = 30_000
+# A stop takes two seconds at most, whoever is away.
+_SHUT_DOWN_MS = 1_500
+_LEAVE_TIMEOUT_MS = 700
 _PLAINTEXT = 0
 
 
@@ -90,11 +93,13 @@ class Lifecycle:
         self._offline_dirs.append(directory_id)
         self._news.set()
 
-    async def shut_down(self, timeout_ms: float) -> None:
-        """Controlled shutdown: asks to go until the controller has moved what this broker leads."""
+    async def shut_down(self) -> None:
+        """Controlled shutdown: asks to go until the controller has moved what this broker leads, or says nothing."""
+        if self.broker_epoch < 0:
+            return
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while not (await self._heartbeat(want_shut_down=True)).should_shut_down:
+            async with asyncio.timeout(_SHUT_DOWN_MS / 1000):
+                while not (await self._heartbeat(_LEAVE_TIMEOUT_MS, want_shut_down=True)).should_shut_down:
                     await self._clock.sleep(100)
         except (Disconnected, TimeoutError, ApiError) as gone:
             self._log.warning("stopping without the controller's leave", why=str(gone) or "timed out")
@@ -143,7 +148,7 @@ class Lifecycle:
             timer.cancel()
             self._news.clear()
 
-    async def _heartbeat(self, *, want_shut_down: bool = False) -> Any:
+    async def _heartbeat(self, timeout_ms: float = _ASK_TIMEOUT_MS, *, want_shut_down: bool = False) -> Any:
         request = BrokerHeartbeatRequest(
             broker_id=self._registration.node_id,
             broker_epoch=self.broker_epoch,
@@ -152,7 +157,7 @@ class Lifecycle:
             want_shut_down=want_shut_down,
             offline_log_dirs=list(self._offline_dirs),
         )
-        answer = await self._follower.ask_controller(request, timeout_ms=_ASK_TIMEOUT_MS)
+        answer = await self._follower.ask_controller(request, timeout_ms)
         if not answer.error_code:
             self.reported_dirs = frozenset(request.offline_log_dirs)
         return answer

@@ -8,6 +8,7 @@ reads what the log says. It never repeats an append.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 PENDING_RECORDS_MAX = 100_000
 RECORDS_BETWEEN_SNAPSHOTS = 5_000
+LEAVE_MS = 500
 LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded, or a renewal is late, need not ask again
 
 
@@ -269,7 +271,9 @@ class Controller:
         if self.holding:
             self._resign("stopping")
         if self._database.shared and self.lease is not None:
-            await self._candidacy.release()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_MS / 1000):
+                    await self._candidacy.release()
 
     def _position(self) -> Position:
         return Position(self.committed.offset + 1, self.committed.epoch)

@@ -34,7 +34,7 @@ class Database:
         """Runs a job in the thread; its exceptions are stored.StoreError, Deposed and OutcomeUnknown.
 
         A shared database that has not answered after the timeout loses its connection (OutcomeUnknown), and so it does
-        when nobody waits for the job any more: once this returned or raised, the job is over.
+        when nobody waits for the job any more: once this returned or raised, the job is over, or will not begin.
         """
         async with self._turn:
             running = asyncio.wrap_future(self._thread.submit(self._run, job))
@@ -44,9 +44,10 @@ class Database:
                 except asyncio.CancelledError:
                     if self.shared:
                         await asyncio.wait([running], timeout=GRACE_S)
-                        if not running.done():
-                            self._interrupt()
-                            await asyncio.wait([running])
+                        given_up = False
+                        while not running.done() and not given_up:  # it may only be about to connect
+                            given_up = self._interrupt()
+                            await asyncio.wait([running], timeout=GRACE_S)
                     running.cancel()
                     if running.done() and not running.cancelled():
                         running.exception()  # nobody is interested in it
@@ -97,9 +98,9 @@ class Database:
         finally:
             timer.cancel()
 
-    def _interrupt(self) -> None:
-        if self._store is not None:
-            self._store.interrupt()
+    def _interrupt(self) -> bool:
+        """Whether nothing comes of what runs, however long it still takes."""
+        return self._store is not None and self._store.interrupt()
 
     def _run(self, job: "Callable[[Store], T]") -> T:
         if self._store is None:
@@ -113,8 +114,13 @@ class Database:
         self._log.warning("the metadata database is locked", why=sentence)
 
     async def close(self) -> None:
-        """Gives up waiting for locks and answers, closes the database and ends the thread."""
+        """Gives up waiting for locks and answers, closes the database and ends the thread.
+
+        A thread that connects to a host that says nothing is left to itself.
+        """
         self._interrupt()
         if self._store is not None:
-            await self.run(lambda store: store.close())
-        self._thread.shutdown(wait=False)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S if self.shared else None):
+                    await self.run(lambda store: store.close())
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -31,7 +31,7 @@ from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.partition_log import Leaders
 from tailrace_coordinator.reports import Reports
 
-_LEAVE_TIMEOUT_MS = 1000
+_LEAVE_TIMEOUT_MS = 500
 _SERVE_CACHED_MS = 3000
 _LOAD_WAIT_MS = 1000.0  # who asks for a group whose shard is being loaded waits, and need not ask again
 _CATCH_UP_MS = 1000.0

@@ -23,7 +23,7 @@ from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.quota import ROLE, Quota
 from tailrace_quota.store import MemoryStore
 
-_LEAVE_TIMEOUT_MS = 1000
+_LEAVE_TIMEOUT_MS = 500
 
 
 class OpenQuota:

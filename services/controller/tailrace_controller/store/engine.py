@@ -20,7 +20,7 @@ class Engine(Protocol):
     def disconnected(self) -> None:
         """The connection was given up."""
 
-    def interrupt(self) -> None:
-        """Makes a wait give up; called from another thread."""
+    def interrupt(self) -> bool:
+        """Makes a wait give up; called from another thread. True if that is to connect: that fails when it ends."""
 
     def close(self) -> None: ...

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tailrace_controller.stored import StoreError
+from tailrace_controller.stored import OutcomeUnknown, StoreError
 
 CHANNEL = "tailrace_metadata"
 CONNECT_TIMEOUT_S = 2  # libpq's least
@@ -43,20 +43,31 @@ class Postgres:
             raise StoreError(f"metadata.url needs a driver (pip install 'tailrace[postgres]'): {missing}") from missing
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        self._connecting = self._given_up = False
 
     def connect(self) -> sa.Connection:
         """Connects, and listens for changes of the lease row."""
-        connection = self._engine.connect()
-        driver = _driver(connection)
         with self._lock:
-            self._socket = socket.socket(fileno=os.dup(driver.fileno()))
+            self._connecting, self._given_up = True, False
         try:
+            connection = self._engine.connect()
+        finally:
+            with self._lock:
+                self._connecting = False
+        try:
+            self._hold(_driver(connection).fileno())
             connection.exec_driver_sql(f"LISTEN {CHANNEL}")
         except BaseException:
             connection.invalidate()
             connection.close()
             raise
         return connection
+
+    def _hold(self, fd: int) -> None:
+        with self._lock:
+            if self._given_up:
+                raise OutcomeUnknown("nobody waits for this connection any more")
+            self._socket = socket.socket(fileno=os.dup(fd))
 
     def begin(self, connection: sa.Connection) -> None:
         """Locks come with the first statements."""
@@ -95,14 +106,17 @@ class Postgres:
         if held is not None:
             held.close()
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> bool:
         """Ends the connection under whoever waits for it; harmless without one."""
         with self._lock:
+            if self._connecting:
+                self._given_up = True
             if self._socket is not None:
                 try:
                     self._socket.shutdown(socket.SHUT_RDWR)
                 except OSError:
-                    return  # the peer was faster
+                    return False  # the peer was faster
+            return self._connecting
 
     def close(self) -> None:
         """Forgets the URL's engine."""

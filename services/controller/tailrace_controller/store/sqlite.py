@@ -63,9 +63,10 @@ class Sqlite:
     def disconnected(self) -> None:
         """Nothing to forget."""
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> bool:
         """The next look at the lock is the last one."""
         self._stopping = True
+        return False
 
     def close(self) -> None:
         """SQLite folds its write-ahead log into the file if nobody else reads it."""

@@ -74,9 +74,12 @@ class Store:
         self._committed_ms = 0.0
         self._known = False  # that the schema is there and ours
 
-    def interrupt(self) -> None:
-        """Makes a wait for a lock, or for a server that says nothing, give up; called from another thread."""
-        self._engine.interrupt()
+    def interrupt(self) -> bool:
+        """Makes a wait for a lock, or for a server that says nothing, give up; called from another thread.
+
+        True where that may take long, and nothing comes of it: the store is just connecting.
+        """
+        return self._engine.interrupt()
 
     # -- the lease ------------------------------------------------------------------------------------------------
 

@@ -42,9 +42,12 @@ async def open_rest(
     names = (own_names, allowed_hosts)
 
     async def serve() -> None:
-        if after is None or await _first_is_set(after, stop):
-            serving = await asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.serving")
-            await _run(serving.build(backend, clock, random, *names), sockets, stop)
+        if after is not None and not await _first_is_set(after, stop):
+            return
+        importing = asyncio.create_task(asyncio.to_thread(importlib.import_module, "tailrace_gateway.rest.serving"))
+        await _first_is_done(importing, stop)
+        if importing.done():
+            await _run(importing.result().build(backend, clock, random, *names), sockets, stop)
 
     serving = asyncio.create_task(serve(), name="rest")
     try:
