@@ -87,6 +87,14 @@ def test_several_brokers_keep_several_copies(brokers: int, factor: str | None, m
     assert (chosen.get("default.replication.factor"), chosen.get("min.insync.replicas")) == (factor, min_isr)
 
 
+def test_the_first_member_of_a_group_waits_for_no_others_unless_it_is_told_to() -> None:
+    key = "group.initial.rebalance.delay.ms"
+    assert parsed().settings[key] == "0"
+    assert parsed("--set", f"{key}=3000").settings[key] == "3000"
+    environ = {"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "3000", "XDG_DATA_HOME": "/x"}
+    assert key not in options.parse((), environ).settings
+
+
 def test_what_the_user_says_of_copies_stands() -> None:
     told = parsed("--brokers", "3", "--set", "min.insync.replicas=1").settings
     assert (told["default.replication.factor"], told["min.insync.replicas"]) == ("3", "1")

@@ -12,6 +12,7 @@ from tailrace.runtime import logs
 _PORT_MAX = 65_535
 _INSTANCES_MAX = 100
 _COPIES = 3
+_SET = "a Kafka config for all roles; may be repeated; group.initial.rebalance.delay.ms is 0 unless set (Kafka: 3000)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     """Exits with 2 and a usage line where an option makes no sense."""
     parser = _parser(environ)
     given = parser.parse_args(arguments)
-    settings = replication(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
+    settings = defaults(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
     if given.metadata_url:
         settings["metadata.url"] = given.metadata_url
     if given.controllers > 1 and not settings.get("metadata.url", "").startswith("postgresql"):
@@ -70,12 +71,13 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     )
 
 
-def replication(brokers: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """Several brokers are there to keep several copies: three where there are three, two of them acknowledged.
+def defaults(brokers: int, environ: Mapping[str, str]) -> dict[str, str]:
+    """What `up` sets where nobody else does, neither --set nor the environment.
 
-    Kafka's own defaults are 1 and 1. What the environment says stays.
+    A new group's first member does not wait three seconds for others: so it is in Apache Kafka's quickstart, too.
+    Several brokers keep several copies: three where there are three, two of them acknowledged (Kafka's own: 1 and 1).
     """
-    chosen = {}
+    chosen = {"group.initial.rebalance.delay.ms": "0"}
     if brokers > 1:
         chosen["default.replication.factor"] = str(min(_COPIES, brokers))
     if brokers >= _COPIES:
@@ -106,7 +108,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--advertise", metavar="HOST[:PORT]", help="what clients are told; default: the address they connected to")
     add("--admin-port", type=_port, default=8080, metavar="PORT", help="0 picks one; default %(default)s")
     add("--metadata-url", metavar="URL", help="default: SQLite in DIR/metadata.db")
-    add("--set", metavar="KEY=VALUE", action="append", default=[], help="a Kafka config for all roles; may be repeated")
+    add("--set", metavar="KEY=VALUE", action="append", default=[], help=_SET)
     add("--no-restart", action="store_true", help="leave a dead child dead")
     add("--inline", action="store_true", help="all roles in one process and one event loop, for debuggers and tests")
     add("--log-format", choices=logs.FORMATS, help="default: colour on a terminal, else logfmt")
