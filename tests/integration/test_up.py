@@ -221,6 +221,24 @@ def test_an_unknown_setting_is_refused_in_one_sentence(cluster: Cluster, tmp_pat
     assert "log.retention.hours" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--listen", "127.0.0.1,bogus.invalid"), "bogus.invalid is no address of this machine"),
+        (("--metadata-url", "mysql://here/there"), "metadata.url='mysql://here/there'"),
+        (("--set", "internal.listen=here"), "internal.listen='here' is not an IP address"),
+        (("--set", "controller.quorum.bootstrap.servers=a b:1"), "host:port or unix:/path"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_anything_starts(
+    arguments: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    refused = up_that_ends("--data", str(tmp_path), "--port", "0", "--admin-port", "0", *arguments)
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
+    assert sentence in refused.stderr
+
+
 def test_health_readiness_and_metrics_are_served_by_every_role(cluster: Cluster) -> None:
     for role in ("controller", "broker", "coordinator", "quota", "gateway"):
         base = f"http://{cluster.addresses(role)['http']}"

@@ -58,6 +58,16 @@ def test_advertise_takes_a_host_with_or_without_a_port(text: str, host: str, por
         (("--data", "/a/b\nc"), "a question mark, a control character or a space at its end"),
         (("--quota-url", "redis://localhost"), "unrecognized arguments: --quota-url"),
         (("--advertise", "host:x"), "expected HOST or HOST:PORT"),
+        (("--advertise", "bad host:::"), "'bad host:::' is not a host name or an IP address"),
+        (("--advertise", "[::1]x"), "expected HOST or HOST:PORT"),
+        (("--advertise", "host:"), "expected HOST or HOST:PORT"),
+        (("--advertise", ""), "'' is not a host name or an IP address"),
+        (("--advertise", "0.0.0.0:9092"), "clients need one"),
+        (("--advertise", "host:65535", "--brokers", "2"), "past port 65535"),
+        (("--listen", ""), "'' is not a host name or an IP address"),
+        (("--listen", "127.0.0.1:9092"), "is not a host name or an IP address"),
+        (("--admin-port", "9093", "--brokers", "2"), "is the port of node 1, too"),
+        (("--data", ""), "expected a directory"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_in_a_sentence(

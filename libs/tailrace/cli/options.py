@@ -44,9 +44,14 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
         settings["metadata.url"] = given.metadata_url
     if given.controllers > 1 and not settings.get("metadata.url", "").startswith("postgresql"):
         parser.error("several controllers need a shared database: --metadata-url postgresql://… (SQLite holds one)")
-    host, port = _advertise(parser, given.advertise) if given.advertise else (None, None)
-    if given.port and given.port + given.brokers - 1 > _PORT_MAX:
-        parser.error(f"--port {given.port} with {given.brokers} brokers goes past port {_PORT_MAX}")
+    host, port = (None, None) if given.advertise is None else _advertise(parser, given.advertise)
+    for option, first in (("--port", given.port), ("--advertise", port)):
+        if first and first + given.brokers - 1 > _PORT_MAX:
+            parser.error(f"{option} {first} with {given.brokers} brokers goes past port {_PORT_MAX}")
+    if given.port and given.port <= given.admin_port < given.port + given.brokers:
+        parser.error(f"--admin-port {given.admin_port} is the port of node {given.admin_port - given.port}, too")
+    if not given.data:
+        parser.error("--data: expected a directory")
     return UpOptions(
         data_dir=_data_dir(parser, given.data),
         counts={
@@ -56,7 +61,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
             "quota": given.quotas,
             "gateway": given.gateways,
         },
-        listen=tuple(given.listen.split(",")),
+        listen=_listen(parser, given.listen),
         port=given.port,
         admin_port=given.admin_port,
         advertised_host=host,
@@ -140,12 +145,30 @@ def _pair(parser: argparse.ArgumentParser, item: str) -> tuple[str, str]:
 
 
 def _advertise(parser: argparse.ArgumentParser, text: str) -> tuple[str, int | None]:
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]") or (":" in host.strip("[]") and not host.startswith("[")):
-        return text.strip("[]"), None
-    if not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
+    """HOST, HOST:PORT, [V6], [V6]:PORT or a bare V6."""
+    from tailrace.config.hosts import Host  # here: the daily commands need neither
+
+    bracketed, host, port = text.startswith("["), text, ""
+    if bracketed:
+        host, closing, port = text[1:].partition("]")
+        port = port.removeprefix(":") if closing and port[:1] in {"", ":"} and port != ":" else "none"
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+        port = port or "none"
+    if port and (not port.isdecimal() or not 0 < int(port) <= _PORT_MAX):
         parser.error(f"--advertise {text}: expected HOST or HOST:PORT")
-    return host.strip("[]"), int(port)
+    if refusal := Host(reachable=True).refusal(host):
+        parser.error(f"--advertise {text}: {refusal}")
+    return host, int(port) if port else None
+
+
+def _listen(parser: argparse.ArgumentParser, text: str) -> tuple[str, ...]:
+    from tailrace.config.hosts import Hosts
+
+    hosts = tuple(dict.fromkeys(host.strip().strip("[]") for host in text.split(",")))
+    if refusal := Hosts().refusal(hosts):
+        parser.error(f"--listen {text!r}: {refusal}")
+    return hosts
 
 
 def _port(text: str) -> int:

@@ -15,6 +15,7 @@ from tailrace.cli.data_dir import Refused
 from tailrace.cli.port_holder import holder_of
 
 _BLOCK_ATTEMPTS = 50
+_LOOPBACKS = ("127.0.0.1", "::1")
 
 
 class Reservation:
@@ -23,8 +24,10 @@ class Reservation:
     def __init__(self, hosts: Sequence[str], port: int, count: int) -> None:
         """Takes count ports from `port` on each host; 0 looks for a free block. Raises Refused."""
         self.hosts = [host for host in hosts if _exists(host)]
-        if not self.hosts:
-            raise Refused(f"none of the addresses {', '.join(hosts)} is on this machine; --listen takes others.")
+        away = [host for host in hosts if host not in self.hosts]
+        # A machine may have no IPv6, whose loopback is among the defaults.
+        if not self.hosts or any(host not in _LOOPBACKS for host in away):
+            raise Refused(f"{', '.join(away)} is no address of this machine; --listen takes others.")
         self.sockets: list[socket.socket] = []
         self.port = port or self._take_free_block(count)
         if port:

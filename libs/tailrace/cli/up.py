@@ -122,9 +122,11 @@ class Up:
 
     def _check_settings(self) -> None:
         from tailrace.config import Config, ConfigError
+        from tailrace.net.internal import internal_address
 
         try:
-            Config.load("broker", None, os.environ, self.settings(self.instances[0]))
+            config = Config.load("broker", None, os.environ, self.settings(self.instances[0]))
+            internal_address(config, None, "any")  # what it refuses, every role would
         except ConfigError as error:
             raise Refused(str(error)) from None
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from tailrace.config.hosts import DatabaseUrl, Host, Hosts, is_host
+
 Value = bool | int | float | str | tuple[str, ...] | None
 
 
@@ -158,7 +160,8 @@ class Addresses:
         assert isinstance(value, tuple)
         for address in value:
             host, colon, port = address.rpartition(":")
-            if address.startswith("unix:/") or (host and colon and port.isdecimal() and 0 < int(port) <= 65_535):
+            is_port = port.isdecimal() and 0 < int(port) <= 65_535
+            if address.startswith("unix:/") or (colon and is_port and is_host(host.strip("[]"))):
                 continue
             return f"{address} is not host:port or unix:/path"
         return None
@@ -167,7 +170,7 @@ class Addresses:
         return "host:port or unix:/path"
 
 
-Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses
+Validator = Range | OneOf | Words | NotEmpty | ThrottledReplicas | Addresses | Host | Hosts | DatabaseUrl
 
 _INTEGER_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 

@@ -7,6 +7,7 @@ import asyncio
 import errno
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -91,6 +92,8 @@ def live(service: Service) -> None:
         run_loop(lambda stop: run_service(service, stop, alone=True))
     except _refusals() as refused:
         leave(f"{service.role.name}-{service.service_id}: {refused}", REFUSED)
+    except socket.gaierror as error:
+        leave(f"{service.role.name}-{service.service_id}: a host of its settings has no address: {error}", REFUSED)
     except OSError as error:
         if error.errno not in _OUTSIDE:
             raise

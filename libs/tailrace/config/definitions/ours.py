@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tailrace.config.definition import OneOf, Words
 from tailrace.config.definitions.row import BOOLEAN, INT, LIST, LONG, STRING, at_least, between, ours
+from tailrace.config.hosts import DatabaseUrl, Host, Hosts
 
 ROWS = (
     ours("data.dir", STRING, "data", None, "Directory under which every role keeps its data."),
@@ -12,7 +13,7 @@ ROWS = (
         "metadata.url",
         STRING,
         None,
-        None,
+        DatabaseUrl(),
         "SQLAlchemy URL of the metadata log; where unset, SQLite in data.dir/metadata.db.",
     ),
     ours(
@@ -34,7 +35,7 @@ ROWS = (
         "gateway.advertised.host",
         STRING,
         None,
-        None,
+        Host(reachable=True),
         "Host that clients are told; where unset, the address each client connected to.",
     ),
     ours(
@@ -53,7 +54,7 @@ ROWS = (
         "without a relay. Clients that a quota limits stay with the gateway, or go back to it.",
     ),
     ours("gateway.port", INT, 9092, between(0, 65_535), "Port of node 0 at the gateway; node n is at port + n."),
-    ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Words(), "Addresses the gateway listens on."),
+    ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Hosts(), "Addresses the gateway listens on."),
     ours("admin.port", INT, 8080, between(0, 65_535), "Port of the gateway's REST API and health pages; 0 picks one."),
     ours(
         "admin.allowed.hosts",
@@ -101,7 +102,7 @@ ROWS = (
         "Allows internal.listen beyond the loopback, where roles are not authenticated yet.",
     ),
     ours("health.port", INT, 0, between(0, 65_535), "Port of a role's health and metrics pages; 0 picks one."),
-    ours("health.listen", STRING, "127.0.0.1", None, "Address of a role's health and metrics pages."),
+    ours("health.listen", STRING, "127.0.0.1", Host(), "Address of a role's health and metrics pages."),
     ours(
         "quota.unavailable",
         STRING,

@@ -1,0 +1,80 @@
+"""Hosts and URLs among the config values: what can be one, before anything is bound or connected."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+WILDCARDS = ("0.0.0.0", "::")
+_NAME_MAX = 253
+# RFC 1123, and the underscore that container networks have in names.
+_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+_DATABASE = re.compile(
+    r"(sqlite|postgresql)(\+[a-z0-9]+)?://([^/?#]*@)?([^/?#:@\[\]]*|\[[^/?#@\[\]]*\])(:[0-9]{1,5})?([/?].*)?", re.DOTALL
+)
+
+
+def is_host(text: str) -> bool:
+    """Whether it is an IP address, without brackets, or may be a host's name."""
+    try:
+        ip_address(text)
+    except ValueError:
+        labels = text.removesuffix(".").split(".")
+        # All digits in the last one: an address that somebody mistyped.
+        return len(text) <= _NAME_MAX and all(map(_LABEL.fullmatch, labels)) and not labels[-1].isdecimal()
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host; `reachable`: one that a client can connect to."""
+
+    reachable: bool = False
+
+    def refusal(self, value: object) -> str | None:
+        if value is None:
+            return None
+        assert isinstance(value, str)
+        if not is_host(value):
+            return f"{value!r} is not a host name or an IP address"
+        return f"{value} is every address of this machine: clients need one" if self._is_wildcard(value) else None
+
+    def _is_wildcard(self, value: str) -> bool:
+        return self.reachable and value in WILDCARDS
+
+    def __str__(self) -> str:
+        return "a host name or an IP address" + (" other than 0.0.0.0 and ::" if self.reachable else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """One host or more."""
+
+    def refusal(self, value: object) -> str | None:
+        assert isinstance(value, tuple)
+        wrong = next((host for host in value if not is_host(host)), None)
+        if wrong is not None:
+            return f"{wrong!r} is not a host name or an IP address"
+        return None if value else "Configuration must not be empty."
+
+    def __str__(self) -> str:
+        return "host names or IP addresses, one at least"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUrl:
+    """A URL of SQLAlchemy for a database that keeps metadata."""
+
+    def refusal(self, value: object) -> str | None:
+        if value is None:
+            return None
+        assert isinstance(value, str)
+        return (
+            None
+            if _DATABASE.fullmatch(value)
+            else "it is no sqlite:///PATH and no postgresql://USER@HOST:PORT/DATABASE"
+        )
+
+    def __str__(self) -> str:
+        return "sqlite:///PATH or postgresql://USER@HOST:PORT/DATABASE"
