@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +21,11 @@ from support.refusing_cluster import RefusingCluster, places
 from support.typed_commands import ASKING, MORE, OTHERS, Argument
 from tailrace.cli.command import ABOUT_BROKERS
 from tailrace.cli.daily import COMMANDS, app, nodes
+from tailrace.cli.daily.connection import runs_here
+from tailrace.cli.daily.nodes import Nodes
 from tailrace.errors import ErrorCode
 from tailrace.net.client import Disconnected
+from tailrace.runtime.run_files import RunFile, start_ticks
 from tailrace.wire.apis import APIS
 from tailrace.wire.codec import Malformed
 from tailrace.wire.response_errors import ERROR_PLACES, ItemError, response_errors
@@ -180,6 +184,34 @@ def test_a_command_says_at_once_that_nothing_listens_and_what_starts_a_cluster()
             done.output
             == f"{where}: nothing listens there; `tailrace up` starts a cluster, --bootstrap names another\n"
         )
+
+
+def test_a_refused_connection_is_no_answer_yet_while_a_cluster_starts_there() -> None:
+    host, port = "127.0.0.1", free_ports(1)
+    log: list[str] = []
+
+    class Starting(Nodes):
+        def pause(self, time_ms: float) -> None:
+            log.append("starts" if not log else "stops")
+
+    cluster = Starting(f"{host}:{port}", lambda: log != ["starts", "stops"])
+    with pytest.raises(Disconnected):
+        cluster.brokers()
+    cluster.close()
+    assert log == ["starts", "stops"]
+
+
+def test_the_cluster_of_the_default_directory_is_known_by_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAILRACE_DATA_DIR", str(tmp_path))
+    (tmp_path / "run").mkdir()
+    assert not runs_here("127.0.0.1:9092")
+    for ticks, expected in ((start_ticks(os.getpid()), True), (start_ticks(os.getpid()) - 1, False)):
+        up = RunFile("up", -1, os.getpid(), ticks, 0, addresses={"bootstrap": "127.0.0.1:9092"})
+        up.write(tmp_path / "run")
+        assert runs_here("127.0.0.1:9092") == expected
+        assert not runs_here("127.0.0.1:9093")
 
 
 def test_the_line_about_a_command_in_the_help_needs_no_import() -> None:

@@ -38,8 +38,17 @@ def address(bootstrap: str | None) -> str:
     """What was asked for, else the local cluster's own word, else Kafka's port."""
     if bootstrap:
         return bootstrap
+    return _local_bootstrap() or DEFAULT_BOOTSTRAP
+
+
+def runs_here(bootstrap: str) -> bool:
+    """Whether this is where the cluster of the default directory answers, or will do so once it has started."""
+    return bootstrap == _local_bootstrap()
+
+
+def _local_bootstrap() -> str | None:
     running = RunFile.read(default_data_dir(os.environ) / "run" / "up.json")
-    return running.addresses["bootstrap"] if running and running.is_running() else DEFAULT_BOOTSTRAP
+    return running.addresses["bootstrap"] if running and running.is_running() else None
 
 
 def pairs(items: list[str] | None) -> dict[str, str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import typer
 
-from tailrace.cli.daily.connection import address
+from tailrace.cli.daily.connection import address, runs_here
 from tailrace.cli.daily.refusals import RefusedError, lines, sentence
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
@@ -82,7 +83,9 @@ class LogDir(NamedTuple):
 class Nodes:
     """The cluster behind a bootstrap address. Raises OSError, TimeoutError, Malformed or RefusedError."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, starting: Callable[[], bool] = lambda: False) -> None:
+        """starting: whether somebody will listen there soon, so that a refused connection is no answer yet."""
+        self._starting = starting
         self._runner = asyncio.Runner()
         self._bootstrap = [Address.parse(text.strip()) for text in bootstrap.split(",")]
         self._clients: dict[Address, Client] = {}
@@ -120,16 +123,20 @@ class Nodes:
             self.pause(_AGAIN_MS)
 
     def _answer(self, message: m.ApiMessage, version: int | None, at: Address | None) -> Any:
-        tried: Disconnected | None = None
-        for target in [at] if at else self._bootstrap:
-            if target not in self._clients:
-                self._clients[target] = Client(target, _CLIENT_ID)
-            try:
-                return self._runner.run(self._exchange(self._clients[target], message, version))
-            except Disconnected as error:
-                tried = error
-        assert tried is not None
-        raise tried
+        for times in range(_TIMES_MAX + 1):
+            tried: Disconnected | None = None
+            for target in [at] if at else self._bootstrap:
+                if target not in self._clients:
+                    self._clients[target] = Client(target, _CLIENT_ID)
+                try:
+                    return self._runner.run(self._exchange(self._clients[target], message, version))
+                except Disconnected as error:
+                    tried = error
+            assert tried is not None
+            if times == _TIMES_MAX or not _was_refused(tried) or not self._starting():
+                raise tried
+            self.pause(_AGAIN_MS)
+        raise AssertionError("unreachable")
 
     async def _exchange(self, client: Client, message: m.ApiMessage, version: int | None) -> Any:
         try:
@@ -350,7 +357,7 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
     """The cluster; refusals end the command with one sentence and status 1."""
     where = address(bootstrap)
     try:
-        opened = Nodes(where)
+        opened = Nodes(where, partial(runs_here, where))
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
     try:
@@ -374,9 +381,14 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
 
 
 def _reason(error: Disconnected) -> str:
-    cause = error.__cause__
-    if isinstance(cause, ConnectionRefusedError) or "Connect call failed" in str(cause):
+    if _was_refused(error):
         return "nothing listens there; `tailrace up` starts a cluster, --bootstrap names another"
+    cause = error.__cause__
     if isinstance(cause, OSError) and cause.strerror:
         return f"{cause.strerror}; --bootstrap names another cluster"
     return "the connection broke before there was an answer; what was asked may have been done"
+
+
+def _was_refused(error: Disconnected) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, ConnectionRefusedError) or "Connect call failed" in str(cause)
