@@ -34,15 +34,18 @@ class Answering(Receiving):
         self._paused = False
         self._waiting = False  # a hot request left a future: the next one waits, as in Kafka
         self._ended = False  # the client sends no more; closed once all is answered
-        self._refused = False  # no more requests are handled; closed as soon as the client has taken what it is owed
+        self._refused = False  # no more requests are handled; closed now, or once the client has taken its answers
         self.sends_files = False  # whether answers may hold Slices
 
     def close(self) -> None:
+        """Handles no more; what was written leaves first."""
+        self._refused = True
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Closes at once; what has not been sent is not."""
+        self._refused = True
         self._transport.abort()
 
     @property

@@ -53,6 +53,7 @@ class Connection(Answering):
         self._task: asyncio.Task[None] | None = None
         self._muted: asyncio.TimerHandle | None = None  # no request is handled before it has rung (KIP-219)
         self._parsing = False
+        self._going_on: asyncio.Handle | None = None  # whole frames wait for nothing but the loop's next turn
         self._released = False  # somebody else reads from the transport
         self._known = identity
         self.identity = identity or Identity()
@@ -94,6 +95,9 @@ class Connection(Answering):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
+        self._refused = True
+        if self._going_on is not None:
+            self._going_on.cancel()
         if self._task is not None:
             self._task.cancel()
         if self._muted is not None:
@@ -108,8 +112,14 @@ class Connection(Answering):
             self._service.on_close(self)
 
     def eof_received(self) -> bool:
-        """The client sends no more: what it asked is answered first where the service wants that; else it is closed."""
+        """The client sends no more: what it asked is answered first where the service wants that; else it is closed.
+
+        Between services what waits for nothing is still handled: a gateway ends its side behind Produces with acks=0.
+        """
         if not self._service.answers_after_end or self._refused:
+            while self._going_on is not None:
+                self._going_on.cancel()
+                self._go_on()
             return False
         self._ended = self._held = True
         if self._task is not None and not self._filled and self._service.on_end is not None:
@@ -147,7 +157,7 @@ class Connection(Answering):
         """
         if self._slots or self._parsing or not self._may_handle() or self._transport.is_closing():
             return
-        if self._sending_files:
+        if self._sending_files or self._going_on is not None:
             return
         if self._ended and self._filled:
             self._refuse("the connection ended in the middle of a frame")
@@ -221,49 +231,64 @@ class Connection(Answering):
         self._parse()
 
     def _parse(self) -> None:
+        """Handles what may be handled now. What full slots stopped goes on in the loop's next turn, after others."""
         if self._parsing:
-            return  # called back from a write in the loop below, which goes on by itself
-        view, pos, filled = self._view, 0, self._filled
-        need = 0
+            return  # called back from a write below, which goes on by itself
         self._parsing = True
         try:
-            while filled - pos >= 4 and self._may_handle():
-                (size,) = SIZE.unpack_from(view, pos)
-                if not 8 <= size <= self._service.max_frame_bytes:
-                    self._refuse(f"frame size {size} is not between 8 and {self._service.max_frame_bytes}")
-                    return
-                if filled - pos - 4 < size:
-                    need = size + 4
-                    break
-                self._frame(view[pos + 4 : pos + 4 + size])
-                pos += 4 + size
-                if self._answered_bytes > _ANSWERED_MAX_BYTES:
-                    self._service.end_of_read()
-                    self._flush()
-            if pos:
-                self._service.end_of_read()
+            pos, need = self._handle_frames()
         except codec.Malformed as malformed:
             self._service.end_of_read()
             self._refuse(str(malformed))
             return
+        except Exception:  # a hot handler's bug: the frame must not be found here again
+            self._service.log.exception("request failed")
+            self._refuse("a request could not be answered, by a bug")
+            return
         finally:
             self._parsing = False
+        self._flush()
         self._compact(pos, need)
+        if not need and self._filled >= SIZE.size and self._going_on is None and self._may_handle():
+            self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
         if self._leaving:
             self._read_the_frame_begun()
         elif self._held and self._filled < len(self._buffer) and self._may_read():
             self._held = False
             self._transport.resume_reading()
-        self._flush()
         if self._leaving or self._ended:
             self._end_if_done()
+
+    def _handle_frames(self) -> tuple[int, int]:
+        """Returns how many bytes were handled, and the size of the frame behind them if that has yet to come."""
+        view, pos, filled = self._view, 0, self._filled
+        need = 0
+        while filled - pos >= 4 and self._may_handle():
+            (size,) = SIZE.unpack_from(view, pos)
+            if not 8 <= size <= self._service.max_frame_bytes:
+                raise codec.Malformed(f"frame size {size} is not between 8 and {self._service.max_frame_bytes}")
+            if filled - pos - 4 < size:
+                need = size + 4
+                break
+            self._frame(view[pos + 4 : pos + 4 + size])
+            pos += 4 + size
+            if self._answered_bytes > _ANSWERED_MAX_BYTES:
+                self._service.end_of_read()
+                self._flush()
+        if pos:
+            self._service.end_of_read()
+        return pos, need
+
+    def _go_on(self) -> None:
+        self._going_on = None
+        self._parse()
 
     def _may_read(self) -> bool:
         return not (self._paused or self._released or self._ended or self._refused or self._transport.is_closing())
 
     def _read_the_frame_begun(self) -> None:
         """While leaving: reads on only if a frame has begun, and get_buffer only to its end."""
-        wanted = self._filled > 0 and self._may_handle() and self._may_read()
+        wanted = self._filled > 0 and self._going_on is None and self._may_handle() and self._may_read()
         if wanted == self._held and not self._transport.is_closing():
             self._held = not wanted
             if wanted:
@@ -312,6 +337,11 @@ class Connection(Answering):
             self._service.log.exception("request failed")
             self._task = None
             self._refuse("a request could not be answered, by a bug")
+        except asyncio.CancelledError:
+            self._task = None
+            if not self._refused:  # by somebody else than this connection's end
+                self._refuse("a request was cancelled")
+            raise
 
     async def _run_relay(self, relay: Relay, frame: bytes) -> None:
         try:

@@ -13,9 +13,10 @@ from tailrace.net import descriptor
 from tailrace.net.address import Address
 from tailrace.net.context import Identity
 from tailrace.net.patience import Quiet
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.buffers import Buffer
-from tailrace_gateway.link import ENDED, HELD, MUTED, PEER, UNSENT, Link
+from tailrace_gateway.link import ENDED, HELD, KEPT, MUTED, PEER, UNSENT, Link
 from tailrace_gateway.refused_batches import RefusedBatches
 from tailrace_gateway.relay import Frame, Requests
 from tailrace_gateway.slots import Slots
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 
 # Kept behind a request that is being answered elsewhere; until then reading goes on, to notice a client that left.
 _BEHIND_BYTES = 65_536
+# Of answers that wait behind the node's: a Fetch may wait for long, and what follows is answered at once.
+_KEPT_BYTES = 1_048_576
+# Nothing is scanned meanwhile; each of them looks again at what was read when it ends.
+_WAITS = MUTED | UNSENT | KEPT
+# What a member that has left is not waited for with: the others would wait for it through a whole rebalance.
+_FOR_MEMBERS = frozenset({int(ApiKey.JOIN_GROUP), int(ApiKey.SYNC_GROUP)})
+_TORN = "the connection ended in the middle of a frame"
 
 
 class ClientLink(Link):
@@ -91,11 +99,15 @@ class ClientLink(Link):
 
     def received(self, buffer: Buffer, end: int) -> int:
         consumed = 0
-        if self._task is None and not self.pauses & UNSENT:
+        if self._task is None and not self.pauses & (UNSENT | KEPT):
             try:
                 consumed, out = self.requests.scan(buffer.view, end)
             except Malformed as wrong:
                 self.refuse(str(wrong))
+                return end
+            except Exception:  # what was read must not be scanned again, nor be forgotten
+                self.gateway.log.exception("request failed")
+                self.refuse("a request could not be routed, by a bug")
                 return end
             for item in out:
                 if type(item) is tuple:
@@ -112,7 +124,7 @@ class ClientLink(Link):
             if self.requests.node_wanted:
                 self.requests.node_wanted = False
                 self._start(self._open_node())
-        if end - consumed > _BEHIND_BYTES:
+        if end - consumed > _BEHIND_BYTES and (self._task is not None or self.pauses & _WAITS):
             self.pause(HELD)
         return consumed
 
@@ -124,11 +136,8 @@ class ClientLink(Link):
             if not self.busy:
                 self.close()
                 return
-        torn = not self.requests.between_frames or self.tail
-        if torn and self._task is None and not self.pauses & (MUTED | UNSENT):
-            self.refuse("the connection ended in the middle of a frame")
-            return
-        if self.owner is not None:  # a member that left must not be waited for through a whole rebalance
+        held = self.requests.held
+        if self.owner is not None and held is not None and held.key in _FOR_MEMBERS:
             self.close()
             return
         self.pause(ENDED)
@@ -157,16 +166,22 @@ class ClientLink(Link):
         self.close_if_done()
 
     def close_if_done(self) -> None:
-        """After the client's end: closes once nothing is owed, or once what is owed can never be asked in full."""
-        if not self.pauses & ENDED or self._task is not None or self.pauses & (MUTED | UNSENT):
+        """After the client's end: closes once every whole request was answered; a torn one is the reason then."""
+        if not self.pauses & ENDED or self._task is not None or self.pauses & _WAITS:
             return
-        if self.requests.between_frames:
-            if self.slots or self.outbox or (self.node and self.node.outbox):
-                return
-            if self.node is not None and self.requests.unanswered_sent:
-                self.node.finish()
-                return
-        self.close()
+        if len(self.slots) > self.requests.torn_slots or self.outbox or (self.node and self.node.outbox):
+            return
+        if self.node is not None and self.requests.unanswered_sent:
+            self.node.finish()
+        else:
+            self.all_taken()
+
+    def all_taken(self) -> None:
+        """After the client's end: nothing is owed, and the node has all that was for it."""
+        if self.tail or not self.requests.between_frames:
+            self.refuse(_TORN)
+        else:
+            self.close()
 
     def _mute(self) -> None:
         if self._unmute is None and self.requests.between_frames:
@@ -177,7 +192,7 @@ class ClientLink(Link):
     def _unmuted(self) -> None:
         self._unmute = None
         self.requests.throttle_time_ms = 0
-        self.resume(MUTED)
+        self.resume(MUTED | HELD)
         self.rescan()
         self.close_if_done()
 
@@ -191,6 +206,9 @@ class ClientLink(Link):
             self.node.pause(PEER)
         if self.requests.throttle_time_ms:
             self._mute()
+        if self.pauses & KEPT and self.slots.kept_bytes <= _KEPT_BYTES:
+            self.resume(KEPT | HELD)
+            self.rescan()
         self.close_if_done()
 
     def node_lost(self, why: str) -> None:
@@ -291,7 +309,7 @@ class ClientLink(Link):
     async def _answer(self, frame: Frame) -> None:
         answer = await self.gateway.answer(frame, self)
         if answer is not None:
-            frame.slot.answer = answer
+            self.slots.fill(frame.slot, answer)
         self.requests.answered()
 
     def _start(self, work: object) -> None:
@@ -301,10 +319,12 @@ class ClientLink(Link):
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        if self.closed or task.cancelled():
+        if self.closed:
             return
-        error = task.exception()
-        if isinstance(error, Malformed):
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            self.refuse("a request was cancelled")
+        elif isinstance(error, Malformed):
             self.refuse(str(error))
         elif error is not None:
             self.gateway.log.error("request failed", exc_info=error, client_id=self.requests.client_id)
@@ -316,6 +336,9 @@ class ClientLink(Link):
                 if self.node is not None:
                     self.node.pause(PEER)
                 self.pause(UNSENT)
+                return
+            if self.slots.kept_bytes > _KEPT_BYTES:
+                self.pause(KEPT)
                 return
             self.resume(HELD)
             self.rescan()

@@ -94,6 +94,7 @@ class Requests:
         self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
         self._last: _Last | None = None
         self._left = 0  # bytes of a frame in passage that have not come yet
+        self._silent = False  # the last frame that was no repetition expects no answer
         self._body = bytearray()
         self._frame: Frame | None = None
 
@@ -101,6 +102,11 @@ class Requests:
     def between_frames(self) -> bool:
         """Whether everything scanned so far was whole frames."""
         return self._left == 0
+
+    @property
+    def torn_slots(self) -> int:
+        """How many slots wait for the answer of a request that has come in part: 0 or 1, the newest."""
+        return int(self._left > 0 and not self._silent)
 
     def scan(self, view: memoryview, end: int) -> tuple[int, list[Segment | Frame]]:
         """Routes the first `end` bytes of the view, which must be writable.
@@ -205,6 +211,7 @@ class Requests:
             raise Malformed(f"a request of {size} bytes (api key {key}) cannot be kept until it is answered")
         if key < API_KEYS:
             self.counts[key] += 1
+        self._silent = False
         slot = Later()
         self.slots.append(slot)
         self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot)
@@ -215,6 +222,7 @@ class Requests:
     ) -> bool | None:
         """Leaves the mark of a request for the node; False collects it instead, None waits for the node."""
         flexible = version >= row.flexible_from
+        self._silent = False
         if key == INIT_PRODUCER_ID and peek.transactional_id(data, body, flexible):
             return False
         if not self.node_open:
@@ -229,7 +237,8 @@ class Requests:
             if self.meter.produce_limited:
                 self.throttle_time_ms = self.meter.produced(size)
             if acks == 0:
-                self.unanswered_sent = True
+                self.unanswered_sent = self._silent = True
+                self._last = None  # a repetition of that one would not say that it is answered
                 return True
             if self.throttle_time_ms:
                 self.slots.append(Throttled(version, correlation_id, self.throttle_time_ms))

@@ -41,6 +41,13 @@ Slot: TypeAlias = "int | Throttled | Later"
 class Slots(deque[Slot]):
     """What is owed; the relay appends at the right, answers leave from the left."""
 
+    kept_bytes = 0  # of answers that wait behind the node's
+
+    def fill(self, slot: Later, answer: bytes) -> None:
+        """The answer is known; it leaves once nothing is before it."""
+        slot.answer = answer
+        self.kept_bytes += len(answer)
+
     def release(self) -> list[bytes]:
         """Takes the answers that are ready and have nothing before them."""
         ready: list[bytes] = []
@@ -49,6 +56,7 @@ class Slots(deque[Slot]):
             if type(first) is not Later or first.answer is None:
                 break
             self.popleft()
+            self.kept_bytes -= len(first.answer)
             ready.append(first.answer)
         return ready
 

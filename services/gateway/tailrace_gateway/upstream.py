@@ -83,6 +83,10 @@ class NodeLink(Link):
         except Malformed as wrong:
             client.refuse(str(wrong))
             return end
+        except Exception:  # what was read must not be scanned again, nor be forgotten
+            client.gateway.log.exception("answer failed", node=client.node_id)
+            client.refuse("an answer could not be relayed, by a bug")
+            return end
         for item in out:
             if type(item) is tuple:
                 client.write(buffer.view[item[0] : item[1]], buffer)
@@ -101,7 +105,7 @@ class NodeLink(Link):
 
     def _over(self, why: str) -> None:
         if self._finishing:
-            self.client.close()
+            self.client.all_taken()
         else:
             self.client.gateway.suspects.broke(self.client.node_id)
             self.client.node_lost(why)
