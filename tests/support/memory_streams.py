@@ -10,7 +10,7 @@ _SEND_HIGH_BYTES = 65_536
 _TURNS = 16
 
 
-class _Impatient(selectors.SelectSelector):
+class _Impatient(selectors.DefaultSelector):
     """Sleeps by moving the clock."""
 
     def __init__(self) -> None:

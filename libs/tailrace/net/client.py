@@ -36,6 +36,7 @@ class _Wire(asyncio.BufferedProtocol):
         self.waiting: deque[tuple[int, _Answered]] = deque()
         self.transport: Any = None
         self.lost = asyncio.get_running_loop().create_future()
+        self._why = "closed the connection"
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -44,7 +45,7 @@ class _Wire(asyncio.BufferedProtocol):
         while self.waiting:
             _, future = self.waiting.popleft()
             if not future.done():
-                future.set_exception(Disconnected(f"{self._address} closed the connection"))
+                future.set_exception(Disconnected(f"{self._address} {self._why}"))
         if not self.lost.done():
             self.lost.set_result(None)
 
@@ -65,6 +66,7 @@ class _Wire(asyncio.BufferedProtocol):
         while filled - pos >= 4:
             (size,) = _SIZE.unpack_from(buffer, pos)
             if not 4 <= size <= _MAX_ANSWER_BYTES or not self.waiting:
+                self._why = f"announced an answer of {size} bytes, {len(self.waiting)} answers are due"
                 self.transport.abort()
                 return
             end = pos + 4 + size
@@ -91,6 +93,7 @@ class _Wire(asyncio.BufferedProtocol):
         if codec.response_correlation_id(frame) != correlation_id:
             if not future.done():
                 future.set_exception(Disconnected(f"{self._address} answered out of order"))
+            self._why = "answered out of order"
             self.transport.abort()
             return False
         if not future.done():

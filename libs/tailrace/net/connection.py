@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.answering import IN_FLIGHT_MAX, Answering
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, Relay, answer_frame, api_versions
@@ -207,7 +208,12 @@ class Connection(Answering):
         return self._transport.get_extra_info("socket")
 
     def release(self) -> Any:
-        """The transport, for somebody else to read from; answers that are due still leave by this connection."""
+        """The transport, for somebody else to read from; answers that are due still leave by this connection.
+
+        Raises ApiError where bytes have come behind the request: nobody would take them for what they are.
+        """
+        if self._filled:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{self._filled} bytes came before the connection was released")
         self._released = self._held = True
         self._transport.pause_reading()
         self._server.connections.discard(self)
