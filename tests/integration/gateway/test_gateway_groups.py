@@ -167,10 +167,23 @@ async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(two_own
     world, even, _ = two_owners
     even.script = even.silent
     client = await world.client()
-    request = m.HeartbeatRequest(group_id=group_on(0), generation_id=1, member_id="m")
+    request = m.JoinGroupRequest(group_id=group_on(0), session_timeout_ms=1, member_id="m", protocol_type="consumer")
+    request.protocols = []
     client.send(codec.encode_request(request, 3, 7, "test"))
     await even.received.get()
     client.writer.transport.abort()
     await turns_until(lambda: not world.gateway.connections)
     reader_ended = even.writers[0].wait_closed()
     await asyncio.wait_for(reader_ended, 5)
+
+
+async def test_a_client_that_has_ended_its_side_still_gets_its_coordinators_answer(
+    two_owners: tuple[World, Peer, Peer],
+) -> None:
+    world, _, _ = two_owners
+    client = await world.client()
+    request = m.HeartbeatRequest(group_id=group_on(0), generation_id=1, member_id="m")
+    client.send(codec.encode_request(request, 3, 7, "test"))
+    client.writer.write_eof()
+    assert (await client.answer())[0] == 7
+    assert await client.closed()
