@@ -160,6 +160,7 @@ LAYERS = {
             "bits_flip cleaner_dies cold_process_dies log_dirs_fail moving_is_cut_short power_fails processes_die",
         ),
     ),
+    "abuse": Layer("one client's largest requests beside everybody else's; --scale 1 for full sizes"),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
         tools=("java", "mvn"),

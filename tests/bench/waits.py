@@ -1,0 +1,34 @@
+"""How long everybody else waits while one client sends its largest requests, API by API.
+
+`PYTHONPATH=tests python -m bench.waits`: a probe of each role every 100 ms (produce, fetch, metadata, a group's
+heartbeat, the reassignments under way, REST) beside each attack of tests/support/attacks.py. Reports; never fails.
+"""
+
+from argparse import ArgumentParser
+
+from support.abuse import Client, Watch, create_topics, table
+from support.attacks import ATTACKS, prepare
+from tailrace.testing import Cluster
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Prints as it goes: the longest wait of each probe, and the memory that each role had at its most."""
+    parser = ArgumentParser(prog="python -m bench.waits", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="1: as large as a request may be")
+    parser.add_argument("--attacks", default="", help="only those whose name contains this")
+    options = parser.parse_args(arguments)
+    with Cluster() as cluster:
+        with Client(cluster) as client:
+            client.answer(create_topics(["probed"]))
+        prepare(cluster, options.scale)
+        watch = Watch(cluster, "probed")
+        for attack in ATTACKS:
+            if options.attacks not in attack.name:
+                continue
+            with watch.over(attack.name) as seen:
+                attack.run(cluster, options.scale)
+            print("\n".join([*table([seen]), *seen.errors, *seen.complaints]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""What one client may send at its largest, as a table for tests and bench.
+
+Each attack is what one client does on a cluster that `prepare` has filled; sizes are in proportion to `scale`, where 1
+is what the frame limit and the limits of rows allow.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from support import abuse
+from support.abuse import Client, repeated, rows, text
+from support.waiting import until
+from tailrace.testing import Cluster
+
+WIDE, COLD, GROUP, LARGE = "wide", "cold", "many", "large"
+PARTITIONS, MEMBER_BYTES = 5_000, 900_000
+
+
+@dataclass(frozen=True)
+class Attack:
+    """`run` sends it and waits for its answers; answer_mb is the most that all of them may take."""
+
+    name: str
+    run: Callable[[Cluster, float], int]
+    answer_mb: int = 1
+
+
+def prepare(cluster: Cluster, scale: float) -> None:
+    """Two topics of very many partitions, of which nobody uses one, and a group of one member that says much."""
+    with Client(cluster) as client:
+        partitions = int(PARTITIONS * scale)
+        assert client.answer(abuse.create_topics([WIDE, COLD], partitions))
+        client.answer(abuse.find_coordinator(LARGE))  # which creates __consumer_offsets
+        joined = until(lambda: _joined(client), "a coordinator")
+        client.answer(abuse.sync_group(LARGE, joined, [(joined, b"all")]))
+
+
+def _joined(client: Client) -> str | None:
+    """The member id; None while there is no coordinator yet."""
+    frame = client.answer(abuse.join_group(LARGE, bytes(MEMBER_BYTES)))
+    (error,) = struct.unpack_from(">h", frame, 4)
+    return None if error else _last_text(frame[10:]).decode()
+
+
+def _last_text(fields: bytes) -> bytes:
+    """The member's id of JoinGroup v0: after protocol and leader."""
+    found, at = b"", 0
+    for _ in range(3):
+        (size,) = struct.unpack_from(">h", fields, at)
+        found, at = fields[at + 2 : at + 2 + size], at + 2 + size
+    return found
+
+
+def _ask(make: Callable[[int], abuse.Body], most: int) -> Callable[[Cluster, float], int]:
+    def run(cluster: Cluster, scale: float) -> int:
+        with Client(cluster) as client:
+            return len(client.answer(make(max(1, int(most * scale)))))
+
+    return run
+
+
+def _waiting_fetches(cluster: Cluster, scale: float) -> int:
+    """Five that wait for more than there is, while the probes append."""
+    rows_ = repeated(abuse.fetched(0), int(90_000 * scale))
+    clients = [Client(cluster) for _ in range(5)]
+    for client in clients:
+        client.begin(abuse.fetch(rows([text("probed") + rows_]), max_wait_ms=3_000, min_bytes=1 << 30))
+    found = sum(len(client.receive_frame()) for client in clients)
+    for client in clients:
+        client.close()
+    return found
+
+
+def _commits_of_nulls(cluster: Cluster, scale: float) -> int:
+    """Each with as much metadata as is legal, of a character that takes six in JSON."""
+    with Client(cluster) as client:
+        count = int(PARTITIONS * scale)
+        return sum(
+            len(client.answer(abuse.offset_commit("noted", WIDE, range(first, min(first + 500, count)), "\0" * 4_096)))
+            for first in range(0, count, 500)
+        )
+
+
+def _names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}-{number}" for number in range(count)]
+
+
+def _one_row_each(row: bytes, count: int) -> bytes:
+    return rows(text(name) + rows([row]) for name in _names("nobody", count))
+
+
+_DELETED, _EPOCH, _ENDS = struct.pack(">iq", 0, 0), struct.pack(">iii", 0, -1, 0), struct.pack(">iiq", 0, -1, -1)
+NULLS = Attack("4 OffsetCommit: 5,000 offsets with 4,096 NULs", _commits_of_nulls)
+ATTACKS = (
+    Attack("1 Metadata: a wide topic, 40,000 times", _ask(lambda n: abuse.metadata(repeated(text(WIDE), n)), 40_000)),
+    Attack(
+        "1 Metadata: __consumer_offsets, 400,000 times",
+        _ask(lambda n: abuse.metadata(repeated(text("__consumer_offsets"), n)), 400_000),
+    ),
+    Attack(
+        "1 DescribeGroups: a group of 900 KB, 1,500 times",
+        _ask(lambda n: abuse.describe_groups(repeated(text(LARGE), n)), 1_500),
+    ),
+    Attack(
+        "1 DescribeGroups: 500,000 empty ids", _ask(lambda n: abuse.describe_groups(repeated(text(""), n)), 500_000)
+    ),
+    Attack(
+        "1 DescribeGroups: 400,000 ids of nobody",
+        _ask(lambda n: abuse.describe_groups(rows(map(text, _names("g", n)))), 400_000),
+        answer_mb=16,
+    ),
+    Attack(
+        "1 OffsetFetch: a partition, 400,000 times",
+        _ask(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + repeated(bytes(4), n)])), 400_000),
+    ),
+    Attack(
+        "1 DescribeConfigs: a topic, 100,000 times",
+        _ask(lambda n: abuse.describe_configs(repeated(b"\2" + text(WIDE) + b"\xff" * 4, n)), 100_000),
+    ),
+    Attack(
+        "1 ListConfigResources: topics, 400,000 times",
+        _ask(lambda n: abuse.list_config_resources(b"\2" * n), 400_000),
+    ),
+    Attack(
+        "1 ListOffsets: a topic, 100,000 times",
+        _ask(lambda n: abuse.list_offsets(repeated(text(WIDE) + rows([_ENDS]), n)), 100_000),
+    ),
+    Attack(
+        "1 DeleteRecords: a topic, 100,000 times",
+        _ask(lambda n: abuse.delete_records(repeated(text(WIDE) + rows([_DELETED]), n)), 100_000),
+    ),
+    Attack(
+        "2 DeleteRecords: 100,000 topics",
+        _ask(lambda n: abuse.delete_records(_one_row_each(_DELETED, n)), 100_000),
+        answer_mb=8,
+    ),
+    Attack(
+        "2 OffsetForLeaderEpoch: 100,000 topics",
+        _ask(lambda n: abuse.offset_for_leader_epoch(_one_row_each(_EPOCH, n)), 100_000),
+        answer_mb=8,
+    ),
+    Attack("2 Fetch: five that wait, a partition 90,000 times", _waiting_fetches),
+    Attack(
+        "2 Fetch: 5,000 partitions that nobody opened yet",
+        _ask(lambda n: abuse.fetch(rows([text(COLD) + rows(map(abuse.fetched, range(n)))])), PARTITIONS),
+    ),
+    Attack(
+        "2 OffsetCommit: 100,000 rows",
+        _ask(lambda n: abuse.offset_commit(GROUP, WIDE, range(n)), 100_000),
+        answer_mb=2,
+    ),
+    Attack(
+        "2 OffsetFetch: 400,000 partitions",
+        _ask(lambda n: abuse.offset_fetch(GROUP, rows([text(WIDE) + _numbers(n)])), 400_000),
+        answer_mb=16,
+    ),
+    Attack(
+        "2 LeaveGroup: 100,000 rows", _ask(lambda n: abuse.leave_group(LARGE, _names("m", n)), 100_000), answer_mb=4
+    ),
+    Attack(
+        "2 SyncGroup: 100,000 rows",
+        _ask(lambda n: abuse.sync_group(LARGE, "nobody", ((name, b"") for name in _names("m", n))), 100_000),
+    ),
+    Attack(
+        "2 CreateTopics: 100,000, to be validated",
+        _ask(lambda n: abuse.create_topics(_names("t", n), validate_only=True), 100_000),
+        answer_mb=16,
+    ),
+    Attack(
+        "2 AlterClientQuotas: 100,000, to be validated",
+        _ask(lambda n: abuse.alter_client_quotas(_names("c", n)), 100_000),
+        answer_mb=8,
+    ),
+    NULLS,
+)
+
+
+def _numbers(count: int) -> bytes:
+    return struct.pack(f">i{count}i", count, *range(count))
