@@ -20,7 +20,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.endpoints import address_of
 from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces, others_first
 from tailrace.records.fields import BadRecord
-from tailrace.state import partition_for
+from tailrace.state import hashing_rows, partition_for
 from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
@@ -32,11 +32,6 @@ ROLE = "coordinator"
 
 DecideOnRows = Callable[[Sequence[Any], GroupMachine, int, int], GroupEffects]  # (rows, machine, now_ms, token)
 _GROUPS_AT_ONCE = 50  # of each shard, of which there are some fifty
-
-
-def _hashing(group_id: str) -> int:
-    """How many rows of a usual length it is as much work to find the shard of."""
-    return 1 + len(group_id) // 64
 
 
 @dataclass(slots=True)
@@ -137,7 +132,7 @@ class Coordinator:
         """
         replies: dict[str, Any] = {}
         by_shard: dict[OwnedShard, list[str]] = {}
-        async for group_id in in_pieces(group_ids, weigh=_hashing):
+        async for group_id in in_pieces(group_ids, weigh=hashing_rows):
             try:
                 by_shard.setdefault(self._shard_of(group_id), []).append(group_id)
             except ApiError as refused:

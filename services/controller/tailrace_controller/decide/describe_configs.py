@@ -1,6 +1,6 @@
 """DescribeConfigs (KIP-226, KIP-569) and ListConfigResources (KIP-1142)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -26,8 +26,12 @@ def describe_configs(
     image: MetadataImage, request: DescribeConfigsRequest, config: Config
 ) -> Effects[DescribeConfigsResponse]:
     """Describes every config of each resource, with source and synonyms; each resource has its own error."""
+    return Effects(DescribeConfigsResponse(results=list(described(image, request, config))))
+
+
+def described(image: MetadataImage, request: DescribeConfigsRequest, config: Config) -> Iterator[Any]:
+    """The same, one result after the other: of one image, so that others may have their turn in between."""
     description = _Description(image, request, config)
-    results = []
     for resource in request.resources:
         # Success carries "" and not null, as Apache Kafka 4.3.1 does.
         code, message, rows = ErrorCode.NONE, "", []
@@ -40,16 +44,13 @@ def describe_configs(
                 rows = [row for row in rows if row.name in wanted]
         except ApiError as refused:
             code, message = refused.code, refused.message or ""
-        results.append(
-            _Result(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=rows,
-            )
+        yield _Result(
+            error_code=code,
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=rows,
         )
-    return Effects(DescribeConfigsResponse(results=results))
 
 
 class _Description:

@@ -1,12 +1,47 @@
 """DescribeConfigs v1-4. v1: synonyms (KIP-226). v3: type and documentation (KIP-569). Per-broker configs of a
 broker are that broker's to describe; here they are described from the cluster's common settings."""
 
+from typing import Any
+
+from tailrace.errors import ErrorCode
+from tailrace.net.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from tailrace_controller.decide import describe_configs
+from tailrace_controller.effects import Effects
 from tailrace_controller.role import ControllerRole
+
+_ENTRY_BYTES = 16  # of a config or a synonym, short of its texts
+_Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
 async def handle(request: DescribeConfigsRequest, context: Context, role: ControllerRole) -> DescribeConfigsResponse:
-    config = role.controller.config
-    return await role.controller.run(lambda image: describe_configs.describe_configs(image, request, config))
+    """Describes one image, in pieces; MESSAGE_TOO_LARGE for a resource that the answer has no room for."""
+    controller = role.controller
+    await controller.until_active()
+    budget = AnswerBudget()
+    described = describe_configs.described(controller.image, request, controller.config)
+    results = [_fitting(result, budget) async for result in in_pieces(described, weigh=_rows)]
+    return await controller.run(lambda image: Effects(DescribeConfigsResponse(results=results)))
+
+
+def _rows(result: Any) -> int:
+    return 1 + len(result.configs)
+
+
+def _fitting(result: Any, budget: AnswerBudget) -> Any:
+    if budget.take(sum(map(_size_bytes, result.configs))):
+        return result
+    return _Result(
+        error_code=ErrorCode.MESSAGE_TOO_LARGE,
+        error_message=TOO_LARGE,
+        resource_type=result.resource_type,
+        resource_name=result.resource_name,
+        configs=[],
+    )
+
+
+def _size_bytes(row: Any) -> int:
+    size = _ENTRY_BYTES + text_bytes(row.name) + text_bytes(row.value) + text_bytes(row.documentation)
+    return size + sum(_ENTRY_BYTES + text_bytes(one.name) + text_bytes(one.value) for one in row.synonyms)

@@ -7,12 +7,14 @@ named it must be at one of them. A partition without a leader says leader -1 and
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
-from tailrace.metadata.image import TopicImage
+from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
+from tailrace.net.pieces import ROWS_AT_ONCE, in_turns
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
 from tailrace_gateway.handlers.topics import Reach, legal
@@ -39,12 +41,25 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTo
         names = [name for name in names if name >= cursor.topic_name]
         first = cursor.partition_index if names and names[0] == cursor.topic_name else 0
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
+    topics, next_cursor = await in_turns(_page(reach, image, names, first, left, bool(request.topics)))
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
+
+
+def _page(
+    reach: Reach, image: MetadataImage, names: list[str], first: int, left: int, named: bool
+) -> Generator[None, None, tuple[list[_Topic], Any]]:
+    """One page from partition `first` of the first topic on, and the cursor of the next one; yields between topics."""
     topics: list[_Topic] = []
     next_cursor = None
+    work = 0
     for name in names:
+        work += 1
+        if work >= ROWS_AT_ONCE:
+            work = 0
+            yield
         topic = image.topic(name)
         if topic is None:
-            if request.topics:  # a topic deleted between two pages of "all" is simply gone
+            if named:  # a topic deleted between two pages of "all" is simply gone
                 topics.append(_missing(name))
             continue
         if not left:
@@ -53,11 +68,12 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTo
         last = min(len(topic.partitions), first + left)
         topics.append(_described(reach, topic, first, last))
         left -= last - first
+        work += last - first
         if last < len(topic.partitions):
             next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=last)
             break
         first = 0
-    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
+    return topics, next_cursor
 
 
 def _missing(name: str) -> _Topic:

@@ -17,6 +17,8 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
+from tailrace.state import hashing_rows
 from tailrace.wire.messages import FindCoordinatorResponse
 from tailrace_gateway.shards import owner_address, shard_of
 
@@ -34,7 +36,7 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> FindCoordi
         code, message, node_id, host, port = _find(request.key, key_type, context, gateway)
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node_id, host=host, port=port)
     coordinators = []
-    for key in request.coordinator_keys:
+    async for key in in_pieces(request.coordinator_keys, weigh=hashing_rows):
         code, message, node_id, host, port = _find(key, key_type, context, gateway)
         coordinators.append(
             FindCoordinatorResponse.Coordinator(
@@ -47,7 +49,10 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> FindCoordi
 async def _on_its_way(keys: Sequence[str], key_type: int, gateway: Gateway) -> None:
     """Waits for the first coordinator that is missing; the others mostly come with it."""
     image = gateway.image
-    missing = next((key for key in keys if not _has_owner(image, key, gateway)), None) if key_type == _GROUP else None
+    missing: str | None = None
+    async for key in in_pieces(keys if key_type == _GROUP else (), weigh=hashing_rows):
+        if missing is None and not _has_owner(image, key, gateway):
+            missing = key
     if missing is None:
         return
     if shard_of(image, missing) < 0:
