@@ -31,15 +31,16 @@ class Large:
         """As codec.decode_request, by the thread where that is worth it. Raises Malformed."""
         if len(body) < LARGE_BYTES:
             return codec.decode_request(key, version, body)
-        return await self._run(partial(codec.decode_request, key, version, body))
+        return await self.run(partial(codec.decode_request, key, version, body))
 
     async def encode(self, response: Any, version: int, correlation_id: int) -> bytes:
         """As codec.encode_response, likewise; nobody changes the response any more."""
         if not has_many_rows(response):
             return codec.encode_response(response, version, correlation_id)
-        return await self._run(partial(codec.encode_response, response, version, correlation_id))
+        return await self.run(partial(codec.encode_response, response, version, correlation_id))
 
-    async def _run(self, work: Callable[[], _Made]) -> _Made:
+    async def run(self, work: Callable[[], _Made]) -> _Made:
+        """What the thread makes of it, after what it was given before."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, "codec")
         Switching.hold()

@@ -125,6 +125,14 @@ _FLEXIBLE_HEAD = Struct(">iiiBii")
 _FLEXIBLE_HEAD_V12 = Struct(">iiiiBii")
 
 
+def fetch_once(request: Fetch) -> Fetch:
+    """The request with each partition once, and the last row that names it, as in Kafka."""
+    topics: dict[bytes, dict[int, FetchPartition]] = {}
+    for key, rows in request.topics:
+        topics.setdefault(key, {}).update({row.partition: row for row in rows})
+    return request._replace(topics=[(key, list(rows.values())) for key, rows in topics.items()])
+
+
 def decode_fetch(version: int, body: memoryview) -> Fetch:
     """Raises Malformed on anything that is not exactly one Fetch body of this version."""
     if version >= 12:

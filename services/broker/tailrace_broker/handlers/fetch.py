@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, Scan, Slice
 from tailrace.net.context import Identity
+from tailrace.net.large import LARGE_BYTES, Large
 from tailrace.net.pieces import ROWS_AT_ONCE, in_turns, others_first
 from tailrace.wire.fetch import (
     Fetch,
@@ -27,6 +28,7 @@ from tailrace.wire.fetch import (
     PartitionData,
     decode_fetch,
     encode_fetch_answer,
+    fetch_once,
     node_endpoints,
 )
 from tailrace.wire.fetch_heads import FetchHead, FetchHeads
@@ -56,6 +58,7 @@ class FetchPath:
         self.cold = cold
         self.followers = FollowerFetch(broker, cold)
         self._heads = FetchHeads()
+        self._large = Large()
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """The answer's buffers at once, or a future of them when it must wait."""
@@ -100,8 +103,24 @@ class FetchPath:
         return answered
 
     def _in_full(self, connection: Any, version: int, correlation_id: int, body: memoryview, strange: bool) -> Any:
-        """As handle, of any request; a strange one is tried at once, and perhaps recognised from now on."""
-        request = decode_fetch(version, body)
+        """As handle, of any request; a strange one is tried at once, and perhaps recognised from now on.
+
+        One of very many rows is decoded by a thread.
+        """
+        if len(body) < LARGE_BYTES:
+            return self._decoded(connection, version, correlation_id, body, decode_fetch(version, body), strange)
+        kept = bytes(body)
+
+        async def decode() -> Any:
+            request = await self._large.run(lambda: fetch_once(decode_fetch(version, memoryview(kept))))
+            answer = self._decoded(connection, version, correlation_id, memoryview(kept), request, strange)
+            return await answer if isinstance(answer, asyncio.Future) else answer
+
+        return asyncio.get_running_loop().create_task(decode())
+
+    def _decoded(
+        self, connection: Any, version: int, correlation_id: int, body: memoryview, request: Fetch, strange: bool
+    ) -> Any:
         broker = self.broker
         if request.replica_id >= 0:
             return self.followers.handle(connection, version, correlation_id, request)
