@@ -41,7 +41,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 async def _turns(ms: float) -> None:
-    await asyncio.sleep(ms / 1000)
+    loop = asyncio.get_running_loop()
+    passed: asyncio.Future[None] = loop.create_future()
+    loop.call_later(ms / 1000, passed.set_result, None)
+    await passed
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 
