@@ -12,7 +12,12 @@ class Difference(NamedTuple):
     why: str
 
 
-DIFFERENT_CONFIGS = {"min.insync.replicas", "socket.receive.buffer.bytes", "socket.send.buffer.bytes"}
+DIFFERENT_CONFIGS = {
+    "min.insync.replicas",
+    "queued.max.request.bytes",
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
+}
 
 DIFFERENCES = (
     Difference(
@@ -131,6 +136,18 @@ DIFFERENCES = (
         "the topic is created, and its partitions get no log (`Invalid max index size` in the log)",
         "as with 12: every batch is a segment of its own",
         "what can be set can be used",
+    ),
+    Difference(
+        "`queued.max.request.bytes` by default",
+        "-1: no bound",
+        "268435456, of each role",
+        "without a bound a hundred clients with half a request each take all memory",
+    ),
+    Difference(
+        "a slow request while others wait for `queued.max.request.bytes`",
+        "keeps its memory, the others wait",
+        "its connection is closed where it would not be whole within 30 s",
+        "else a few clients that send nothing more hold up all others",
     ),
     Difference(
         "`socket.receive.buffer.bytes` by default",

@@ -15,7 +15,11 @@ from tailrace.config.describe import Entry
 TESTDATA = Path(__file__).parent / "testdata" / "kafka-4.3.1-configs.tsv"
 NO_DEFAULT_IN_KAFKA = {"node.id", "process.roles", "controller.listener.names"}
 # tests/compat/differences.py says why
-OTHER_DEFAULTS = {"socket.receive.buffer.bytes": "-1", "socket.send.buffer.bytes": "-1"}
+OTHER_DEFAULTS = {
+    "queued.max.request.bytes": "268435456",
+    "socket.receive.buffer.bytes": "-1",
+    "socket.send.buffer.bytes": "-1",
+}
 
 
 def recorded(resource: str) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from typing import Any
 from tailrace.log.read import Slice
 from tailrace.net.outbox import Outbox
 from tailrace.net.receiving import Receiving
+from tailrace.net.request_memory import RequestMemory
 
 IN_FLIGHT_MAX = 256
 
@@ -25,8 +26,8 @@ class Promised:
 class Answering(Receiving):
     """Answers leave in the order of their slots; while the client does not take them nothing is read."""
 
-    def __init__(self, log: Any) -> None:
-        super().__init__()
+    def __init__(self, log: Any, memory: RequestMemory) -> None:
+        super().__init__(memory)
         self._log = log
         self._slots: deque[Any] = deque()
         self._answered_bytes = 0

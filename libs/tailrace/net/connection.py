@@ -45,7 +45,7 @@ class Connection(Answering):
     """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
 
     def __init__(self, server: Server, identity: Identity | None = None, unread: bytes = b"") -> None:
-        super().__init__(server.service.log)
+        super().__init__(server.service.log, server.service.memory)
         self._server = server
         self._service = server.service
         self._unread = unread  # of a socket that another process has read from
@@ -97,6 +97,9 @@ class Connection(Answering):
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
         self._refused = True
+        self._filled = 0
+        self._shrink()
+        self._share.keep(0)
         if self._going_on is not None:
             self._going_on.cancel()
         if self._task is not None:
@@ -173,7 +176,7 @@ class Connection(Answering):
         came, quiet = self.received_bytes - received, self._quiet
         now_unsent = self._unsent_bytes
         self._swept_bytes = (self.received_bytes, now_unsent)
-        if not self._filled or self._ended or not self._may_handle():
+        if not self._filled or self._ended or self._share.waits or not self._may_handle():
             quiet.whole()
         elif why := quiet.torn(patience, passed_ms, came, head=self._filled < _HEAD_BYTES):
             return why
@@ -191,6 +194,10 @@ class Connection(Answering):
             self.close()
         else:
             self.abort()
+
+    def give_way(self, why: str) -> None:
+        """Closes a client that is too slow while others wait for memory."""
+        self.give_up(why)
 
     @property
     def closing(self) -> bool:
@@ -290,6 +297,8 @@ class Connection(Answering):
         self._parse()
 
     def _may_read(self) -> bool:
+        if self._share.waits:
+            return False
         return not (self._paused or self._released or self._ended or self._refused or self._transport.is_closing())
 
     def _read_the_frame_begun(self) -> None:

@@ -15,6 +15,7 @@ from tailrace.net.buffers import SocketBuffers
 from tailrace.net.context import Context
 from tailrace.net.large import Large
 from tailrace.net.patience import Patience
+from tailrace.net.request_memory import RequestMemory
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
 from tailrace.wire.messages import ApiVersionsResponse
@@ -60,6 +61,7 @@ class Service:
     on_close: Callable[[Any], None] | None = None
     relay: Relay | None = None  # takes the frames of APIs that are not served here (a broker's own client listener)
     large: Large = field(default_factory=Large)
+    memory: RequestMemory = field(default_factory=RequestMemory)  # for requests that are not whole, of the whole role
 
     def serves(self, key: int, version: int) -> bool:
         """Whether this listener takes the API in this version."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from tailrace.net.address import Address
 from tailrace.net.connection import Connection
 from tailrace.net.dispatch import Service
+from tailrace.net.request_memory_watch import RequestMemoryWatch
 from tailrace.net.sweep import Sweep
 
 
@@ -40,6 +41,7 @@ class Server:
         self._paths: list[str] = []
         self.sweep = Sweep(self.connections, service.patience)
         self._closing = False
+        RequestMemoryWatch(service.memory)
 
     def opened(self, connection: Connection) -> None:
         """Counts a connection in, or closes it at once above max.connections, and while all are closed."""

@@ -30,6 +30,8 @@ from tailrace.net.endpoints import endpoint_of
 from tailrace.net.internal import internal_address
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.patience import Patience
+from tailrace.net.request_memory import RequestMemory
+from tailrace.net.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
@@ -236,6 +238,8 @@ async def open_listener(
     produce = ProducePath(broker)
     ends = list_offsets.EndsPath(broker, produce.end_of_read)
     fetch = FetchPath(broker, FetchSessions(config.max_incremental_fetch_session_cache_slots), broker.cold_reads)
+    memory = RequestMemory(config.queued_max_request_bytes)
+    RequestMemoryMetrics(environment.registry, memory)
     service = Service(
         role=broker,
         handlers=HANDLERS,
@@ -244,6 +248,7 @@ async def open_listener(
         hot={ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle, ApiKey.LIST_OFFSETS: ends.handle},
         end_of_read=produce.end_of_read,
         max_frame_bytes=config.socket_request_max_bytes,
+        memory=memory,
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
     )
     wanted = [internal_address(config, environment.run_dir, f"broker-{config.node_id}")]

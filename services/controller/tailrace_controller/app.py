@@ -14,6 +14,8 @@ from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.internal import internal_address
 from tailrace.net.metadata_follower import controller_addresses
+from tailrace.net.request_memory import RequestMemory
+from tailrace.net.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.server import serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
@@ -54,6 +56,8 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         ControllerMetrics(environment.registry, role)
         controller.activated = role.on_activated
         controller.resigned = watch.on_resigned
+        memory = RequestMemory(config.queued_max_request_bytes)
+        RequestMemoryMetrics(environment.registry, memory)
         service = Service(
             role,
             {key: stamped(handler) for key, handler in HANDLERS.items()},
@@ -61,6 +65,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
             environment.log,
             internal=True,
             on_close=watch.on_connection_lost,
+            memory=memory,
         )
         server = await serve([address], service)
         role.addresses["internal"] = str(server.addresses[0])

@@ -19,6 +19,8 @@ from tailrace.net.endpoints import endpoint_of
 from tailrace.net.internal import internal_address
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.registration import Registration
+from tailrace.net.request_memory import RequestMemory
+from tailrace.net.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
@@ -75,7 +77,11 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             catch_up=partial(follower.catch_up, _CATCH_UP_MS),
         )
         metrics.machines = coordinator.machines
-        service = Service(coordinator, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes)
+        memory = RequestMemory(config.queued_max_request_bytes)
+        RequestMemoryMetrics(environment.registry, memory)
+        service = Service(
+            coordinator, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes, memory=memory
+        )
         server = await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
         stack.push_async_callback(server.close)
         opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})

@@ -22,6 +22,7 @@ from tailrace.net.buffers import SocketBuffers
 from tailrace.net.lease_client import LeaseClient
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.registration import Registration
+from tailrace.net.request_memory_metrics import RequestMemoryMetrics
 from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.admin import Admin
@@ -62,6 +63,7 @@ def limits_of(config: Config) -> Limits:
     """The bounds that have a config."""
     return Limits(
         max_frame_bytes=config.socket_request_max_bytes,
+        request_memory_bytes=config.queued_max_request_bytes,
         max_connections=config.max_connections,
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
         idle_ms=config.connections_max_idle_ms,
@@ -111,6 +113,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         sweep = Sweep(gateway)
         stack.callback(sweep.close)
         GatewayMetrics(environment.registry, gateway, config.min_insync_replicas)
+        RequestMemoryMetrics(environment.registry, gateway.memory)
         addresses = {"client": ",".join(listener.addresses)}
         endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]
         if environment.run_dir is not None:

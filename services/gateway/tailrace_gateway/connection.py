@@ -13,10 +13,11 @@ from tailrace.net import descriptor
 from tailrace.net.address import Address
 from tailrace.net.context import Identity
 from tailrace.net.patience import Quiet
+from tailrace.net.request_memory import OWN_BYTES
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.buffers import Buffer
-from tailrace_gateway.link import ENDED, HELD, KEPT, MUTED, PEER, UNSENT, Link
+from tailrace_gateway.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link
 from tailrace_gateway.refused_batches import RefusedBatches
 from tailrace_gateway.relay import Frame, Requests
 from tailrace_gateway.slots import Slots
@@ -65,6 +66,7 @@ class ClientLink(Link):
         self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
         self.swept_bytes = (0, 0)  # what the last sweep saw
         self.quiet = Quiet()
+        self.share = gateway.memory.share(self)
         self._task: asyncio.Task[None] | None = None
         self._unmute: Cancellable | None = None
 
@@ -124,6 +126,9 @@ class ClientLink(Link):
             if self.requests.node_wanted:
                 self.requests.node_wanted = False
                 self._start(self._open_node())
+        collecting_bytes = self.requests.collecting_bytes
+        if collecting_bytes > OWN_BYTES and not self.share.take(collecting_bytes):
+            self.pause(MEMORY)
         if end - consumed > _BEHIND_BYTES and (self._task is not None or self.pauses & _WAITS):
             self.pause(HELD)
         return consumed
@@ -319,6 +324,8 @@ class ClientLink(Link):
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
+        if self.share.held_bytes:
+            self.share.keep(0)
         if self.closed:
             return
         error = None if task.cancelled() else task.exception()
@@ -344,6 +351,23 @@ class ClientLink(Link):
             self.rescan()
             self.close_if_done()
 
+    # -- memory for a request that is collected ----------------------------------------------------------------------
+
+    def memory_granted(self) -> None:
+        """There is room for the request that has begun."""
+        self.resume(MEMORY)
+
+    def reclaim_memory(self) -> None:
+        """Nothing is kept here that is not used."""
+
+    def torn_bytes(self) -> int:
+        """How much of a request has come that is being collected; -1: of none."""
+        return self.requests.collected_bytes
+
+    def give_way(self, why: str) -> None:
+        """Others wait for the memory that this client fills too slowly."""
+        self.refuse(why)
+
     # -- the end --------------------------------------------------------------------------------------------------
 
     def refuse(self, why: str) -> None:
@@ -363,6 +387,7 @@ class ClientLink(Link):
         if self.closed:
             return
         super().close()
+        self.share.keep(0)
         if self.lent is not None:
             if self.lent.fileno() >= 0:
                 with contextlib.suppress(OSError):

@@ -18,6 +18,8 @@ from tailrace.net.buffers import SocketBuffers
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service, answer_frame
 from tailrace.net.endpoints import address_of
+from tailrace.net.request_memory import DEFAULT_BYTES, RequestMemory
+from tailrace.net.request_memory_watch import RequestMemoryWatch
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.header import parse_request_header
@@ -66,6 +68,7 @@ class Limits:
 
     max_frame_bytes: int = 104_857_600
     max_collected_bytes: int = 16_777_216  # of a request that is not relayed as it comes
+    request_memory_bytes: int = DEFAULT_BYTES  # of all requests that are collected
     max_connections: int = 10_000
     buffers: SocketBuffers = field(default_factory=SocketBuffers)  # of a client's connection
     idle_ms: float = 600_000
@@ -117,6 +120,8 @@ class Gateway:
         self.advertised = advertised
         self.boot_id = boot_id
         self.pool = Pool()
+        self.memory = RequestMemory(limits.request_memory_bytes)
+        RequestMemoryWatch(self.memory)
         self.table = table()
         self.connections: set[ClientLink] = set()
         self.suspects = Suspects(self)

@@ -21,6 +21,7 @@ MUTED = 2  # over quota (KIP-219)
 HELD = 4  # a request is being answered elsewhere and enough is waiting behind it
 ENDED = 8  # the other side has finished sending
 UNSENT = 16  # it does not take its answers
+MEMORY = 64  # there is no room for the request that has begun
 KEPT = 32  # answers that wait behind the node's have become too many
 
 

@@ -95,6 +95,7 @@ class Requests:
         self._last: _Last | None = None
         self._left = 0  # bytes of a frame in passage that have not come yet
         self._silent = False  # the last frame that was no repetition expects no answer
+        self.collecting_bytes = 0  # the size of a request that is being collected
         self._body = bytearray()
         self._frame: Frame | None = None
 
@@ -102,6 +103,11 @@ class Requests:
     def between_frames(self) -> bool:
         """Whether everything scanned so far was whole frames."""
         return self._left == 0
+
+    @property
+    def collected_bytes(self) -> int:
+        """How much has come of the request that is being collected; -1 where none is."""
+        return len(self._body) if self.collecting_bytes else -1
 
     @property
     def torn_slots(self) -> int:
@@ -139,6 +145,7 @@ class Requests:
                 continue
             if start < at:
                 out.append((start, at))
+            self.collecting_bytes = size + 4
             self._body = bytearray(data[at:taken])
             at = start = taken
             if not self._left:
@@ -271,6 +278,7 @@ class Requests:
         assert frame is not None
         frame.data = bytes(self._body)
         self._body = bytearray()
+        self.collecting_bytes = 0
         return frame
 
     def answered(self) -> None:

@@ -15,6 +15,8 @@ from tailrace.net.endpoints import endpoint_of
 from tailrace.net.internal import internal_address
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.registration import Registration
+from tailrace.net.request_memory import RequestMemory
+from tailrace.net.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
@@ -50,7 +52,11 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
     clock, log = environment.clock, environment.log
     store = MemoryStore(config.quota_lease_ms, config.quota_max_entries, clock.monotonic_ms())
     quota = Quota(store, config.quota_lease_ms, clock, QuotaMetrics(environment.registry))
-    service = Service(quota, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes)
+    memory = RequestMemory(config.queued_max_request_bytes)
+    RequestMemoryMetrics(environment.registry, memory)
+    service = Service(
+        quota, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes, memory=memory
+    )
     async with (
         open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
         contextlib.AsyncExitStack() as stack,

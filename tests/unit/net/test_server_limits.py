@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +22,17 @@ from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.patience import Patience
+from tailrace.net.request_memory import OWN_BYTES
 from tailrace.net.server import Server, serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import FetchRequest, HeartbeatRequest, HeartbeatResponse
 
 QUICK = Patience(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 class Role:
@@ -145,15 +152,18 @@ async def test_a_client_that_takes_no_answer_is_closed_in_the_end() -> None:
 
 
 async def test_a_frame_that_is_only_announced_takes_no_memory() -> None:
-    size = 100_000_000
+    size, before = 100_000_000, resident_bytes()
     async with running() as world:
         reader, writer = await world.client()
         head = struct.pack(">ihhi", size, ApiKey.HEARTBEAT, 4, 1)
         writer.write(head + bytes(1_000_000))
         await turns_until(lambda: world.server.connections and world.connection.received_bytes >= 1_000_000)
-        assert len(world.connection._buffer) <= 2 << 20
+        assert resident_bytes() - before < 20_000_000
+        assert world.server.service.memory.used_bytes == size + 4 - OWN_BYTES
         writer.transport.abort()
         assert reader is not None
+        await turns_until(lambda: not world.server.connections)
+        assert world.server.service.memory.used_bytes == 0
 
 
 async def test_large_frames_still_come_whole_and_their_memory_goes_when_it_is_not_used() -> None:

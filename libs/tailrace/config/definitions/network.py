@@ -184,11 +184,12 @@ ROWS = (
     broker(
         "queued.max.request.bytes",
         LONG,
-        -1,
-        None,
+        268_435_456,  # Kafka: -1; then a few clients with half-sent requests take all memory
+        at_least(-1),
         MEDIUM,
         READ_ONLY,
-        "Bytes of requests that may wait in Apache Kafka before it stops reading; -1 is no limit.",
+        "Memory of one role for requests that are not whole yet; beyond it, reading waits. -1 is no limit.",
+        honoured=True,
     ),
     broker(
         "num.network.threads",
