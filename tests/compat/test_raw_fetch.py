@@ -202,6 +202,9 @@ def test_a_waiting_fetch_is_answered_with_what_one_request_brought_to_all_of_its
         waiting = reader.send(fetch_request(topic, offsets=dict.fromkeys(mine, 0), max_wait_ms=10_000), VERSION)
         assert all(row.error_code == 0 for row in writer.ask(request, 9).responses[0].partition_responses)
         answer = reader.receive(1, VERSION, waiting)
-    assert {number: len(bytes(row.records)) for number, row in partitions(answer).items()} == dict.fromkeys(
-        mine, len(one)
-    )
+    found = {number: len(bytes(row.records)) for number, row in partitions(answer).items()}
+    if target.is_kafka:  # appends one partition after the other, and may wake the fetch before the last of them
+        assert set(found) == set(mine) and len(one) in found.values()
+        assert set(found.values()) <= {0, len(one)}
+    else:
+        assert found == dict.fromkeys(mine, len(one))
