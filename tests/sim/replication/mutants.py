@@ -24,7 +24,7 @@ from tailrace_broker.partitions import partition as broker_partition
 from tailrace_broker.partitions.partition import Fetched, Partition
 from tailrace_broker.produce.refused_batches import EarlyBatches, RefusedBatches
 from tailrace_broker.replication.leader import LeaderState
-from tailrace_broker.replication.node import Node
+from tailrace_broker.replication.node import NO_EPOCH, Node
 from tailrace_controller.decide import alter_partition, elections, partition_change
 
 
@@ -55,6 +55,13 @@ def _watermark_of_isr(self: LeaderState, present: int, end_offset: int, configur
 def _watermark_below_min_isr(self: LeaderState, present: int, end_offset: int, _configured: int) -> int:
     ends = [r.log_end_offset for broker_id, r in self.replicas.items() if broker_id in self.maximal_isr]
     return max(present, min((end_offset, *ends)))
+
+
+def _counts_everybody(self: LeaderState, broker_id: int, epoch: int, offset: int, start: int, end: int) -> None:
+    if epoch != NO_EPOCH:
+        _COUNTED(self, broker_id, epoch, offset, start, end)
+    else:
+        self.replicas[broker_id].fetched(offset, start, end, self.node.monotonic_ms())
 
 
 def _joins_at_once(self: LeaderState, _high_watermark: int) -> tuple[int, ...] | None:
@@ -103,6 +110,8 @@ _FETCHED: Callable[..., bool] = Partition.fetched
 _CHANGE_PARTITION: Callable[..., None] = replay._change_partition
 _EXTENDED: Callable[..., ProducerEntry] = producer_state.extended
 
+_COUNTED = LeaderState.fetched
+
 MUTANTS = (
     Mutant(
         "a follower is told where its log diverges (KIP-101, 279, 595)",
@@ -147,6 +156,12 @@ MUTANTS = (
         ),
         "power",
         first_seed=440,
+    ),
+    Mutant(
+        "a follower that has not registered does not count",
+        ((LeaderState, "fetched", _counts_everybody),),
+        "idempotent",
+        first_seed=860,
     ),
     Mutant(
         "a follower's high watermark stays within its log",

@@ -16,7 +16,7 @@ from tailrace.log.log import Log
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.records.record import Record, build
 from tailrace_broker.partitions.partition import Fetched, Partition
-from tailrace_broker.replication.node import Node
+from tailrace_broker.replication.node import NO_EPOCH, Node
 
 LAG_MS = 10_000
 
@@ -224,6 +224,21 @@ def test_an_earlier_life_of_a_follower_is_refused() -> None:
     with pytest.raises(ApiError) as refused:
         leader.heard(1, 100, trio.replicas[1].position())
     assert refused.value.code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_follower_that_has_not_registered_gets_records_but_does_not_count() -> None:
+    """It follows an image of its earlier life: a later leader may have been promised that it is in sync."""
+    trio = Trio()
+    trio.produce(b"one")
+    leader = trio.replicas[0]
+    for follower in (1, 2):
+        assert leader.heard(follower, NO_EPOCH, trio.replicas[follower].position()._replace(offset=1)) is None
+    leader.advance()
+    assert leader.high_watermark == 0
+    for follower in (1, 2):
+        leader.heard(follower, 100 + follower, trio.replicas[follower].position()._replace(offset=1))
+    leader.advance()
+    assert leader.high_watermark == 1
 
 
 def test_a_leader_does_not_count_a_follower_whose_log_is_of_a_later_epoch() -> None:

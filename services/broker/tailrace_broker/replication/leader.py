@@ -129,15 +129,19 @@ class LeaderState:
     def fetched(self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int, end_offset: int) -> None:
         """A follower fetches from offset, so it has everything below.
 
+        One that has not registered yet (NO_EPOCH) gets records, but does not count: it follows an image of its earlier
+        life, and may have been promised to a later leader of which neither it nor this one has heard. A restarted
+        broker of Apache Kafka registers and catches up before it fetches.
         NOT_LEADER_OR_FOLLOWER if it is no replica; STALE_BROKER_EPOCH if a later life of it was heard (KIP-903).
         """
         replica = self.replicas.get(broker_id)
         if replica is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker_id} has no replica of this partition")
-        if broker_epoch != NO_EPOCH:
-            if broker_epoch < replica.broker_epoch:
-                raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} was heard with a later epoch")
-            replica.broker_epoch = broker_epoch
+        if broker_epoch == NO_EPOCH:
+            return
+        if broker_epoch < replica.broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} was heard with a later epoch")
+        replica.broker_epoch = broker_epoch
         replica.fetched(offset, log_start_offset, end_offset, self.node.monotonic_ms())
 
     # -- committed -------------------------------------------------------------------------------------------------
