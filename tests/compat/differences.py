@@ -174,10 +174,43 @@ DIFFERENCES = (
         "who looks it up wants to read there",
     ),
     Difference(
-        "a partition that DescribeProducers names twice",
+        "an idempotent producer's batch whose predecessor was refused (no leader yet, too few replicas, a "
+        "full disk) and that came right behind it on the same connection, or that skips some in the first "
+        "minute of a leadership or as the first of its producer in it",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "NOT_LEADER_OR_FOLLOWER, once; the next time OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "at the former librdkafka begins a new producer epoch for all its partitions, and sends again what "
+        "others have and have not acknowledged: the log has it twice, with Kafka too. At the latter every "
+        "client sends again from the first",
+    ),
+    Difference(
+        "a group, resource, partition or member that DescribeGroups, OffsetFetch, OffsetCommit, OffsetDelete,"
+        " LeaveGroup, FindCoordinator, DescribeConfigs, DescribeProducers, OffsetForLeaderEpoch, ElectLeaders"
+        " or a reassignment names twice",
         "answered twice",
-        "answered once",
-        "an answer is never larger than what the broker remembers",
+        "answered once; partitions that two rows of a topic ask for are joined, and of two offsets for a "
+        "partition the last counts",
+        "no answer grows with what is said again",
+    ),
+    Difference(
+        "a request (other than Produce and Fetch) with more than 500,000 rows in all its lists",
+        "answered",
+        "the connection is closed",
+        "a request takes memory in proportion to its rows",
+    ),
+    Difference(
+        "DescribeGroups, OffsetFetch or DescribeConfigs of so much that the answer would have more than 64 MiB",
+        "answered",
+        "MESSAGE_TOO_LARGE for what it has no room for",
+        "one answer must not take a role's memory",
+    ),
+    Difference(
+        "OffsetCommit, OffsetDelete and LeaveGroup of more than 500 rows, DeleteGroups of a group with more "
+        "than 500 offsets",
+        "one write",
+        "some hundred rows at a time, each committed before the next: after a crash in the middle the first "
+        "ones are done",
+        "other groups have their turn meanwhile",
     ),
     Difference(
         "bytes after the last field of a request",
