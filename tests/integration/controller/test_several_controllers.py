@@ -254,7 +254,7 @@ async def restored(quorum: Quorum, postgres: Postgres) -> AsyncIterator[tuple[Me
             assert await create(follower, "kept") == 0
             await has(follower, "kept")
             await _backup(postgres)
-            assert await create(follower, "lost") == 0
+            assert await create(follower, "lost") in (0, 36)  # 36: asked again, after an answer that was lost
             seen = await has(follower, "lost")
         postgres.stop()
         postgres.restore(postgres.directory / "backup")
