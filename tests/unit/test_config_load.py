@@ -64,6 +64,13 @@ def test_a_bad_password_is_not_repeated() -> None:
     assert not any("hunter2" in warning for warning in config.warnings)
 
 
+@pytest.mark.parametrize("password", ["hunter2", "hunter2@x:y", ""])
+def test_the_password_of_a_malformed_url_is_not_repeated(password: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        Config.load("controller", overrides={"metadata.url": f"postgresql://rail:{password}@db:port/tailrace"})
+    assert str(refusal.value).startswith("metadata.url='postgresql://rail:[hidden]@db:port/tailrace' from --set")
+
+
 def test_a_key_without_effect_says_so_when_it_is_changed() -> None:
     config = Config.load("broker", overrides={"num.io.threads": "9", "background.threads": "10"})
     assert config.warnings == ("num.io.threads=9 is accepted but has no effect in Tailrace yet.",)

@@ -198,6 +198,16 @@ def test_a_wrong_setting_ends_with_one_sentence(settings: list[str], capsys: pyt
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("name", "why"), [("nowhere", "No such file or directory"), ("", "Is a directory")])
+def test_a_file_that_cannot_be_read_is_named(
+    name: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        load_config("quota", str(tmp_path / name), [])
+    assert left.value.code == 2
+    assert capsys.readouterr().err == f"tailrace: --config {tmp_path / name} cannot be read: {why}\n"
+
+
 def test_a_setting_may_contain_equals_signs() -> None:
     assert setting("sasl.jaas.config=a=b") == ("sasl.jaas.config", "a=b")
 

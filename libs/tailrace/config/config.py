@@ -6,8 +6,10 @@ Dynamic configs (KIP-226) lie above: a broker's own, then the cluster-wide defau
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tailrace.config import properties
 from tailrace.config.definition import ConfigDef, ConfigError, Scope, Value
@@ -103,12 +105,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
+_PASSWORD: Final = re.compile(r"(//[^:/@]*):.*@")  # of a URL
+
+
 def _given(name: str, text: str, origin: str) -> Given:
     definition = DEFINITIONS[name]
     try:
         return Given(text, definition.parse(text), origin)
     except ConfigError:
-        shown = "[hidden]" if definition.sensitive else repr(text)
+        shown = "[hidden]" if definition.sensitive else repr(_PASSWORD.sub(r"\1:[hidden]@", text))
         raise ConfigError(
             f"{name}={shown} from {origin} is not a valid value: it must be {definition.allowed}."
         ) from None

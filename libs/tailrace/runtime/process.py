@@ -120,7 +120,9 @@ def load_config(role: str, file: str | None, settings: Sequence[str]) -> Config:
         if config.node_id < 0:  # Kafka's "not set"; ids count from 0 here
             config = Config.load(role, text, os.environ, {**overrides, "node.id": "0"}, file_name=name)
         return config
-    except (ConfigError, OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        leave(f"--config {file} cannot be read: {getattr(error, 'strerror', None) or error}")
+    except ConfigError as error:
         leave(str(error))
 
 
@@ -173,7 +175,8 @@ class _Threads(ThreadPoolExecutor):
 def _parser(role: Role) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"tailrace {role.name}",
-        description=f"Runs one {role.name}. Keys are Kafka's; flag over KAFKA_… variable over file over default.",
+        description=f"Runs one {role.name} process. Keys are Kafka's; "
+        "flag over KAFKA_… variable over file over default.",
     )
     parser.add_argument("--config", metavar="FILE", help="a .properties file")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be repeated")

@@ -61,7 +61,7 @@ def produce(
         refused = f"{len(failures.numbers)} of {count} records were not written to {topic}"
         typer.echo(f"{refused}: {failures.first}", err=True)
         raise typer.Exit(1)
-    typer.echo(f"{count} records written to {topic}", err=True)
+    typer.echo(f"{count} {'record' if count == 1 else 'records'} written to {topic}", err=True)
 
 
 class Failures:
