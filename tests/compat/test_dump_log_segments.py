@@ -10,13 +10,7 @@ import pytest
 
 from support import kafka_peer
 from support.transactions import data_batch, marker_batch, write
-from tailrace.log.config import LogConfig
-from tailrace.log.directory.log_dir import LogDir
-from tailrace.log.filesystem.real import RealFilesystem
-from tailrace.log.log import Log
-from tailrace.log.producers.transactions import ABORT, AbortedTransaction, encode
-from tailrace.records.compression import Codec
-from tailrace.records.groups import (
+from tailrace.coordination.group_records import (
     GroupMetadata,
     GroupRecord,
     GroupRemoved,
@@ -24,7 +18,13 @@ from tailrace.records.groups import (
     OffsetCommitted,
     OffsetRemoved,
 )
-from tailrace.records.groups import encode as encode_group
+from tailrace.coordination.group_records import encode as encode_group
+from tailrace.log.config import LogConfig
+from tailrace.log.directory.log_dir import LogDir
+from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.log.log import Log
+from tailrace.log.producers.transactions import ABORT, AbortedTransaction, encode
+from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build
 from tailrace_broker.partitions.shard_barriers import barrier
 

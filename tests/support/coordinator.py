@@ -24,7 +24,7 @@ from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.metrics import CoordinatorMetrics
-from tailrace_coordinator.partition_log import Barrier, Place
+from tailrace_coordinator.shards.partition_log import Barrier, Place
 
 OFFSETS_ID, TOPIC_ID = UUID(int=1), UUID(int=2)
 INCARNATION = UUID(int=3)

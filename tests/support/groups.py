@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from tailrace.coordination.group_records import GroupRecord, decode, encode
 from tailrace.errors import ApiError
-from tailrace.records.groups import GroupRecord, decode, encode
 from tailrace.state import KeyValue, Output, Shard
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.join import Join

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "libs" / "tailrace"
-PURE_PACKAGES = ("kafka", "wire", "records", "config", "metadata", "quota", "state")
+PURE_PACKAGES = ("kafka", "wire", "records", "coordination", "config", "metadata", "quota", "state")
 PURE_FILES = (
     "errors.py",
     "clock.py",

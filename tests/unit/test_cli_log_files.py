@@ -17,6 +17,8 @@ from support.logs import NOW, SMALL, append
 from support.transactions import data_batch, marker_batch, write
 from tailrace.cli.daily import app
 from tailrace.cli.files.verify import progress
+from tailrace.coordination.group_records import OffsetCommitted
+from tailrace.coordination.group_records import encode as encode_group
 from tailrace.inspect import dump
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
@@ -24,8 +26,6 @@ from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.producers.transactions import ABORT, AbortedTransaction, encode
 from tailrace.records.batch import read_header
 from tailrace.records.compression import Codec
-from tailrace.records.groups import OffsetCommitted
-from tailrace.records.groups import encode as encode_group
 from tailrace.records.record import Record, build, iterate, rebuild, with_delete_horizon
 
 

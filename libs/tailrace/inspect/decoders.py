@@ -8,11 +8,11 @@ from struct import Struct
 from typing import Any, Final
 from uuid import UUID
 
+from tailrace.coordination import group_records, transaction_records
+from tailrace.coordination.fields import BadRecord
 from tailrace.kafka.ids import format_uuid
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata import codec
-from tailrace.records import groups, transaction_state
-from tailrace.records.fields import BadRecord
 from tailrace.records.record import Record
 
 Row = dict[str, Any]
@@ -78,8 +78,8 @@ def offsets_record(record: Record) -> Row:
     """A record of `__consumer_offsets`: a commit, a group, or the name of a newer group protocol's record."""
     key = record.key or b""
     try:
-        found = groups.decode(key, record.value)
-        if found is not None and not isinstance(found, groups.ConsumerGroupRecord):
+        found = group_records.decode(key, record.value)
+        if found is not None and not isinstance(found, group_records.ConsumerGroupRecord):
             return {"type": type(found).__name__, **_plain(asdict(found))}
         kind = _INT16.unpack_from(key)[0]
         row: Row = {"type": _GROUP_KEYS.get(kind, f"key type {kind}")}
@@ -95,7 +95,7 @@ def offsets_record(record: Record) -> Row:
 def transactions_record(record: Record) -> Row:
     """A record of `__transaction_state`: where a transactional id's transaction is."""
     try:
-        found = transaction_state.decode(record.key or b"", record.value)
+        found = transaction_records.decode(record.key or b"", record.value)
     except BadRecord as error:
         return {"type": "damaged", "error": str(error)}
     return {"type": type(found).__name__, **_plain(asdict(found))}

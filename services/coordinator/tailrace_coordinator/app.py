@@ -24,14 +24,14 @@ from tailrace.net.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
-from tailrace_coordinator.committed_offsets import BrokerClients, CommittedOffsets
 from tailrace_coordinator.coordinator import ROLE, Coordinator
-from tailrace_coordinator.deadlines import Every
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.metrics import CoordinatorMetrics
-from tailrace_coordinator.partition_log import Leaders
-from tailrace_coordinator.reports import Reports
+from tailrace_coordinator.reports.committed_offsets import BrokerClients, CommittedOffsets
+from tailrace_coordinator.reports.reports import Reports
+from tailrace_coordinator.shards.deadlines import Every
+from tailrace_coordinator.shards.partition_log import Leaders
 
 _LEAVE_TIMEOUT_MS = 500
 _SERVE_CACHED_MS = 3000

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.clock import Clock
+from tailrace.coordination.fields import BadRecord
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage, changed
@@ -19,14 +20,13 @@ from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.endpoints import address_of
 from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces, others_first
-from tailrace.records.fields import BadRecord
 from tailrace.state import hashing_rows, partition_for
-from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
 from tailrace_coordinator.metrics import CoordinatorMetrics
-from tailrace_coordinator.owned_shard import Decide, Log, OwnedShard
-from tailrace_coordinator.partition_log import Barrier, Place
+from tailrace_coordinator.shards.deadlines import Deadlines
+from tailrace_coordinator.shards.owned_shard import Decide, Log, OwnedShard
+from tailrace_coordinator.shards.partition_log import Barrier, Place
 
 ROLE = "coordinator"
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from sim.coordinator.world import BARRIER, Entry, Partition, World
+from tailrace.coordination.group_records import GroupMetadata, OffsetCommitted, decode
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.groups import GroupMetadata, OffsetCommitted, decode
 from tailrace.state import KeyValue
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.join import Join
 from tailrace_coordinator.groups.offsets import Commit, Position
-from tailrace_coordinator.owned_shard import Decide, OwnedShard
+from tailrace_coordinator.shards.owned_shard import Decide, OwnedShard
 
 GROUP = "g"
 END_MS = 12_000

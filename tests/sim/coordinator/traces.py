@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from support.groups import START_MS, Driver
+from tailrace.coordination.group_records import GroupMetadata, GroupRemoved, OffsetCommitted, OffsetRemoved, decode
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.groups import GroupMetadata, GroupRemoved, OffsetCommitted, OffsetRemoved, decode
 from tailrace.state import Output
 from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
 from tailrace_coordinator.groups.config import GroupConfig

@@ -14,16 +14,16 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.clock import ManualClock
+from tailrace.coordination.fields import BadRecord
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.records.fields import BadRecord
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
-from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.owned_shard import OwnedShard
-from tailrace_coordinator.partition_log import Barrier, Place
+from tailrace_coordinator.shards.deadlines import Deadlines
+from tailrace_coordinator.shards.owned_shard import OwnedShard
+from tailrace_coordinator.shards.partition_log import Barrier, Place
 
 BARRIER: KeyValue = (b"barrier", None)
 

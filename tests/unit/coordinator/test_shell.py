@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 
 from support.coordinator import OFFSETS_ID, TOPIC_ID, Stage, image, settle
+from tailrace.coordination.group_records import OffsetCommitted, encode
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import ShardImage
 from tailrace.net.client import Disconnected
-from tailrace.records.groups import OffsetCommitted, encode
 from tailrace.wire.messages import (
     HeartbeatRequest,
     ListGroupsRequest,

@@ -1,1 +1,1 @@
-"""Groups and offsets as pure state machines; the shell around them is in shards.py."""
+"""Groups and offsets as pure state machines."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import islice
 from uuid import UUID
 
-from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.groups import (
+from tailrace.coordination.group_records import (
     ConsumerGroupRecord,
     GroupMetadata,
     GroupRecord,
@@ -15,14 +14,15 @@ from tailrace.records.groups import (
     OffsetCommitted,
     OffsetRemoved,
 )
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Effects, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import describe, offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
-from tailrace_coordinator.groups.turn import Turn
 
 GroupEffects = Effects[GroupRecord]
 MANY = 500  # offsets: a decision that looks at or changes so many takes some milliseconds
@@ -77,31 +77,31 @@ class GroupMachine:
 
     def join(self, now_ms: int, request: join.Join) -> GroupEffects:
         """Replies a JoinGroupResponse when the join phase ends."""
-        turn = Turn(self.config, now_ms)
-        created = join.join(turn, self.groups, request)
+        decision = GroupDecision(self.config, now_ms)
+        created = join.join(decision, self.groups, request)
         if created is not None:
             self.groups[created.group_id] = created
-        return turn.effects()
+        return decision.effects()
 
     def sync(
         self, now_ms: int, token: Token, request: SyncGroupRequest, assignments: Mapping[str, bytes]
     ) -> GroupEffects:
         """Replies a SyncGroupResponse when the leader's assignments, by member, are committed."""
-        turn = Turn(self.config, now_ms)
-        sync.sync(turn, self.groups, token, request, assignments)
-        return turn.effects()
+        decision = GroupDecision(self.config, now_ms)
+        sync.sync(decision, self.groups, token, request, assignments)
+        return decision.effects()
 
     def heartbeat(self, now_ms: int, token: Token, request: HeartbeatRequest) -> GroupEffects:
         """Replies an ErrorCode."""
-        return self._answer(now_ms, token, lambda turn: sync.heartbeat(turn, self.groups, request))
+        return self._answer(now_ms, token, lambda decision: sync.heartbeat(decision, self.groups, request))
 
     def leave(self, now_ms: int, token: Token, group_id: str, leavers: Sequence[leave.Leaver]) -> GroupEffects:
         """Replies one ErrorCode per leaver."""
-        return self._answer(now_ms, token, lambda turn: leave.leave(turn, self.groups, group_id, leavers))
+        return self._answer(now_ms, token, lambda decision: leave.leave(decision, self.groups, group_id, leavers))
 
     def commit(self, now_ms: int, token: Token, request: Commit, positions: Sequence[Position]) -> GroupEffects:
         """Replies one ErrorCode per position."""
-        return self._answer(now_ms, token, lambda turn: offsets.commit(turn, self.groups, request, positions))
+        return self._answer(now_ms, token, lambda decision: offsets.commit(decision, self.groups, request, positions))
 
     def fetch_offsets(
         self, now_ms: int, token: Token, group_id: str, wanted: Sequence[TopicPartition] | None
@@ -122,9 +122,9 @@ class GroupMachine:
     ) -> GroupEffects:
         """Replies one ErrorCode per partition."""
 
-        def decide(turn: Turn) -> list[ErrorCode]:
+        def decide(decision: GroupDecision) -> list[ErrorCode]:
             group = offsets.validate_delete(self.groups.get(group_id))
-            return [offsets.delete(turn, group, self.offsets, topic, partition) for topic, partition in partitions]
+            return [offsets.delete(decision, group, self.offsets, topic, partition) for topic, partition in partitions]
 
         return self._answer(now_ms, token, decide)
 
@@ -134,7 +134,7 @@ class GroupMachine:
         Leaves out what is too much for one decision; to be asked again.
         """
 
-        def decide(turn: Turn) -> dict[str, ErrorCode]:
+        def decide(decision: GroupDecision) -> dict[str, ErrorCode]:
             codes: dict[str, ErrorCode] = {}
             left = MANY
             for group_id in group_ids:
@@ -146,11 +146,11 @@ class GroupMachine:
                 else:
                     held = self.offsets.of_group(group_id)
                     for offset in islice(held.values(), left):
-                        turn.append(OffsetRemoved(group_id, offset.topic, offset.partition))
+                        decision.append(OffsetRemoved(group_id, offset.topic, offset.partition))
                     if len(held) > left:
                         break
                     left -= len(held)
-                    self._remove(turn, group)
+                    self._remove(decision, group)
                     codes[group_id] = ErrorCode.NONE
             return codes
 
@@ -169,53 +169,53 @@ class GroupMachine:
 
     def expire_offsets(self, now_ms: int) -> GroupEffects:
         """Removes expired offsets, and groups that have neither members nor offsets left."""
-        turn = Turn(self.config, now_ms)
+        decision = GroupDecision(self.config, now_ms)
         for group in tuple(self.groups.values()):
-            no_offsets = offsets.expire(turn, group, self.offsets)
+            no_offsets = offsets.expire(decision, group, self.offsets)
             if no_offsets and group.state is GroupState.EMPTY and not group.pending_members:
-                self._remove(turn, group)
-        return turn.effects()
+                self._remove(decision, group)
+        return decision.effects()
 
     def forget_topics(self, now_ms: int, deleted: Mapping[str, UUID]) -> GroupEffects:
         """Removes the offsets of deleted topics; those of a new topic of the same name have another id and stay."""
-        turn = Turn(self.config, now_ms)
+        decision = GroupDecision(self.config, now_ms)
         for offset in self.offsets:
             if offset.topic in deleted and offset.topic_id in (None, deleted[offset.topic]):
-                turn.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
-        return turn.effects()
+                decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
+        return decision.effects()
 
     def on_timer(self, key: Hashable, now_ms: int) -> GroupEffects:
-        """A deadline of `turn.py` has passed."""
-        turn = Turn(self.config, now_ms)
+        """A deadline of `decision.py` has passed."""
+        decision = GroupDecision(self.config, now_ms)
         match key:
             case ("heartbeat", str(group_id), str(member_id)) if group_id in self.groups:
-                rebalance.on_heartbeat_deadline(turn, self.groups[group_id], member_id)
+                rebalance.on_heartbeat_deadline(decision, self.groups[group_id], member_id)
             case ("join", str(group_id)) if group_id in self.groups:
-                rebalance.on_join_deadline(turn, self.groups[group_id])
+                rebalance.on_join_deadline(decision, self.groups[group_id])
             case ("sync", str(group_id)) if group_id in self.groups:
-                rebalance.on_sync_deadline(turn, self.groups[group_id])
-        return turn.effects()
+                rebalance.on_sync_deadline(decision, self.groups[group_id])
+        return decision.effects()
 
     def on_loaded(self, now_ms: int) -> GroupEffects:
         """Starts every member's session anew; a group above group.max.size rebalances to lose the late ones."""
-        turn = Turn(self.config, now_ms)
+        decision = GroupDecision(self.config, now_ms)
         for group in self.groups.values():
             for member in group.members.values():
-                rebalance.reschedule_heartbeat(turn, group, member)
+                rebalance.reschedule_heartbeat(decision, group, member)
             if len(group.members) > self.config.group_max_size:
-                rebalance.prepare(turn, group)
-        return turn.effects()
+                rebalance.prepare(decision, group)
+        return decision.effects()
 
-    def _remove(self, turn: Turn, group: ClassicGroup) -> None:
-        rebalance.forget_timers(turn, group)
-        rebalance.end_consumer(turn, group)
-        turn.append(GroupRemoved(group.group_id))
+    def _remove(self, decision: GroupDecision, group: ClassicGroup) -> None:
+        rebalance.forget_timers(decision, group)
+        rebalance.end_consumer(decision, group)
+        decision.append(GroupRemoved(group.group_id))
 
-    def _answer(self, now_ms: int, token: Token, decide: Callable[[Turn], object]) -> GroupEffects:
-        turn = Turn(self.config, now_ms)
+    def _answer(self, now_ms: int, token: Token, decide: Callable[[GroupDecision], object]) -> GroupEffects:
+        decision = GroupDecision(self.config, now_ms)
         try:
-            turn.reply(token, decide(turn))
+            decision.reply(token, decide(decision))
         except ApiError as refusal:
-            turn = Turn(self.config, now_ms)
-            turn.reply(token, refusal)
-        return turn.effects()
+            decision = GroupDecision(self.config, now_ms)
+            decision.reply(token, refusal)
+        return decision.effects()

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.groups import OffsetCommitted, OffsetRemoved
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.rebalance import reschedule_heartbeat
-from tailrace_coordinator.groups.turn import Turn
+from tailrace_coordinator.groups.decision import GroupDecision
 
 TopicPartition = tuple[str, int]
 
@@ -73,22 +73,22 @@ class Position:
 
 
 def commit(
-    turn: Turn, groups: Mapping[str, ClassicGroup], request: Commit, positions: Iterable[Position]
+    decision: GroupDecision, groups: Mapping[str, ClassicGroup], request: Commit, positions: Iterable[Position]
 ) -> list[ErrorCode]:
     """Decides an OffsetCommit; returns one code per position. Raises ApiError when the whole request is refused.
 
     A group that does not exist comes into being with the records (a "simple consumer group").
     """
-    _validate_commit(turn, groups, request)
-    expire_timestamp_ms = -1 if request.retention_time_ms == -1 else turn.now_ms + request.retention_time_ms
+    _validate_commit(decision, groups, request)
+    expire_timestamp_ms = -1 if request.retention_time_ms == -1 else decision.now_ms + request.retention_time_ms
     codes = []
     for position in positions:
         metadata = position.metadata or ""
-        if len(metadata) > turn.config.offset_metadata_max_bytes:
+        if len(metadata) > decision.config.offset_metadata_max_bytes:
             codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
         codes.append(ErrorCode.NONE)
-        turn.append(
+        decision.append(
             OffsetCommitted(
                 request.group_id,
                 position.topic,
@@ -96,7 +96,7 @@ def commit(
                 position.offset,
                 position.leader_epoch,
                 metadata,
-                turn.now_ms,
+                decision.now_ms,
                 expire_timestamp_ms,
                 position.topic_id,
             )
@@ -104,7 +104,7 @@ def commit(
     return codes
 
 
-def _validate_commit(turn: Turn, groups: Mapping[str, ClassicGroup], request: Commit) -> None:
+def _validate_commit(decision: GroupDecision, groups: Mapping[str, ClassicGroup], request: Commit) -> None:
     group = groups.get(request.group_id)
     if group is None:
         if request.generation_id < 0:
@@ -120,7 +120,7 @@ def _validate_commit(turn: Turn, groups: Mapping[str, ClassicGroup], request: Co
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     if group.state is GroupState.COMPLETING_REBALANCE:
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-    reschedule_heartbeat(turn, group, member)  # a commit is a sign of life
+    reschedule_heartbeat(decision, group, member)  # a commit is a sign of life
 
 
 def validate_delete(group: ClassicGroup | None) -> ClassicGroup:
@@ -132,24 +132,24 @@ def validate_delete(group: ClassicGroup | None) -> ClassicGroup:
     return group
 
 
-def delete(turn: Turn, group: ClassicGroup, offsets: Offsets, topic: str, partition: int) -> ErrorCode:
+def delete(decision: GroupDecision, group: ClassicGroup, offsets: Offsets, topic: str, partition: int) -> ErrorCode:
     """Deletes one offset unless a living consumer group reads its topic; deleting what is not there succeeds."""
     if group.is_subscribed_to(topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     if offsets.get(group.group_id, topic, partition) is not None:
-        turn.append(OffsetRemoved(group.group_id, topic, partition))
+        decision.append(OffsetRemoved(group.group_id, topic, partition))
     return ErrorCode.NONE
 
 
-def expire(turn: Turn, group: ClassicGroup, offsets: Offsets) -> bool:
+def expire(decision: GroupDecision, group: ClassicGroup, offsets: Offsets) -> bool:
     """Removes what offsets.retention.minutes has outlived (KIP-211). True: the group has no offsets any more."""
     held = offsets.of_group(group.group_id)
     if not _may_expire(group):
         return not held
     expired = 0
     for offset in held.values():
-        if _is_expired(turn, group, offset):
-            turn.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
+        if _is_expired(decision, group, offset):
+            decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
             expired += 1
     return expired == len(held)
 
@@ -160,12 +160,12 @@ def _may_expire(group: ClassicGroup) -> bool:
     return group.state is GroupState.STABLE and group.subscribed_topics is not None
 
 
-def _is_expired(turn: Turn, group: ClassicGroup, offset: OffsetCommitted) -> bool:
+def _is_expired(decision: GroupDecision, group: ClassicGroup, offset: OffsetCommitted) -> bool:
     if group.state is not GroupState.EMPTY and group.is_subscribed_to(offset.topic):
         return False
     if offset.expire_timestamp_ms != -1:
-        return turn.now_ms >= offset.expire_timestamp_ms
+        return decision.now_ms >= offset.expire_timestamp_ms
     since_ms = offset.commit_timestamp_ms
     if group.protocol_type is not None and group.state is GroupState.EMPTY:
         since_ms = group.current_state_timestamp_ms or since_ms
-    return turn.now_ms - since_ms >= turn.config.offsets_retention_ms
+    return decision.now_ms - since_ms >= decision.config.offsets_retention_ms

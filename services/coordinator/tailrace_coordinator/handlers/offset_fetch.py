@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.answer_budget import AnswerBudget, text_bytes
 from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces, others_first
-from tailrace.records.groups import OffsetCommitted
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.offsets import TopicPartition

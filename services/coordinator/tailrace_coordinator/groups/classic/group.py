@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tailrace.coordination.group_records import ConsumerGroupRecord, GroupMetadata, MemberMetadata
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.groups import ConsumerGroupRecord, GroupMetadata, MemberMetadata
 from tailrace.state import Token
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 

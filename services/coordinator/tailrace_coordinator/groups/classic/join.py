@@ -19,7 +19,7 @@ from tailrace_coordinator.groups.classic.rebalance import (
     prepare_or_complete,
     reschedule_heartbeat,
 )
-from tailrace_coordinator.groups.turn import Turn, heartbeat_key
+from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Join:
         )
 
 
-def validate_join(turn: Turn, request: JoinGroupRequest) -> None:
+def validate_join(decision: GroupDecision, request: JoinGroupRequest) -> None:
     """Refuses what needs no group to be refused. Raises ApiError."""
-    config = turn.config
+    config = decision.config
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
@@ -69,39 +69,39 @@ def validate_join(turn: Turn, request: JoinGroupRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"metadata of more than {config.max_record_bytes} bytes")
 
 
-def join(turn: Turn, groups: Mapping[str, ClassicGroup], join: Join) -> ClassicGroup | None:
+def join(decision: GroupDecision, groups: Mapping[str, ClassicGroup], join: Join) -> ClassicGroup | None:
     """Decides a JoinGroup. Returns a group that is to be created for it."""
     request = join.request
     try:
-        validate_join(turn, request)
+        validate_join(decision, request)
     except ApiError as refusal:
-        turn.reply(join.token, join_refused(request.member_id, refusal.code))
+        decision.reply(join.token, join_refused(request.member_id, refusal.code))
         return None
     group = groups.get(request.group_id)
     is_new_group = group is None
     if group is None:
         if request.member_id != UNKNOWN_MEMBER:
-            turn.reply(join.token, join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            decision.reply(join.token, join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
             return None
-        group = ClassicGroup(request.group_id, turn.now_ms)
-    if not _has_room(turn, group, join):
+        group = ClassicGroup(request.group_id, decision.now_ms)
+    if not _has_room(decision, group, join):
         group.remove(request.member_id)
-        turn.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
+        decision.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
     elif not group.supports_protocols(request.protocol_type, join.protocols):
-        turn.reply(join.token, join_refused(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        decision.reply(join.token, join_refused(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif request.member_id == UNKNOWN_MEMBER:
-        _join_new(turn, group, join)
+        _join_new(decision, group, join)
         return group if is_new_group else None
     else:
-        _join_known(turn, group, join)
+        _join_known(decision, group, join)
     return None
 
 
-def _has_room(turn: Turn, group: ClassicGroup, join: Join) -> bool:
+def _has_room(decision: GroupDecision, group: ClassicGroup, join: Join) -> bool:
     """Existing members may stay up to group.max.size, as Kafka counts: those who wait while a rebalance is prepared."""
     member_id = join.request.member_id
     member = group.members.get(member_id)
-    max_size = turn.config.group_max_size
+    max_size = decision.config.group_max_size
     match group.state:
         case GroupState.PREPARING_REBALANCE:
             has_room = (member is not None and member.awaiting_join is not None) or (
@@ -115,98 +115,100 @@ def _has_room(turn: Turn, group: ClassicGroup, join: Join) -> bool:
         return False
     before = 0 if member is None else member.metadata_size_bytes
     after = sum(len(metadata) for _, metadata in join.protocols)
-    return group.metadata_size_bytes - before + after <= turn.config.max_group_metadata_bytes
+    return group.metadata_size_bytes - before + after <= decision.config.max_group_metadata_bytes
 
 
-def _join_new(turn: Turn, group: ClassicGroup, join: Join) -> None:
+def _join_new(decision: GroupDecision, group: ClassicGroup, join: Join) -> None:
     instance_id = join.request.group_instance_id
     new_member_id = f"{instance_id if instance_id is not None else join.client_id}-{join.member_uuid}"
     if instance_id is not None:
         existing = group.static_members.get(instance_id)
         if existing is not None:
-            _replace_static(turn, group, join, existing, new_member_id)
+            _replace_static(decision, group, join, existing, new_member_id)
         else:
-            _add(turn, group, join, new_member_id)
+            _add(decision, group, join, new_member_id)
     elif join.api_version < 4:
-        _add(turn, group, join, new_member_id)
-    elif len(group.pending_members) >= turn.config.max_pending_members:
-        turn.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
+        _add(decision, group, join, new_member_id)
+    elif len(group.pending_members) >= decision.config.max_pending_members:
+        decision.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
     else:  # KIP-394: only who comes back with the id becomes a member
         group.pending_members.add(new_member_id)
-        turn.schedule(heartbeat_key(group.group_id, new_member_id), join.request.session_timeout_ms)
-        turn.reply(join.token, join_refused(new_member_id, ErrorCode.MEMBER_ID_REQUIRED))
+        decision.schedule(heartbeat_key(group.group_id, new_member_id), join.request.session_timeout_ms)
+        decision.reply(join.token, join_refused(new_member_id, ErrorCode.MEMBER_ID_REQUIRED))
 
 
-def _add(turn: Turn, group: ClassicGroup, join: Join, member_id: str) -> None:
+def _add(decision: GroupDecision, group: ClassicGroup, join: Join, member_id: str) -> None:
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
     group.add(join.member(member_id))
     # The socket is silent while the JoinGroup is parked, so a client that gave up shows only by not coming back.
-    turn.schedule(heartbeat_key(group.group_id, member_id), turn.config.new_member_join_timeout_ms)
-    prepare_or_complete(turn, group)
+    decision.schedule(heartbeat_key(group.group_id, member_id), decision.config.new_member_join_timeout_ms)
+    prepare_or_complete(decision, group)
 
 
-def _join_known(turn: Turn, group: ClassicGroup, join: Join) -> None:
+def _join_known(decision: GroupDecision, group: ClassicGroup, join: Join) -> None:
     request = join.request
     if request.member_id in group.pending_members and request.group_instance_id is None:
-        _add(turn, group, join, request.member_id)
+        _add(decision, group, join, request.member_id)
         return
     try:
         member = group.validate_member(request.member_id, request.group_instance_id)
     except ApiError as refusal:
-        turn.reply(join.token, join_refused(request.member_id, refusal.code))
+        decision.reply(join.token, join_refused(request.member_id, refusal.code))
         return
     unchanged = member.protocols == join.protocols
     is_leader = group.leader == member.member_id
     match group.state:
         case GroupState.PREPARING_REBALANCE:
-            _update(turn, group, member, join)
+            _update(decision, group, member, join)
         case GroupState.COMPLETING_REBALANCE if unchanged:  # its answer may have been lost
-            turn.reply(join.token, joined(group, member.member_id, with_members=is_leader))
+            decision.reply(join.token, joined(group, member.member_id, with_members=is_leader))
         case GroupState.STABLE if unchanged and not is_leader:
-            turn.reply(join.token, joined(group, member.member_id, with_members=False))
+            decision.reply(join.token, joined(group, member.member_id, with_members=False))
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:  # a leader's JoinGroup always means rebalance
-            _update(turn, group, member, join)
+            _update(decision, group, member, join)
         case _:
-            turn.reply(join.token, join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            decision.reply(join.token, join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
 
 
-def _update(turn: Turn, group: ClassicGroup, member: Member, join: Join) -> None:
-    _take_over(turn, group, member, join)
-    prepare_or_complete(turn, group)
+def _update(decision: GroupDecision, group: ClassicGroup, member: Member, join: Join) -> None:
+    _take_over(decision, group, member, join)
+    prepare_or_complete(decision, group)
 
 
-def _take_over(turn: Turn, group: ClassicGroup, member: Member, join: Join) -> None:
+def _take_over(decision: GroupDecision, group: ClassicGroup, member: Member, join: Join) -> None:
     """Lets the newest JoinGroup speak for the member; one still parked from before will get no other answer."""
     if member.awaiting_join is not None:
-        turn.reply(member.awaiting_join, join_refused(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+        decision.reply(member.awaiting_join, join_refused(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
     group.update_protocols(member, join.protocols)
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
     member.awaiting_join = join.token
 
 
-def _replace_static(turn: Turn, group: ClassicGroup, join: Join, old_member_id: str, new_member_id: str) -> None:
+def _replace_static(
+    decision: GroupDecision, group: ClassicGroup, join: Join, old_member_id: str, new_member_id: str
+) -> None:
     """KIP-345: the same instance came back without its id. KIP-814: a leader of v9 is told to skip the assignment."""
     old_leader = group.leader
-    fence(turn, group.members[old_member_id])
-    turn.cancel(heartbeat_key(group.group_id, old_member_id))
+    fence(decision, group.members[old_member_id])
+    decision.cancel(heartbeat_key(group.group_id, old_member_id))
     member = group.replace_static_member(old_member_id, new_member_id)
-    _take_over(turn, group, member, join)
-    reschedule_heartbeat(turn, group, member)
+    _take_over(decision, group, member, join)
+    reschedule_heartbeat(decision, group, member)
     if group.state is GroupState.STABLE:
         if group.select_protocol() != group.protocol_name:
-            prepare_or_complete(turn, group)
+            prepare_or_complete(decision, group)
             return
         member.awaiting_join = None
-        turn.append(group.record({m.member_id: m.assignment for m in group.members.values()}, turn.now_ms))
+        decision.append(group.record({m.member_id: m.assignment for m in group.members.values()}, decision.now_ms))
         is_leader = group.leader == new_member_id
         if join.api_version >= 9:
             response = joined(group, new_member_id, with_members=is_leader, skip_assignment=is_leader)
         else:  # naming the old leader keeps this member from assigning without the others' metadata
             response = joined(group, new_member_id, with_members=False, leader=old_leader)
-        turn.reply(join.token, response)
+        decision.reply(join.token, response)
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        prepare(turn, group)  # the leader may be assigning to the old id
+        prepare(decision, group)  # the leader may be assigning to the old id
     else:
-        maybe_complete_join(turn, group)
+        maybe_complete_join(decision, group)

@@ -13,7 +13,7 @@ from tailrace_coordinator.groups.classic.rebalance import (
     maybe_complete_join,
     prepare_or_complete,
 )
-from tailrace_coordinator.groups.turn import Turn, heartbeat_key
+from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,9 @@ class Leaver:
     group_instance_id: str | None = None
 
 
-def leave(turn: Turn, groups: Mapping[str, ClassicGroup], group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+def leave(
+    decision: GroupDecision, groups: Mapping[str, ClassicGroup], group_id: str, leavers: Sequence[Leaver]
+) -> list[ErrorCode]:
     """Removes the members that may go, then rebalances once; one code for each. Raises ApiError."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -34,27 +36,27 @@ def leave(turn: Turn, groups: Mapping[str, ClassicGroup], group_id: str, leavers
     results = []
     for leaver in leavers:
         try:
-            _remove(turn, group, leaver)
+            _remove(decision, group, leaver)
         except ApiError as refusal:
             results.append(refusal.code)
         else:
             results.append(ErrorCode.NONE)
     if ErrorCode.NONE in results:
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            prepare_or_complete(turn, group)
+            prepare_or_complete(decision, group)
         else:
-            maybe_complete_join(turn, group)
+            maybe_complete_join(decision, group)
     return results
 
 
-def _remove(turn: Turn, group: ClassicGroup, leaver: Leaver) -> None:
+def _remove(decision: GroupDecision, group: ClassicGroup, leaver: Leaver) -> None:
     if leaver.member_id == UNKNOWN_MEMBER:
         member_id = group.static_members.get(leaver.group_instance_id or "")
         if leaver.group_instance_id is None or member_id is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        expel(turn, group, group.members[member_id])
+        expel(decision, group, group.members[member_id])
     elif leaver.member_id in group.pending_members:
         group.remove(leaver.member_id)
-        turn.cancel(heartbeat_key(group.group_id, leaver.member_id))
+        decision.cancel(heartbeat_key(group.group_id, leaver.member_id))
     else:
-        expel(turn, group, group.validate_member(leaver.member_id, leaver.group_instance_id))
+        expel(decision, group, group.validate_member(leaver.member_id, leaver.group_instance_id))

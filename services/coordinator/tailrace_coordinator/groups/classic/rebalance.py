@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailrace.errors import ErrorCode
 from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
-from tailrace_coordinator.groups.turn import Turn, heartbeat_key, join_key, sync_key
+from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, join_key, sync_key
 
 UNKNOWN_MEMBER = ""
 
@@ -56,173 +56,173 @@ def synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     )
 
 
-def reschedule_heartbeat(turn: Turn, group: ClassicGroup, member: Member) -> None:
+def reschedule_heartbeat(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
     """Starts the member's session anew."""
-    turn.schedule(heartbeat_key(group.group_id, member.member_id), member.session_timeout_ms)
+    decision.schedule(heartbeat_key(group.group_id, member.member_id), member.session_timeout_ms)
 
 
-def answer_join(turn: Turn, member: Member, response: JoinGroupResponse) -> None:
+def answer_join(decision: GroupDecision, member: Member, response: JoinGroupResponse) -> None:
     """Answers a parked JoinGroup, if there is one."""
     if member.awaiting_join is not None:
-        turn.reply(member.awaiting_join, response)
+        decision.reply(member.awaiting_join, response)
         member.awaiting_join = None
 
 
-def prepare_or_complete(turn: Turn, group: ClassicGroup) -> None:
+def prepare_or_complete(decision: GroupDecision, group: ClassicGroup) -> None:
     """Begins a rebalance; where one is under way, ends its join phase if this was the last member."""
     if group.can_rebalance:
-        prepare(turn, group)
+        prepare(decision, group)
     else:
-        maybe_complete_join(turn, group)
+        maybe_complete_join(decision, group)
 
 
-def prepare(turn: Turn, group: ClassicGroup) -> None:
+def prepare(decision: GroupDecision, group: ClassicGroup) -> None:
     """Enters PreparingRebalance. The first rebalance of a group waits group.initial.rebalance.delay.ms (KIP-134)."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        refuse_syncs(turn, group, ErrorCode.REBALANCE_IN_PROGRESS)
+        refuse_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()
-    turn.cancel(sync_key(group.group_id))
+    decision.cancel(sync_key(group.group_id))
     initial = group.state is GroupState.EMPTY
-    group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+    group.transition_to(GroupState.PREPARING_REBALANCE, decision.now_ms)
     if initial:
-        delay_ms = turn.config.group_initial_rebalance_delay_ms
+        delay_ms = decision.config.group_initial_rebalance_delay_ms
         group.initial_delay = (delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
-        turn.schedule(join_key(group.group_id), delay_ms)
+        decision.schedule(join_key(group.group_id), delay_ms)
     elif group.all_members_joined:
-        complete_join(turn, group)
+        complete_join(decision, group)
     else:
-        turn.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
+        decision.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
 
 
-def refuse_syncs(turn: Turn, group: ClassicGroup, code: ErrorCode) -> None:
+def refuse_syncs(decision: GroupDecision, group: ClassicGroup, code: ErrorCode) -> None:
     """Takes every assignment back and answers those who wait for one."""
     for member in group.members.values():
         member.assignment = b""
         if member.awaiting_sync is not None:
-            turn.reply(member.awaiting_sync, sync_refused(code))
+            decision.reply(member.awaiting_sync, sync_refused(code))
             member.awaiting_sync = None
-            reschedule_heartbeat(turn, group, member)
+            reschedule_heartbeat(decision, group, member)
 
 
-def maybe_complete_join(turn: Turn, group: ClassicGroup) -> None:
+def maybe_complete_join(decision: GroupDecision, group: ClassicGroup) -> None:
     """Ends the join phase when all members joined; an initial rebalance always waits for its delay."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.previous_state is not GroupState.EMPTY
         and group.all_members_joined
     ):
-        complete_join(turn, group)
+        complete_join(decision, group)
 
 
-def on_join_deadline(turn: Turn, group: ClassicGroup) -> None:
+def on_join_deadline(decision: GroupDecision, group: ClassicGroup) -> None:
     """The join phase is over, unless it is an initial one that new members may still prolong."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.initial_delay is not None and group.new_member_added and group.initial_delay[1] != 0:
         delay_ms, remaining_ms = group.initial_delay
         group.new_member_added = False
-        next_delay_ms = min(turn.config.group_initial_rebalance_delay_ms, remaining_ms)
+        next_delay_ms = min(decision.config.group_initial_rebalance_delay_ms, remaining_ms)
         group.initial_delay = (next_delay_ms, max(remaining_ms - delay_ms, 0))
-        turn.schedule(join_key(group.group_id), next_delay_ms)
+        decision.schedule(join_key(group.group_id), next_delay_ms)
         return
-    complete_join(turn, group)
+    complete_join(decision, group)
 
 
-def complete_join(turn: Turn, group: ClassicGroup) -> None:
+def complete_join(decision: GroupDecision, group: ClassicGroup) -> None:
     """Begins the next generation with those who joined; dynamic members that did not are out, static ones stay."""
-    turn.cancel(join_key(group.group_id))
+    decision.cancel(join_key(group.group_id))
     group.initial_delay = None
     absent = [m for m in group.members.values() if m.awaiting_join is None and m.group_instance_id is None]
     for member in absent:
         group.remove(member.member_id)
-        turn.cancel(heartbeat_key(group.group_id, member.member_id))
+        decision.cancel(heartbeat_key(group.group_id, member.member_id))
     if not group.members:
-        _empty_generation(turn, group)
+        _empty_generation(decision, group)
     elif group.elect_joined_leader():
-        _next_generation(turn, group)
+        _next_generation(decision, group)
     else:  # only static members are left and none of them rejoined: their sessions decide
-        turn.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
+        decision.schedule(join_key(group.group_id), group.rebalance_timeout_ms)
 
 
-def _empty_generation(turn: Turn, group: ClassicGroup) -> None:
+def _empty_generation(decision: GroupDecision, group: ClassicGroup) -> None:
     group.generation_id += 1
     group.protocol_name = None
     group.pending_sync_members.clear()
-    end_consumer(turn, group)
-    turn.append(group.record({}, turn.now_ms))
+    end_consumer(decision, group)
+    decision.append(group.record({}, decision.now_ms))
 
 
-def end_consumer(turn: Turn, group: ClassicGroup) -> None:
+def end_consumer(decision: GroupDecision, group: ClassicGroup) -> None:
     """Before a group's next record: ends what the log has of it as one of KIP-848, in Kafka's order."""
     for tombstone in group.consumer_tombstones():
-        turn.append(tombstone)
+        decision.append(tombstone)
 
 
-def _next_generation(turn: Turn, group: ClassicGroup) -> None:
+def _next_generation(decision: GroupDecision, group: ClassicGroup) -> None:
     group.generation_id += 1
     group.protocol_name = group.select_protocol()
     group.learn_subscribed_topics()
-    group.transition_to(GroupState.COMPLETING_REBALANCE, turn.now_ms)
+    group.transition_to(GroupState.COMPLETING_REBALANCE, decision.now_ms)
     group.new_member_added = False
     group.pending_sync_members = dict.fromkeys(group.members)
     for member in group.members.values():
-        answer_join(turn, member, joined(group, member.member_id, with_members=member.member_id == group.leader))
-        reschedule_heartbeat(turn, group, member)
+        answer_join(decision, member, joined(group, member.member_id, with_members=member.member_id == group.leader))
+        reschedule_heartbeat(decision, group, member)
         member.is_new = False
-    turn.schedule(sync_key(group.group_id), group.rebalance_timeout_ms)
+    decision.schedule(sync_key(group.group_id), group.rebalance_timeout_ms)
 
 
-def on_sync_deadline(turn: Turn, group: ClassicGroup) -> None:
+def on_sync_deadline(decision: GroupDecision, group: ClassicGroup) -> None:
     """Expels members that joined and did not send SyncGroup within the rebalance timeout."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync_members:
         return
     for member_id in tuple(group.pending_sync_members):
         group.remove(member_id)
-        turn.cancel(heartbeat_key(group.group_id, member_id))
-    prepare(turn, group)
+        decision.cancel(heartbeat_key(group.group_id, member_id))
+    prepare(decision, group)
 
 
-def on_heartbeat_deadline(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+def on_heartbeat_deadline(decision: GroupDecision, group: ClassicGroup, member_id: str) -> None:
     """A session ended: the member is out, unless its answer is ours to give."""
     if member_id in group.pending_members:
         group.remove(member_id)
         if group.state is GroupState.PREPARING_REBALANCE and group.all_members_joined:
-            complete_join(turn, group)
+            complete_join(decision, group)
         return
     member = group.members.get(member_id)
     if member is not None and not member.satisfies_heartbeat:
-        expel(turn, group, member)
-        after_removal(turn, group)
+        expel(decision, group, member)
+        after_removal(decision, group)
 
 
-def expel(turn: Turn, group: ClassicGroup, member: Member) -> None:
+def expel(decision: GroupDecision, group: ClassicGroup, member: Member) -> None:
     """Removes a member; one that still waits to join is told to ask for a new id."""
-    turn.cancel(heartbeat_key(group.group_id, member.member_id))
-    answer_join(turn, member, join_refused(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
+    decision.cancel(heartbeat_key(group.group_id, member.member_id))
+    answer_join(decision, member, join_refused(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
     if member.awaiting_sync is not None:
-        turn.reply(member.awaiting_sync, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
+        decision.reply(member.awaiting_sync, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member.member_id)
 
 
-def after_removal(turn: Turn, group: ClassicGroup) -> None:
+def after_removal(decision: GroupDecision, group: ClassicGroup) -> None:
     """What a group does that lost a member to its session's end."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare(turn, group)
+        prepare(decision, group)
     elif group.state is GroupState.PREPARING_REBALANCE and group.all_members_joined:
-        complete_join(turn, group)
+        complete_join(decision, group)
 
 
-def forget_timers(turn: Turn, group: ClassicGroup) -> None:
+def forget_timers(decision: GroupDecision, group: ClassicGroup) -> None:
     """Cancels what a deleted group had scheduled."""
     for member_id in (*group.members, *group.pending_members):
-        turn.cancel(heartbeat_key(group.group_id, member_id))
-    turn.cancel(join_key(group.group_id))
-    turn.cancel(sync_key(group.group_id))
+        decision.cancel(heartbeat_key(group.group_id, member_id))
+    decision.cancel(join_key(group.group_id))
+    decision.cancel(sync_key(group.group_id))
 
 
-def fence(turn: Turn, member: Member) -> None:
+def fence(decision: GroupDecision, member: Member) -> None:
     """Answers the holder of a static member's old id (KIP-345) so that it knows at once."""
-    answer_join(turn, member, join_refused(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
+    answer_join(decision, member, join_refused(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
     if member.awaiting_sync is not None:
-        turn.reply(member.awaiting_sync, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
+        decision.reply(member.awaiting_sync, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
         member.awaiting_sync = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tailrace.coordination.group_records import encode
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.records.groups import encode
 from tailrace.state import Token, size_bytes
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
@@ -17,11 +17,11 @@ from tailrace_coordinator.groups.classic.rebalance import (
     sync_refused,
     synced,
 )
-from tailrace_coordinator.groups.turn import Turn, sync_key
+from tailrace_coordinator.groups.decision import GroupDecision, sync_key
 
 
 def sync(
-    turn: Turn,
+    decision: GroupDecision,
     groups: Mapping[str, ClassicGroup],
     token: Token,
     request: SyncGroupRequest,
@@ -31,22 +31,22 @@ def sync(
     try:
         group, member = _validate_sync(groups, request)
     except ApiError as refusal:
-        turn.reply(token, sync_refused(refusal.code))
+        decision.reply(token, sync_refused(refusal.code))
         return
     if group.state is GroupState.PREPARING_REBALANCE:
-        turn.reply(token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        decision.reply(token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
         return
     group.pending_sync_members.pop(member.member_id, None)
     if not group.pending_sync_members:
-        turn.cancel(sync_key(group.group_id))
+        decision.cancel(sync_key(group.group_id))
     if group.state is GroupState.STABLE:
-        turn.reply(token, synced(group, member.assignment))
+        decision.reply(token, synced(group, member.assignment))
         return
     if member.awaiting_sync is not None:  # sent twice: only the newest is answered with an assignment
-        turn.reply(member.awaiting_sync, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        decision.reply(member.awaiting_sync, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
     member.awaiting_sync = token
     if group.leader == member.member_id:
-        _assign(turn, group, assignments)
+        _assign(decision, group, assignments)
 
 
 def _validate_sync(groups: Mapping[str, ClassicGroup], request: SyncGroupRequest) -> tuple[ClassicGroup, Member]:
@@ -66,22 +66,22 @@ def _validate_sync(groups: Mapping[str, ClassicGroup], request: SyncGroupRequest
     return group, member
 
 
-def _assign(turn: Turn, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-    record = group.record(assignments, turn.now_ms)
-    if size_bytes(encode(record)) > turn.config.max_record_bytes:  # what MESSAGE_TOO_LARGE becomes in Kafka
-        refuse_syncs(turn, group, ErrorCode.UNKNOWN_SERVER_ERROR)
-        prepare(turn, group)
+def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+    record = group.record(assignments, decision.now_ms)
+    if size_bytes(encode(record)) > decision.config.max_record_bytes:  # what MESSAGE_TOO_LARGE becomes in Kafka
+        refuse_syncs(decision, group, ErrorCode.UNKNOWN_SERVER_ERROR)
+        prepare(decision, group)
         return
-    end_consumer(turn, group)
-    turn.append(record)
+    end_consumer(decision, group)
+    decision.append(record)
     for member in group.members.values():
         if member.awaiting_sync is not None:
-            turn.reply(member.awaiting_sync, synced(group, assignments.get(member.member_id, b"")))
+            decision.reply(member.awaiting_sync, synced(group, assignments.get(member.member_id, b"")))
             member.awaiting_sync = None
-            reschedule_heartbeat(turn, group, member)
+            reschedule_heartbeat(decision, group, member)
 
 
-def heartbeat(turn: Turn, groups: Mapping[str, ClassicGroup], request: HeartbeatRequest) -> ErrorCode:
+def heartbeat(decision: GroupDecision, groups: Mapping[str, ClassicGroup], request: HeartbeatRequest) -> ErrorCode:
     """Keeps the session alive and tells of a rebalance. Raises ApiError."""
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -91,5 +91,5 @@ def heartbeat(turn: Turn, groups: Mapping[str, ClassicGroup], request: Heartbeat
     member = group.validate_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation_id:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    reschedule_heartbeat(turn, group, member)
+    reschedule_heartbeat(decision, group, member)
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING_REBALANCE else ErrorCode.NONE

@@ -9,9 +9,9 @@ from support.coordinator import LOGGER, TOPIC_ID, Stage, image
 from tailrace.errors import ErrorCode
 from tailrace.net.client import Disconnected
 from tailrace.wire.messages import OffsetCommitRequest, ReportGroupsRequest, ReportGroupsResponse
-from tailrace_coordinator import reports as module
-from tailrace_coordinator.committed_offsets import METADATA_CHARACTERS, CommittedOffsets
-from tailrace_coordinator.reports import MAX_REPORT_BYTES, PART_BYTES, Reports, parts
+from tailrace_coordinator.reports import reports as module
+from tailrace_coordinator.reports.committed_offsets import METADATA_CHARACTERS, CommittedOffsets
+from tailrace_coordinator.reports.reports import MAX_REPORT_BYTES, PART_BYTES, Reports, parts
 
 
 class Controller:

@@ -23,7 +23,7 @@ class Read(NamedTuple):
     value: bytes | None
 
 
-class TransactionalOffsets:
+class TransactionalRecords:
     """Holds records back until their transaction is decided; one for each load, fed with all batches in order."""
 
     def __init__(self) -> None:

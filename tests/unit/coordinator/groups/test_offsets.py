@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from support.groups import START_MS, Driver, subscription
+from tailrace.coordination.group_records import GroupRemoved, OffsetCommitted, decode, encode
 from tailrace.errors import ErrorCode
-from tailrace.records.groups import GroupRemoved, OffsetCommitted, decode, encode
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.offsets import Commit, Position
 

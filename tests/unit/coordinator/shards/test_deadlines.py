@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from tailrace.clock import ManualClock
-from tailrace_coordinator.deadlines import Deadlines, Every
+from tailrace_coordinator.shards.deadlines import Deadlines, Every
 
 
 def test_deadlines_fire_once_in_order() -> None:

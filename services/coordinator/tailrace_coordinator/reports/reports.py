@@ -18,10 +18,10 @@ from tailrace.net.client import Disconnected
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import ReportGroupsRequest
-from tailrace_coordinator.committed_offsets import MAX_ROWS
 from tailrace_coordinator.groups.classic.group import ClassicGroup
 from tailrace_coordinator.groups.describe import group_type
 from tailrace_coordinator.groups.machine import GroupMachine
+from tailrace_coordinator.reports.committed_offsets import MAX_ROWS
 
 FEW_ROWS = 1_000
 INTERVAL_MS = 60_000

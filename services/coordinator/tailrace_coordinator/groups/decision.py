@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.records.groups import GroupRecord
+from tailrace.coordination.group_records import GroupRecord
 from tailrace.state import Decision
 from tailrace_coordinator.groups.config import GroupConfig
 
@@ -24,7 +24,7 @@ def sync_key(group_id: str) -> TimerKey:
     return ("sync", group_id)
 
 
-class Turn(Decision[GroupRecord]):
+class GroupDecision(Decision[GroupRecord]):
     """Collects the effects of one decision; now_ms is wall time."""
 
     __slots__ = ("config", "now_ms")

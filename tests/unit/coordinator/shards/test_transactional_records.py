@@ -5,7 +5,7 @@ from support.transactions import marker_batch
 from tailrace.log.producers.transactions import ABORT, COMMIT
 from tailrace.records.batch import read_header, stamp
 from tailrace.records.record import Record, build
-from tailrace_coordinator.transactional_offsets import TransactionalOffsets
+from tailrace_coordinator.shards.transactional_records import TransactionalRecords
 
 
 def offsets(key: bytes, value: bytes, producer_id: int = -1) -> bytearray:
@@ -14,7 +14,7 @@ def offsets(key: bytes, value: bytes, producer_id: int = -1) -> bytearray:
 
 def loaded(*batches: bytearray) -> dict[bytes, bytes | None]:
     """What a shard knows after these batches."""
-    transactions, known = TransactionalOffsets(), {}
+    transactions, known = TransactionalRecords(), {}
     for offset, batch in enumerate(batches):
         stamp(batch, 0, offset, 0)
         for record in transactions.decided(batch, read_header(batch), 0):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
-from tailrace.records.fields import BadRecord, FieldReader
+from tailrace.coordination.fields import BadRecord, FieldReader
 from tailrace.wire.varint import unsigned
 
 OFFSET_COMMIT_LEGACY_KEY = 0

@@ -15,19 +15,19 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from tailrace.clock import Clock
+from tailrace.coordination.fields import BadRecord
+from tailrace.coordination.group_records import GroupRecord, decode, encode
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.records.batch import read_header, split
-from tailrace.records.fields import BadRecord
-from tailrace.records.groups import GroupRecord, decode, encode
 from tailrace.state import KeyValue, Output, Overloaded, Shard
 from tailrace.wire.codec import Malformed
-from tailrace_coordinator.deadlines import Deadlines
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
-from tailrace_coordinator.partition_log import Barrier, Place
-from tailrace_coordinator.transactional_offsets import TransactionalOffsets
+from tailrace_coordinator.shards.deadlines import Deadlines
+from tailrace_coordinator.shards.partition_log import Barrier, Place
+from tailrace_coordinator.shards.transactional_records import TransactionalRecords
 
 Decide = Callable[[GroupMachine, int, int], GroupEffects]  # (machine, now_ms, token)
 
@@ -160,7 +160,7 @@ class OwnedShard:
         barrier = await self._log.fence()
         machine = GroupMachine(self._config)
         offset = barrier.log_start_offset
-        transactions = TransactionalOffsets()
+        transactions = TransactionalRecords()
         while offset <= barrier.offset:
             offset = self._replay(machine, transactions, await self._log.read(offset), offset)
         self._next_offset = offset
@@ -171,7 +171,7 @@ class OwnedShard:
         self._take(shard.take(machine.on_loaded(self._clock.wall_ms())))
         self._watcher.on_loaded(self, barrier, self._clock.monotonic_ms() - started_ms)
 
-    def _replay(self, machine: GroupMachine, transactions: TransactionalOffsets, records: bytes, offset: int) -> int:
+    def _replay(self, machine: GroupMachine, transactions: TransactionalRecords, records: bytes, offset: int) -> int:
         """Applies what lies at or after offset; returns the next offset."""
         for batch in split(records):
             header = read_header(batch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tailrace.records.fields import BadRecord, FieldReader
+from tailrace.coordination.fields import BadRecord, FieldReader
 
 STATES: Final = (
     "Empty",

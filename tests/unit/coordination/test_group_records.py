@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.groups import subscription
-from tailrace.records.fields import BadRecord
-from tailrace.records.groups import (
+from tailrace.coordination.fields import BadRecord
+from tailrace.coordination.group_records import (
     ConsumerGroupRecord,
     GroupMetadata,
     GroupRecord,
@@ -20,7 +19,6 @@ from tailrace.records.groups import (
     decode,
     encode,
 )
-from tailrace_coordinator.groups.consumer_protocol import subscribed_topics
 
 MEMBER = "raw-49744875-020f-47e4-b336-4683c7b8bb94"
 CAPTURED: list[tuple[GroupRecord, str, str | None]] = [
@@ -171,14 +169,3 @@ def test_damaged_records_are_bad_records_and_nothing_worse(raw: tuple[bytes, byt
 def test_garbage_is_a_bad_record_and_nothing_worse(key: bytes, value: bytes) -> None:
     with contextlib.suppress(BadRecord):
         decode(key, value)
-
-
-@given(st.lists(names, max_size=5))
-def test_topics_of_a_subscription_are_read(topics: list[str]) -> None:
-    assert subscribed_topics(subscription(*topics)) == frozenset(topics)
-
-
-@given(st.binary(max_size=60))
-def test_other_subscriptions_are_not_known(raw: bytes) -> None:
-    found = subscribed_topics(raw)
-    assert found is None or isinstance(found, frozenset)

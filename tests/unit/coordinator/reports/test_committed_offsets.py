@@ -10,8 +10,8 @@ from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.wire.messages import ListOffsetsResponse, OffsetCommitRequest
-from tailrace_coordinator import committed_offsets
-from tailrace_coordinator.committed_offsets import CommittedOffsets
+from tailrace_coordinator.reports import committed_offsets
+from tailrace_coordinator.reports.committed_offsets import CommittedOffsets
 
 Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 
