@@ -157,6 +157,8 @@ def table(folder: Path) -> str:
 
 def main() -> None:
     """Rewrites the section `micro` of docs/benchmarks.md, or of the file named as the only argument."""
+    if sys.argv[1:2] and sys.argv[1].startswith("-"):
+        sys.exit("usage: python -m bench.micro [FILE]")
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else report.DOCUMENT
     shared_memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="tailrace-micro-", dir=shared_memory if shared_memory.is_dir() else None))
