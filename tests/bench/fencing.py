@@ -18,6 +18,7 @@ from bench import machine, report
 from support.controllers import Node
 from support.metadata import broker, topic_id
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionRecord, TopicRecord
+from tailrace.metadata.replay import replay
 from tailrace_controller import projection
 from tailrace_controller.controller import Controller, Decided, _rows
 from tailrace_controller.decide import brokers
@@ -75,7 +76,7 @@ def steps(controller: Controller) -> dict[str, float]:
 
     records = timed("decide", lambda: brokers.expire(image, 0, 10, config)).records
     offset = image.offset + len(records)
-    after = timed("new image", lambda: image.replay(records, offset, controller.epoch))
+    after = timed("new image", lambda: replay(image, records, offset, controller.epoch))
     timed("encode the records and their batch", lambda: _rows([Decided(records, image, after)], controller.epoch, 1))
     timed("SQL projection", lambda: list(projection.changes(records, image, after, config)))
     return found

@@ -127,7 +127,7 @@ LAYERS = {
             tool("lint-imports", "--no-logo"),
             module("tailrace.wire.stubs", "--check"),
             module("tailrace.config.generate", "--check"),
-            module("pytest", "-q", "tests/unit/test_architecture.py"),
+            module("pytest", "-q", "tests/unit/test_architecture.py", "tests/unit/test_layout.py"),
         ),
     ),
     "unit": Layer(

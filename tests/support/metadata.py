@@ -13,6 +13,7 @@ from tailrace.metadata.records import (
     ServiceRecord,
     TopicRecord,
 )
+from tailrace.metadata.replay import replay
 
 CLUSTER_ID = "Zm9ydHktdHdvLWJ5dGVz"
 
@@ -47,12 +48,12 @@ def cluster(brokers: int = 1) -> MetadataImage:
     records: list[MetadataRecord] = [ClusterRecord(CLUSTER_ID)]
     for broker_id in range(brokers):
         records += broker(broker_id, 10 + broker_id)
-    return MetadataImage().replay(records, offset=99, epoch=3)
+    return replay(MetadataImage(), records, offset=99, epoch=3)
 
 
 def after(image: MetadataImage, *records: MetadataRecord) -> MetadataImage:
     """The image one batch later."""
-    return image.replay(records, image.offset + len(records), image.epoch)
+    return replay(image, records, image.offset + len(records), image.epoch)
 
 
 def replicated(

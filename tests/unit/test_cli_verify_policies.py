@@ -16,6 +16,7 @@ from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord
+from tailrace.metadata.replay import replay
 from tailrace.net import metadata_cache
 from tailrace.records.record import Record, build
 
@@ -51,7 +52,7 @@ def test_kafkas_metadata_log_tells(tmp_path: Path) -> None:
 
 def test_the_image_that_a_broker_keeps_tells(tmp_path: Path) -> None:
     path = lacking_offsets(tmp_path / "broker-0")
-    cached = metadata_cache.Cached(MetadataImage().replay([POLICY], 0, 1), 1)
+    cached = metadata_cache.Cached(replay(MetadataImage(), [POLICY], 0, 1), 1)
     metadata_cache.write(tmp_path / "metadata-cache" / "broker-0.image", cached, NOW)
     done = verified(path)
     assert done.exit_code == 0, done.output

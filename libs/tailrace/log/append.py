@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log import truncate
 from tailrace.log.limits import BadRecords
+from tailrace.log.local_log import LocalLog
 from tailrace.log.producers import state
 from tailrace.log.producers.state import ProducerEntry
 from tailrace.log.producers.transactions import read_marker
@@ -30,9 +31,6 @@ from tailrace.records.batch import (
     validate_whole,
 )
 
-if TYPE_CHECKING:
-    from tailrace.log.log import Log
-
 _LEADER_EPOCH_POSITION: Final = 12
 _ANY_TIME: Final = 2**63
 _NO_TIME: Final = -_ANY_TIME - 1
@@ -51,8 +49,14 @@ class Appended(NamedTuple):
     record_errors: tuple[int, ...] = ()  # which records of a refused batch are to blame (KIP-467)
 
 
+def _storage_refusal(log: LocalLog, error: OSError) -> Appended:
+    """What a batch that could not be written is answered."""
+    log.storage_error = error
+    return Appended(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, str(error))
+
+
 def append(
-    log: Log, batches: Sequence[WritableBytes], leader_epoch: int, now_ms: int, from_client: bool
+    log: LocalLog, batches: Sequence[WritableBytes], leader_epoch: int, now_ms: int, from_client: bool
 ) -> list[Appended]:
     """As Log.append. Header fields: 1 length, 5 attributes, 6 last offset delta, 7, 8 timestamps, 9, 11 producer."""
     limits = log.limits
@@ -99,7 +103,7 @@ def append(
             continue
         except OSError as error:
             run.failed = error
-            run.results.append(log.storage_refusal(error))
+            run.results.append(_storage_refusal(log, error))
             continue
         run.buffers.append(stored)
         run.headers.append(header)
@@ -112,7 +116,7 @@ def append(
     return run.results
 
 
-def append_replicated(log: Log, records: Bytes, now_ms: int, max_epoch: int) -> int:
+def append_replicated(log: LocalLog, records: Bytes, now_ms: int, max_epoch: int) -> int:
     """As Log.append_replicated."""
     truncate.begin_within(log, records)
     views: list[memoryview] = []
@@ -150,7 +154,7 @@ def refuse_strange(header: BatchHeader, next_offset: int, epoch: int, max_epoch:
         raise corrupt(f"replicated offset {header.base_offset} has leader epoch {header.partition_leader_epoch}")
 
 
-def _write_replicated(log: Log, views: list[memoryview], headers: list[BatchHeader]) -> None:
+def _write_replicated(log: LocalLog, views: list[memoryview], headers: list[BatchHeader]) -> None:
     """One write for what goes into one segment."""
     if not headers:
         return
@@ -163,7 +167,7 @@ def _write_replicated(log: Log, views: list[memoryview], headers: list[BatchHead
     log.log_end_offset = headers[-1].next_offset
 
 
-def note_producer(log: Log, header: BatchHeader, data: Bytes) -> None:
+def note_producer(log: LocalLog, header: BatchHeader, data: Bytes) -> None:
     """Takes up what a batch in the active segment says of its producer, its transaction and what was aborted."""
     marker = read_marker(data, header) if header.is_control else None
     aborted = log.producers.apply(header, marker)
@@ -180,7 +184,7 @@ class Run:
 
     __slots__ = ("_leader_epoch", "_log", "_staged", "_transactional", "buffers", "failed", "headers", "results")
 
-    def __init__(self, log: Log, leader_epoch: int) -> None:
+    def __init__(self, log: LocalLog, leader_epoch: int) -> None:
         self._log = log
         self._leader_epoch = leader_epoch
         self._staged: dict[int, ProducerEntry] = {}
@@ -239,7 +243,7 @@ class Run:
             log.active.append(self.buffers, headers)
         except OSError as error:
             self.failed = error
-            refusal = log.storage_refusal(error)
+            refusal = _storage_refusal(log, error)
             # Everything that was promised from here on, with the duplicates of what is now not written.
             first = log.log_end_offset
             self.results = [refusal if answer.base_offset >= first else answer for answer in self.results]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tailrace.log import lookup
 from tailrace.log.filesystem.open_files import OpenFiles
+from tailrace.log.local_log import LocalLog
 from tailrace.log.read import TimestampOffset
 from tailrace.log.segment.view import SegmentView
-
-if TYPE_CHECKING:
-    from tailrace.log.log import Log
 
 
 class Search:
@@ -27,7 +23,7 @@ class Search:
         "_views",
     )
 
-    def __init__(self, log: Log, timestamp_ms: int | None, end_offset: int) -> None:
+    def __init__(self, log: LocalLog, timestamp_ms: int | None, end_offset: int) -> None:
         self._log = log
         self._timestamp_ms = timestamp_ms
         self._start_offset, self._end_offset = log.log_start_offset, end_offset

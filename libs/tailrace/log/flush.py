@@ -3,54 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tailrace.log.directory.checkpoints import LEADER_EPOCH, PARTITION_METADATA, format_epochs
 from tailrace.log.filesystem.port import File, Filesystem, join, write_file_atomically
+from tailrace.log.local_log import LocalLog
 from tailrace.log.producers.snapshots import remove_snapshots
-
-if TYPE_CHECKING:
-    from tailrace.log.log import Log
-
-
-class Unsynced:
-    """What beside the segments' bytes must reach the disk before the recovery point may move."""
-
-    __slots__ = ("directories", "epochs", "gone", "is_renamed", "metadata", "version")
-
-    def __init__(self, *directories: str) -> None:
-        self.directories = set(directories)
-        self.epochs = True
-        self.version = 0
-        self.is_renamed = False  # the log's directory has a name that may not be on the disk
-        self.metadata = False  # partition.metadata was written without a sync
-        self.gone = False  # the log was deleted; read by flushes in other threads
-
-    def __bool__(self) -> bool:
-        return self.epochs or bool(self.directories)
-
-    def names_changed(self, directory: str) -> None:
-        self.version += 1
-        self.directories.add(directory)
-
-    def renamed(self, old: str, new: str) -> None:
-        """The log's directory: its name must reach the disk, in the directory above."""
-        self.version += 1
-        self.directories.discard(old)
-        self.directories |= {new, new.rpartition("/")[0]}
-        self.is_renamed = True
-
-    def epochs_changed(self) -> None:
-        # The file is written by a flush only: until then recovery finds the epochs in the batches that it checks, and
-        # a file replaced without a sync could be empty after a crash, with all that earlier epochs were known by.
-        self.version += 1
-        self.epochs = True
-
-    def done(self, version: int) -> None:
-        """A flush that began at version is over; it covers everything if nothing was added since."""
-        if version == self.version:
-            self.directories.clear()
-            self.epochs = self.is_renamed = False
+from tailrace.log.unsynced import Unsynced
 
 
 class Flush(NamedTuple):
@@ -88,7 +47,7 @@ class Flush(NamedTuple):
             self.filesystem.sync_directory(name)
 
 
-def begin(log: Log, now_ms: int, *, everything: bool = False) -> Flush | None:
+def begin(log: LocalLog, now_ms: int, *, everything: bool = False) -> Flush | None:
     """As Log.begin_flush."""
     unflushed = log.log_end_offset - log.recovery_point
     if not unflushed and not (everything and log.unsynced.is_renamed):
@@ -108,7 +67,7 @@ def begin(log: Log, now_ms: int, *, everything: bool = False) -> Flush | None:
     return _flush_of(log, files, offset, now_ms)
 
 
-def begin_close(log: Log) -> Flush | None:
+def begin_close(log: LocalLog) -> Flush | None:
     """As Log.begin_close."""
     as_opened = log.closed_end == log.log_end_offset and not log.unsynced
     if as_opened and not log.active.ragged and log.active.failed_sync is None:
@@ -123,7 +82,7 @@ def begin_close(log: Log) -> Flush | None:
     return _flush_of(log, files, log.log_end_offset, 0)
 
 
-def _flush_of(log: Log, files: list[File], offset: int, now_ms: int) -> Flush:
+def _flush_of(log: LocalLog, files: list[File], offset: int, now_ms: int) -> Flush:
     """The flush of these files and of what is unsynced beside them."""
     unsynced, failed = log.unsynced, log.active.failed_sync
     epochs = log.epochs.entries() if unsynced.epochs else None

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tailrace.log.filesystem.open_files import OpenFiles
+from tailrace.log.local_log import LocalLog
 from tailrace.log.producers.snapshots import remove_snapshots
 from tailrace.log.retention_rules import SegmentFacts, expendable
 from tailrace.log.segment.search import largest_timestamp_ms, load_indexes
+from tailrace.log.segment.segment import Segment
 from tailrace.log.segment.view import SegmentView
 
-if TYPE_CHECKING:
-    from tailrace.log.log import Log
-    from tailrace.log.segment.segment import Segment
 
-
-def delete_retention(log: Log, now_ms: int, high_watermark: int, *, known_only: bool = False) -> int:
+def delete_retention(log: LocalLog, now_ms: int, high_watermark: int, *, known_only: bool = False) -> int:
     """As Log.delete_retention."""
     log.producers.expire(now_ms, log.producer_id_expiration_ms)
     by_policy = "delete" in log.config.cleanup_policy
@@ -44,7 +41,7 @@ def delete_retention(log: Log, now_ms: int, high_watermark: int, *, known_only: 
     return count
 
 
-def _aged(log: Log, now_ms: int, high_watermark: int) -> Iterator[Segment]:
+def _aged(log: LocalLog, now_ms: int, high_watermark: int) -> Iterator[Segment]:
     """The segments whose age is asked for, oldest first: of the next one only if this one may go by its own."""
     config = log.config
     if "delete" not in config.cleanup_policy or config.retention_ms < 0:
@@ -61,7 +58,7 @@ def _aged(log: Log, now_ms: int, high_watermark: int) -> Iterator[Segment]:
 class Look:
     """Reads the indexes of a segment whose age is asked for: run() in a thread, then take_up()."""
 
-    def __init__(self, log: Log, segment: Segment) -> None:
+    def __init__(self, log: LocalLog, segment: Segment) -> None:
         self._log = log
         self._as_it_was = (log.cuts, log.directory)
         self._view = SegmentView(segment, OpenFiles(limit=1))
@@ -78,13 +75,13 @@ class Look:
         return unchanged and self._view.take_up() and segment.indexes is not None
 
 
-def begin_look(log: Log, now_ms: int, high_watermark: int) -> Look | None:
+def begin_look(log: LocalLog, now_ms: int, high_watermark: int) -> Look | None:
     """As Log.begin_look_at_age."""
     unknown = next((one for one in _aged(log, now_ms, high_watermark) if one.indexes is None), None)
     return None if unknown is None else Look(log, unknown)
 
 
-def _give_up(log: Log, count: int, now_ms: int) -> None:
+def _give_up(log: LocalLog, count: int, now_ms: int) -> None:
     if count == len(log.segments):
         log.roll()
     log.advance_log_start_offset(max(log.log_start_offset, log.bases[count]))

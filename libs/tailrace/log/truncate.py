@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
+from tailrace.log.local_log import LocalLog
 from tailrace.log.producers.snapshots import load_producers, remove_all_snapshots, remove_snapshots_above
 from tailrace.log.segment import tail
 from tailrace.log.segment.search import indexes_of, position_of
 from tailrace.log.segment.sound import headers
 from tailrace.records.batch import Bytes, validate
 
-if TYPE_CHECKING:
-    from tailrace.log.log import Log
 
-
-def truncate_to(log: Log, offset: int) -> None:
+def truncate_to(log: LocalLog, offset: int) -> None:
     """As Log.truncate_to."""
     if offset >= log.log_end_offset:
         if log.epochs.truncate_from_end(log.log_end_offset):
@@ -43,7 +40,7 @@ def truncate_to(log: Log, offset: int) -> None:
     _after_cut(log, end_offset)
 
 
-def _lower_checkpoints(log: Log, offset: int) -> None:
+def _lower_checkpoints(log: LocalLog, offset: int) -> None:
     """Before the log is cut at offset."""
     if offset < log.recovery_point:
         # On the disk before the cut: recovery believes what lies below, and new records are about to.
@@ -53,7 +50,7 @@ def _lower_checkpoints(log: Log, offset: int) -> None:
         log.lower_cleaned_offset(offset)
 
 
-def _end_before(log: Log, offset: int) -> int:
+def _end_before(log: LocalLog, offset: int) -> int:
     """Where the last batch before the one that holds offset ends.
 
     Not where that one begins: should a crash come before the cut, recovery would find it behind a gap (of compaction)
@@ -68,7 +65,7 @@ def _end_before(log: Log, offset: int) -> int:
     return min(offset, end)
 
 
-def reset_to(log: Log, offset: int) -> None:
+def reset_to(log: LocalLog, offset: int) -> None:
     """As Log.reset_to."""
     _lower_checkpoints(log, offset)
     remove_all_snapshots(log.filesystem, log.directory)
@@ -84,7 +81,7 @@ def reset_to(log: Log, offset: int) -> None:
     segment.create()  # last: if it fails nothing more is taken, and nothing goes where the old segments were
 
 
-def begin_within(log: Log, records: Bytes) -> None:
+def begin_within(log: LocalLog, records: Bytes) -> None:
     """An empty log begins where the leader's first batch does, if that batch holds the log's start.
 
     The leader's log start may lie within a batch (DeleteRecords), of which nothing can be left out. As in Kafka the log
@@ -97,7 +94,7 @@ def begin_within(log: Log, records: Bytes) -> None:
         reset_to(log, first.base_offset)
 
 
-def _after_cut(log: Log, end_offset: int) -> None:
+def _after_cut(log: LocalLog, end_offset: int) -> None:
     log.cuts += 1
     log.log_end_offset = end_offset
     log.log_start_offset = min(log.log_start_offset, end_offset)

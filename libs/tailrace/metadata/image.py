@@ -1,11 +1,11 @@
 """The metadata image: what the cluster looks like after a metadata log offset. Frozen; a record makes a new one."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-from tailrace.metadata.records import NO_LEADER, Endpoint, MetadataRecord
+from tailrace.metadata.records import NO_LEADER, Endpoint
 
 QuotaKey: TypeAlias = tuple[tuple[str, str | None], ...]  # ((entity type, name or None for default), ...), sorted
 ResourceKey: TypeAlias = tuple[int, str]  # (config resource type, name)
@@ -100,16 +100,6 @@ class MetadataImage:
     quotas: Mapping[QuotaKey, Mapping[str, float]] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
-
-    def apply(self, record: MetadataRecord) -> "MetadataImage":
-        """Returns the image with one more record in it; offset and epoch stay."""
-        return self.replay((record,), self.offset, self.epoch)
-
-    def replay(self, records: Iterable[MetadataRecord], offset: int, epoch: int) -> "MetadataImage":
-        """Returns the image after a batch whose last record has this offset; copies each touched mapping once."""
-        from tailrace.metadata.replay import replay
-
-        return replace(replay(self, records), offset=offset, epoch=epoch)
 
     def topic(self, name: str) -> TopicImage | None:
         """Returns the topic of that name."""

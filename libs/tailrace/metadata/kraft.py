@@ -16,6 +16,7 @@ from tailrace.metadata import codec
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord, PartitionChangeRecord
+from tailrace.metadata.replay import replay
 
 _REGISTER, _UNREGISTER = 0, 1
 _BEGIN, _END, _ABORT, _CLEAR_ELR = 23, 24, 25, 28
@@ -50,14 +51,14 @@ class Replayed:
             if key in (_REGISTER, _UNREGISTER):
                 self._register(key, version, value[start:])
             elif key == _CLEAR_ELR:
-                self.image = self.image.replay(records, offset, epoch)
+                self.image = replay(self.image, records, offset, epoch)
                 records = list(_cleared(self.image, value))
             elif key in _COUNTED or key in _UNCOUNTED:
                 name = _COUNTED[_UNCOUNTED.get(key, key)]
                 self.left_out[name] += 1 if key in _COUNTED else -1
             elif key not in _PASSED_OVER:
                 records.append(_decode(value, key, version))
-        self.image = self.image.replay(records, offset, epoch)
+        self.image = replay(self.image, records, offset, epoch)
 
     def _register(self, key: int, version: int, fields: bytes) -> None:
         layout = _REGISTRATION if version < 2 else _REGISTRATION_SINCE_2

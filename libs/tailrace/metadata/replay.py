@@ -74,12 +74,17 @@ class _Draft:
         return replace(self.image, **self.changes) if self.changes else self.image
 
 
-def replay(image: MetadataImage, records: Iterable[MetadataRecord]) -> MetadataImage:
-    """Returns the image after these records; its offset and epoch are the caller's business."""
+def replay(image: MetadataImage, records: Iterable[MetadataRecord], offset: int, epoch: int) -> MetadataImage:
+    """Returns the image after a batch whose last record has this offset; copies each touched mapping once."""
     draft = _Draft(image)
     for record in records:
         _RULES[type(record)](draft, record)
-    return draft.finish()
+    return replace(draft.finish(), offset=offset, epoch=epoch)
+
+
+def planned(image: MetadataImage, records: Iterable[MetadataRecord]) -> MetadataImage:
+    """Returns the image as it will be with these records, which have no offset yet."""
+    return replay(image, records, image.offset, image.epoch)
 
 
 def changed(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:

@@ -13,12 +13,12 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.answering import IN_FLIGHT_MAX, Answering
 from tailrace.net.context import Context, Identity
-from tailrace.net.dispatch import ORDINARY, Relay, answer_frame, api_versions
+from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
 from tailrace.net.patience import IDLE, Patience, Quiet
 from tailrace.net.receiving import SIZE
@@ -26,9 +26,6 @@ from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
-
-if TYPE_CHECKING:
-    from tailrace.net.server import Server
 
 _KEY = Struct(">h")
 _HEAD_BYTES = 14  # size, api key, version, correlation id, length of the client id
@@ -41,10 +38,21 @@ _ANSWERED_MAX_BYTES = 1_048_576
 _UNIX_SEND_BYTES = 1_048_576
 
 
+class Listener(Protocol):
+    """What accepted a connection: tailrace.net.server.Server."""
+
+    service: Service
+    hot: dict[int, tuple[HotHandler, int, int]]  # with the versions it serves
+    connections: set[Connection]
+
+    def opened(self, connection: Connection) -> None:
+        """Counts a connection in, or closes it."""
+
+
 class Connection(Answering):
     """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
 
-    def __init__(self, server: Server, identity: Identity | None = None, unread: bytes = b"") -> None:
+    def __init__(self, server: Listener, identity: Identity | None = None, unread: bytes = b"") -> None:
         super().__init__(server.service.log, server.service.memory)
         self._server = server
         self._service = server.service

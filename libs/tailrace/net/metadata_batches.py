@@ -9,6 +9,7 @@ from uuid import UUID
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
+from tailrace.metadata.replay import replay as replay_records
 from tailrace.metadata.snapshot import to_records
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.records.record import Record, build, iterate
@@ -52,7 +53,7 @@ def encode_snapshot(image: MetadataImage, timestamp_ms: int) -> Snapshot:
 def decode_snapshot(snapshot: Snapshot) -> MetadataImage:
     """Returns the image of a snapshot; CORRUPT_MESSAGE or MalformedRecord for anything else."""
     records = [record for batch in _split(snapshot.data) for record in _decode(batch)]
-    return MetadataImage().replay(records, snapshot.end_offset - 1, snapshot.epoch)
+    return replay_records(MetadataImage(), records, snapshot.end_offset - 1, snapshot.epoch)
 
 
 def replay(image: MetadataImage, data: bytes) -> MetadataImage:
@@ -69,7 +70,7 @@ def replay(image: MetadataImage, data: bytes) -> MetadataImage:
         assert header.base_offset <= offset + 1, "fetched metadata continues the image"
         records += _decode(batch)[offset + 1 - header.base_offset :]
         offset, epoch = header.last_offset, header.partition_leader_epoch
-    return image.replay(records, offset, epoch) if records else image
+    return replay_records(image, records, offset, epoch) if records else image
 
 
 def _decode(batch: memoryview) -> list[MetadataRecord]:

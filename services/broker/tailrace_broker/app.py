@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from tailrace.clock import Clock
@@ -357,11 +358,27 @@ def open_assignments(broker: Broker, lifecycle: Lifecycle, environment: Environm
     return assignments
 
 
+def cleaner_of(broker: Broker, clock: Clock, backoff: Backoff, workers: Workers, log: Any) -> Cleaner:
+    """The cleaner of this broker's logs."""
+    return Cleaner(
+        lambda: broker.config,
+        clock,
+        backoff,
+        workers,
+        log,
+        now_ms=broker.now_ms,
+        topics=broker.topics,
+        storage=broker.storage,
+        dir_moves=broker.dir_moves,
+        pressure=broker.pressure,
+    )
+
+
 def open_cleaner(broker: Broker, environment: Environment, pace: int) -> Cleaner:
     """Compaction; its processes are started when logs are dirty enough."""
     backoff = Backoff(environment.clock, environment.random, first_ms=1000, most_ms=60_000)
     workers = Workers(lambda: ProcessWorker(pace))
-    cleaner = Cleaner(broker, environment.clock, backoff, workers, environment.log)
+    cleaner = cleaner_of(broker, environment.clock, backoff, workers, environment.log)
     broker.cleaner = cleaner
     gauges.count_cleaner(broker.metrics, cleaner, workers)
     return cleaner

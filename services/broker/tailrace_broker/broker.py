@@ -110,7 +110,18 @@ class Broker:
         self.others_first = partial(clock.sleep, 0)  # whatever is ready to run has its turn
         self._random = random
         self._log = log
-        self.dir_moves = DirMoves(self, clock, log)
+        self.dir_moves = DirMoves(
+            config,
+            clock,
+            log,
+            storage=storage,
+            topics=self.topics,
+            flusher=self.flusher,
+            pressure=pressure,
+            rate=lambda: self.dynamic_rate("replica.alter.log.dirs.io.max.bytes.per.second"),
+            on_placed=self.account,
+            on_swapped=self._on_swapped,
+        )
         if not cached_image.goes_on(follower.image, self.node_id, storage.closed_epoch, storage.closed_offset):
             self.topics.hold_back()
         self.on_image(MetadataImage(), follower.image)
@@ -335,6 +346,11 @@ class Broker:
         if partition.acks or partition.syncs:
             acks.settle(partition)
         self.purgatory.mark(partition)
+
+    def _on_swapped(self, partition: Partition) -> None:
+        """A copy in another log dir is the partition's log from now on."""
+        self.committed(partition)
+        self.account(partition)
 
     def learn_shard_epoch(self, partition: Partition) -> None:
         """Raises the partition's shard epoch to what the image and, once, the log's last barrier say."""

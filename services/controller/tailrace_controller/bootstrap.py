@@ -8,6 +8,7 @@ from tailrace.kafka.ids import format_uuid
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ClusterRecord, FeatureLevelRecord, MetadataRecord
+from tailrace.metadata.replay import replay as replay_records
 from tailrace.net.metadata_batches import Batch, Snapshot, decode_snapshot, encode_batch
 from tailrace_controller.log import MetadataLog
 from tailrace_controller.stored import Loaded, StoredRecord
@@ -38,7 +39,7 @@ def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:
     for batch, records in _batches(loaded.records):
         batches.append(batch)
         if batch.last_offset > image.offset:
-            image = image.replay(records, batch.last_offset, batch.epoch)
+            image = replay_records(image, records, batch.last_offset, batch.epoch)
     assert image.offset + 1 == loaded.next_offset, "the log ends where its lease row says"
     return image, MetadataLog(snapshot, batches, loaded.next_offset)
 
@@ -48,7 +49,7 @@ def extend(image: MetadataImage, log: MetadataLog, loaded: Loaded) -> MetadataIm
     batches = []
     for batch, records in _batches(loaded.records):
         batches.append(batch)
-        image = image.replay(records, batch.last_offset, batch.epoch)
+        image = replay_records(image, records, batch.last_offset, batch.epoch)
     assert image.offset + 1 == loaded.next_offset, "the log ends where its lease row says"
     log.append(batches)
     return image

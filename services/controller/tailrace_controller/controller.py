@@ -23,6 +23,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
+from tailrace.metadata.replay import replay
 from tailrace.net.metadata_batches import Batch, Snapshot, encode_batch, encode_snapshot
 from tailrace_controller import acceptance, bootstrap, projection
 from tailrace_controller.acceptance import Seen
@@ -237,7 +238,7 @@ class Controller:
         if self.pending_records > self.pending_records_max:
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata database does not take writes at present")
         before = self.image
-        self.image = before.replay(records, before.offset + len(records), self.epoch)
+        self.image = replay(before, records, before.offset + len(records), self.epoch)
         self._pending.append(Decided(records, before, self.image))
         self.counts.add(records)
         self.pending_records += len(records)
@@ -376,7 +377,7 @@ class Controller:
         ahead = acceptance.jump(lease, self._seen)
         records = tuple(acceptance.records(image, ahead.lost))
         # The snapshot holds what was raised: no follower may see an image between.
-        after = image.replay(records, ahead.base_offset + len(records) - 1, ahead.epoch)
+        after = replay(image, records, ahead.base_offset + len(records) - 1, ahead.epoch)
         snapshot = encode_snapshot(after, timestamp_ms)
         stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
         changes = projection.changes(records, image, after, self.config)

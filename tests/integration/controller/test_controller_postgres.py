@@ -12,6 +12,7 @@ from support.postgres import Postgres
 from support.tcp_proxy import TcpProxy
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.replay import replay
 from tailrace_controller import projection
 from tailrace_controller.lease import NOBODY, Candidate
 from tailrace_controller.store import Store
@@ -58,7 +59,7 @@ def test_log_lease_views_and_snapshots_work_on_postgresql(url: str) -> None:
     store = opened(url)
     assert load(store).epoch == 1
     records = [*broker(0, 1), *topic("events", 1, [0, 0])]
-    image = MetadataImage().replay(records, 0, 1)
+    image = replay(MetadataImage(), records, 0, 1)
     store.append(1, rows(0, 3, 1), projection.changes(records, MetadataImage(), image, Config.load("controller")))
     store.snapshot(1, StoredSnapshot(3, 1, b"image"), 0, keep_from=2)
     group = {"group_id": "g", "state": "Stable", "type": "classic", "members": 1, "reported_ms": 5}

@@ -18,8 +18,8 @@ from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.leader_epochs import LeaderEpochs
 from tailrace.log.log import Log
+from tailrace.log.segment.search import collect_aborted
 from tailrace.log.segment.sound import headers
-from tailrace.log.segment.transaction_index import collect
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header, split, stamp, validate
 from tailrace.records.record import Record, build
 
@@ -63,7 +63,7 @@ def look(logs: LogDir, log: Log) -> Seen:
         (log.log_start_offset, log.log_end_offset, logs.high_watermarks.get(place, 0), log.cleaned_offset),
         batches,
         log.epochs.entries(),
-        collect(log.segments, log.log_start_offset, log.log_end_offset),
+        collect_aborted(log.segments, log.log_start_offset, log.log_end_offset),
         {
             timestamp: _offset(log, timestamp)
             for timestamp in {read_header(one).max_timestamp for one in batches.values()}

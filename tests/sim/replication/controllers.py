@@ -16,6 +16,7 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
+from tailrace.metadata.replay import replay
 from tailrace_controller.decide import alter_partition, brokers
 from tailrace_controller.effects import Effects
 from tailrace_controller.liveness import Sessions
@@ -190,7 +191,7 @@ class Controller(Process):
             reply(Answer(self.epoch, error=refused.code))
             return
         if effects.records:
-            self.image = self.image.replay(effects.records, self.image.offset + len(effects.records), self.epoch)
+            self.image = replay(self.image, effects.records, self.image.offset + len(effects.records), self.epoch)
             self._pending.append(Batch(effects.records, self.image))
             self._write()
         elif not behind:

@@ -31,7 +31,8 @@ from tailrace.net.backoff import Backoff
 from tailrace.records.batch import split
 from tailrace.records.record import Record, build, iterate
 from tailrace.wire.messages import DescribeCleanerRequest
-from tailrace_broker.compaction.cleaner import DEATHS_PER_LOG, Cleaner
+from tailrace_broker.app import cleaner_of
+from tailrace_broker.compaction.cleaner import DEATHS_PER_LOG
 from tailrace_broker.compaction.cleaner_process import Pace, clean, next_free_at, usable_bytes_of
 from tailrace_broker.compaction.worker import ProcessWorker, WorkerDied, Workers, open_pace
 
@@ -95,7 +96,7 @@ async def cleaning(
         backoff: Any = Waits()
         opened = iter([worker]) if not isinstance(worker, list) else iter(worker)
         workers = Workers(lambda: next(opened))
-        node.cleaner = Cleaner(node.broker, _Clock(), backoff, workers, structlog.get_logger())
+        node.cleaner = cleaner_of(node.broker, _Clock(), backoff, workers, structlog.get_logger())
         node.workers = workers
         node.backoff = backoff
         node.partitions = list(node.broker.topics.by_name[b"t"].partitions.values())

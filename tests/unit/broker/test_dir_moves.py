@@ -24,7 +24,7 @@ from tailrace.log.directory.disk_pressure import Level, Pressure
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
-from tailrace_broker.compaction.cleaner import Cleaner
+from tailrace_broker.app import cleaner_of
 from tailrace_broker.directories.failure import DirWatch
 from tailrace_broker.directories.moves import at_a_time
 from tailrace_broker.directories.storage import Storage
@@ -463,7 +463,7 @@ async def test_a_compacted_log_is_not_cleaned_while_it_moves(tmp_path: Path) -> 
         await node.produce(0, batch(b"a"))
         partition = node.broker.topics.by_name[b"t"].partitions[0]
         none: Any = None
-        cleaner = Cleaner(node.broker, ManualClock(), none, none, structlog.get_logger())
+        cleaner = cleaner_of(node.broker, ManualClock(), none, none, structlog.get_logger())
         assert cleaner._may_clean(partition)
         await ask(node, "/d1", 0)
         assert not cleaner._may_clean(partition)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.metadata import broker, topic
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.replay import replay
 from tailrace_controller import acceptance
 from tailrace_controller.acceptance import MARGIN, Seen
 from tailrace_controller.lease import Lease
@@ -55,8 +56,8 @@ def test_every_epoch_and_the_producer_ids_jump_and_everything_else_stays() -> No
         r.ShardOwnerRecord("__consumer_offsets", 0, 3, 7),
         r.ProducerIdsRecord(0, 1, 5000),
     ]
-    image = MetadataImage().replay(records, 10, 2)
-    after = image.replay(acceptance.records(image, lost=1050), 2000, 9)
+    image = replay(MetadataImage(), records, 10, 2)
+    after = replay(image, acceptance.records(image, lost=1050), 2000, 9)
     for old, new in zip(image.topics["events"].partitions, after.topics["events"].partitions, strict=True):
         raised = replace(old, leader_epoch=old.leader_epoch + 1050, partition_epoch=old.partition_epoch + 1050)
         assert new == raised

@@ -14,6 +14,7 @@ from support.metadata import after, broker, topic, topic_id
 from tailrace.config import Config
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.replay import replay
 from tailrace_controller import blame, projection
 from tailrace_controller.lease import Candidate
 from tailrace_controller.projection import Change
@@ -259,7 +260,7 @@ def test_the_views_show_what_the_image_holds_and_forget_what_it_forgets(bench: B
         r.ClientQuotaRecord((r.QuotaEntity("client-id", None),), "producer_byte_rate", 9.0),
         r.ShardOwnerRecord("events", 0, 3, 1),
     ]
-    image = MetadataImage().replay(first, len(first) - 1, 1)
+    image = replay(MetadataImage(), first, len(first) - 1, 1)
     bench.store.append(1, rows(0, 1, 1), projection.changes(first, MetadataImage(), image, CONFIG))
     assert bench.query("select name, partition_count, replication_factor from topics") == [("events", 2, 1)]
     assert bench.query("select partition_id, leader, isr from partitions") == [(0, 0, "[0]"), (1, 0, "[0]")]
@@ -294,7 +295,7 @@ def test_the_partitions_view_says_what_is_offline_under_replicated_and_under_min
         r.PartitionRecord(3, topic_id(1), (0, 1, 2, 3), (0, 1, 2), 0, adding_replicas=(3,)),
         r.ConfigRecord(2, "wide", "min.insync.replicas", "2"),
     ]
-    image = MetadataImage().replay(first, len(first) - 1, 1)
+    image = replay(MetadataImage(), first, len(first) - 1, 1)
     bench.store.append(1, rows(0, 1, 1), projection.changes(first, MetadataImage(), image, CONFIG))
     assert bench.query(facts) == [
         (0, "[]", "[]", 2, 0, 0, 0),
@@ -310,7 +311,7 @@ def test_the_partitions_view_says_what_is_offline_under_replicated_and_under_min
 def test_the_topics_view_follows_a_reassignment_that_changes_the_replication_factor(bench: Bench) -> None:
     load(bench.store)
     first = topic("events", 1, [0, 0])
-    image = MetadataImage().replay(first, len(first) - 1, 1)
+    image = replay(MetadataImage(), first, len(first) - 1, 1)
     bench.store.append(1, rows(0, 1, 1), projection.changes(first, MetadataImage(), image, CONFIG))
     moved: list[r.MetadataRecord] = [r.PartitionChangeRecord(0, topic_id(1), replicas=(0, 1, 2), isr=(0,))]
     bench.store.append(1, rows(1, 1, 1), projection.changes(moved, image, after(image, *moved), CONFIG))

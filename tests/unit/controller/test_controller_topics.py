@@ -13,12 +13,13 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.replay import replay
 from tailrace.wire.messages import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from tailrace_controller.decide import create_partitions, create_topics, delete_topics
 
 CONFIG = Config.load("controller", overrides={"num.partitions": "4"})
 IMAGE = after(cluster(3), *topic("events", 1, [0, 1, 2]))
-ALL_FENCED = MetadataImage().replay(broker(0, 1, fenced=True), 1, 1)
+ALL_FENCED = replay(MetadataImage(), broker(0, 1, fenced=True), 1, 1)
 Asked = CreateTopicsRequest.CreatableTopic
 Manual = Asked.CreatableReplicaAssignment
 

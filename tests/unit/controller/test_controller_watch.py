@@ -13,6 +13,7 @@ from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint, MetadataRecord, PartitionRecord, TopicRecord
+from tailrace.metadata.replay import replay
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers
 from tailrace_controller.effects import Effects
@@ -55,7 +56,7 @@ class Fake:
         effects: Effects[Any] = decide(self.image)
         if effects.records:
             self.written.append(effects.records)
-        self.image = self.image.replay(effects.records, self.image.offset + len(effects.records), 3)
+        self.image = replay(self.image, effects.records, self.image.offset + len(effects.records), 3)
         return effects.reply
 
 

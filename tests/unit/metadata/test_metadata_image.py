@@ -12,6 +12,7 @@ from support.metadata import after, broker, cluster, service, topic, topic_id
 from tailrace.metadata import codec
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.replay import planned, replay
 from tailrace.metadata.snapshot import to_records
 
 IMAGE = after(cluster(2), *topic("events", 1, [0, 1, 0]))
@@ -25,7 +26,7 @@ def histories(draw: st.DrawFn) -> list[r.MetadataRecord]:
     for step in range(draw(st.integers(1, 25))):
         record = draw(st.sampled_from(_possible(image, step)))
         history.append(record)
-        image = image.apply(record)
+        image = planned(image, [record])
     return history
 
 
@@ -64,24 +65,24 @@ def _possible(image: MetadataImage, step: int) -> list[r.MetadataRecord]:
 
 @given(histories())
 def test_replaying_a_batch_equals_applying_its_records_one_by_one(history: list[r.MetadataRecord]) -> None:
-    at_once = MetadataImage().replay(history, offset=-1, epoch=-1)
-    one_by_one = reduce(MetadataImage.apply, history, MetadataImage())
+    at_once = replay(MetadataImage(), history, offset=-1, epoch=-1)
+    one_by_one = reduce(lambda image, record: planned(image, [record]), history, MetadataImage())
     assert at_once == one_by_one
 
 
 @given(histories())
 def test_a_snapshot_rebuilds_the_image(history: list[r.MetadataRecord]) -> None:
-    image = MetadataImage().replay(history, offset=500, epoch=4)
+    image = replay(MetadataImage(), history, offset=500, epoch=4)
     decoded = [codec.decode(codec.encode(record)) for record in to_records(image)]
-    assert MetadataImage().replay(decoded, offset=500, epoch=4) == image
+    assert replay(MetadataImage(), decoded, offset=500, epoch=4) == image
 
 
 @given(histories(), histories())
 def test_an_image_never_changes(first: list[r.MetadataRecord], second: list[r.MetadataRecord]) -> None:
-    image = MetadataImage().replay(first, 1, 1)
+    image = replay(MetadataImage(), first, 1, 1)
     kept = {name: dict(getattr(image, name)) for name in ("topics", "brokers", "configs", "quotas", "shards")}
     known = {topic.topic_id for topic in image.topics.values()}
-    image.replay([record for record in second if not isinstance(record, r.TopicRecord) and _applies(record)], 2, 1)
+    replay(image, [record for record in second if not isinstance(record, r.TopicRecord) and _applies(record)], 2, 1)
     assert known == {topic.topic_id for topic in image.topics.values()}
     assert all(dict(getattr(image, name)) == before for name, before in kept.items())
 
@@ -91,25 +92,25 @@ def _applies(record: r.MetadataRecord) -> bool:
 
 
 def test_a_named_leader_raises_both_epochs() -> None:
-    image = IMAGE.apply(r.PartitionChangeRecord(1, topic_id(1), leader=-1))
+    image = planned(IMAGE, [r.PartitionChangeRecord(1, topic_id(1), leader=-1)])
     partition = image.partition("events", 1)
     assert partition is not None
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (-1, 1, 1)
     assert partition.isr == (1,)
-    again = image.apply(r.PartitionChangeRecord(1, topic_id(1), leader=1)).partition("events", 1)
+    again = planned(image, [r.PartitionChangeRecord(1, topic_id(1), leader=1)]).partition("events", 1)
     assert again is not None
     assert (again.leader, again.leader_epoch) == (1, 2)
 
 
 def test_a_changed_isr_alone_keeps_the_leader_epoch() -> None:
-    partition = IMAGE.apply(r.PartitionChangeRecord(0, topic_id(1), isr=(0, 1))).partition("events", 0)
+    partition = planned(IMAGE, [r.PartitionChangeRecord(0, topic_id(1), isr=(0, 1))]).partition("events", 0)
     assert partition is not None
     assert (partition.isr, partition.leader_epoch, partition.partition_epoch) == ((0, 1), 0, 1)
 
 
 def test_a_removed_topic_takes_its_configs_and_shards_along() -> None:
     image = after(IMAGE, r.ConfigRecord(2, "events", "retention.ms", "5"), r.ShardOwnerRecord("events", 0, 1, 1))
-    gone = image.apply(r.RemoveTopicRecord(topic_id(1)))
+    gone = planned(image, [r.RemoveTopicRecord(topic_id(1))])
     assert (gone.topics, gone.topic_names, gone.configs, gone.shards) == ({}, {}, {}, {})
 
 
@@ -151,7 +152,7 @@ def test_lookups_find_services_by_role_and_endpoints_by_name() -> None:
 
 
 def test_replay_moves_offset_and_epoch_and_shares_what_it_did_not_touch() -> None:
-    image = IMAGE.replay([r.ProducerIdsRecord(0, 10, 1000)], offset=200, epoch=9)
+    image = replay(IMAGE, [r.ProducerIdsRecord(0, 10, 1000)], offset=200, epoch=9)
     assert (image.offset, image.epoch, image.next_producer_id) == (200, 9, 1000)
     assert image.topics is IMAGE.topics
     assert replace(image, offset=IMAGE.offset, epoch=IMAGE.epoch, next_producer_id=0) == IMAGE

@@ -5,18 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tailrace.log.compaction.cleanable import is_due
 from tailrace.log.compaction.retained import LastRecord
 from tailrace.log.compaction.rewrite import Compaction, Job, Limits
 from tailrace.log.compaction.swap import discard, swap_in
-
-if TYPE_CHECKING:
-    from tailrace.log.log import Log
+from tailrace.log.local_log import LocalLog
 
 
-def begin(log: Log, now_ms: int, limit: int, limits: Limits) -> Compaction | None:
+def begin(log: LocalLog, now_ms: int, limit: int, limits: Limits) -> Compaction | None:
     """As Log.begin_compaction."""
     dirt = log.dirt(now_ms, limit)
     if dirt is None or not is_due(dirt, log.config):
@@ -41,7 +38,7 @@ def begin(log: Log, now_ms: int, limit: int, limits: Limits) -> Compaction | Non
     return log.compaction
 
 
-def swap(log: Log, compaction: Compaction) -> Iterator[None]:
+def swap(log: LocalLog, compaction: Compaction) -> Iterator[None]:
     """As Log.swap_compaction."""
     assert compaction.outcome is not None
     for output, group in zip(compaction.outputs, compaction.outcome.groups, strict=True):

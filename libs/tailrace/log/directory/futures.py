@@ -15,7 +15,8 @@ from tailrace.log.directory.checkpoints import PARTITION_METADATA, format_partit
 from tailrace.log.directory.deletion import Delayed
 from tailrace.log.directory.unopened_log import DELETE_SUFFIX, FUTURE_SUFFIX
 from tailrace.log.filesystem.port import Filesystem, exists, join, write_file_atomically
-from tailrace.log.log import PRODUCER_ID_EXPIRATION_MS, Log
+from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS
+from tailrace.log.log import Log
 
 _MOVED: Final = ".moved"  # in a log that took another dir's place, until that one is gone
 

@@ -6,6 +6,7 @@ cannot be true. Nothing in Kafka's format vouches for an index, but each entry n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Final
@@ -240,3 +241,15 @@ def _few_within(segment: Segment, position: int, limit: int, known: Bytes) -> tu
             break  # there are more than a few, as it seems
         at, next_offset = end, base_offset + delta + 1
     return None
+
+
+def collect_aborted(segments: Iterable[Segment], fetch_offset: int, upper_offset: int) -> list[tuple[int, int]]:
+    """As TransactionIndex.collect, over the segments from the one that holds fetch_offset on."""
+    found: list[tuple[int, int]] = []
+    for segment in segments:
+        if segment.aborted is not None:
+            more, complete = segment.aborted.collect(fetch_offset, upper_offset)
+            found += more
+            if complete:
+                break
+    return found

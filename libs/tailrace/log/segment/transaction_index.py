@@ -7,16 +7,12 @@ sum (Kafka wrote it) is believed, one with another is not, and the index is then
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tailrace.log.filesystem.port import File, Filesystem, read_file
 from tailrace.log.producers.transactions import ENTRY_SIZE, AbortedTransaction, DamagedIndex, decode, encode
 from tailrace.records.batch import Bytes, checksum
-
-if TYPE_CHECKING:
-    from tailrace.log.segment.segment import Segment
 
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 TRANSACTION_SUMS_SUFFIX: Final = ".txnsums"
@@ -118,18 +114,6 @@ class TransactionIndex:
             if stable >= upper_offset:
                 return found, True
         return found, False
-
-
-def collect(segments: Iterable[Segment], fetch_offset: int, upper_offset: int) -> list[tuple[int, int]]:
-    """As TransactionIndex.collect, over the segments from the one that holds fetch_offset on."""
-    found: list[tuple[int, int]] = []
-    for segment in segments:
-        if segment.aborted is not None:
-            more, complete = segment.aborted.collect(fetch_offset, upper_offset)
-            found += more
-            if complete:
-                break
-    return found
 
 
 def _continue(filesystem: Filesystem, path: str, content: Bytes, saved_bytes: int) -> File:

@@ -62,7 +62,7 @@ class Housekeeping:
 
     def _take_changed(self) -> None:
         """Flushes and checkpoints look at what changed since the last look only: idle partitions cost nothing."""
-        changed = self._broker.node.take_changed()
+        changed: set[Partition] = self._broker.node.take_changed()
         self._unflushed |= changed
         self._unnoted |= changed
 

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 from uuid import UUID
 
 from tailrace.clock import Clock
+from tailrace.config import Config
 from tailrace.errors import ApiError
 from tailrace.log.compaction.job import DAMAGED, GONE, STORAGE, CleaningFailed
 from tailrace.log.compaction.rewrite import Compaction, Limits, Outcome
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
-from tailrace_broker.broker import Broker
 from tailrace_broker.compaction.worker import Worker, WorkerDied, Workers
+from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.directories.moves import DirMoves
+from tailrace_broker.directories.storage import Storage
 from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.partitions.topics import Topics
 
 DEATHS_PER_LOG: Final = 5  # a log under which the process died so often, without a pass in between, is set aside
 _LOGS_PER_TICK: Final = 100
@@ -50,9 +54,27 @@ class CleanerStats:
 class Cleaner:
     """Runs rounds until cancelled."""
 
-    def __init__(self, broker: Broker, clock: Clock, backoff: Backoff, workers: Workers, log: Any) -> None:
+    def __init__(
+        self,
+        config: Callable[[], Config],
+        clock: Clock,
+        backoff: Backoff,
+        workers: Workers,
+        log: Any,
+        *,
+        now_ms: Callable[[], int],
+        topics: Topics,
+        storage: Storage,
+        dir_moves: DirMoves,
+        pressure: DiskPressure,
+    ) -> None:
         self.stats = CleanerStats()
-        self._broker = broker
+        self._config = config
+        self._now_ms = now_ms
+        self._topics = topics
+        self._storage = storage
+        self._dir_moves = dir_moves
+        self._pressure = pressure
         self._clock = clock
         self._backoff = backoff
         self._workers = workers
@@ -65,7 +87,7 @@ class Cleaner:
         try:
             while True:
                 if not await self.round():
-                    await self._clock.sleep(self._broker.config.log_cleaner_backoff_ms)
+                    await self._clock.sleep(self._config().log_cleaner_backoff_ms)
         finally:
             await self._workers.close()
 
@@ -74,11 +96,11 @@ class Cleaner:
 
         log.cleaner.threads of them side by side, each in a process of its own.
         """
-        config = self._broker.config
+        config = self._config()
         workers = await self._workers.take(config.log_cleaner_threads if config.log_cleaner_enable else 0)
         if not workers:
             return False
-        self.stats.last_round_ms = self._broker.now_ms()
+        self.stats.last_round_ms = self._now_ms()
         dirty = iter(await self._filthiest_first())
         worked = False
 
@@ -94,8 +116,8 @@ class Cleaner:
 
     async def _filthiest_first(self) -> list[Partition]:
         found: list[tuple[float, Partition]] = []
-        dirtiest, now_ms = 0.0, self._broker.now_ms()
-        partitions = list(self._broker.topics.partitions())
+        dirtiest, now_ms = 0.0, self._now_ms()
+        partitions = list(self._topics.partitions())
         self._forget_deleted(partitions)
         for number, partition in enumerate(partitions):
             if number % _LOGS_PER_TICK == _LOGS_PER_TICK - 1:
@@ -117,7 +139,7 @@ class Cleaner:
 
     def _may_clean(self, partition: Partition) -> bool:
         """Not while it moves between log dirs: of a key whose value was copied the tombstone might not be."""
-        moves = self._broker.dir_moves.moves
+        moves = self._dir_moves.moves
         return not partition.offline and partition not in moves and _place(partition) not in self.stats.uncleanable
 
     def _forget_deleted(self, partitions: Iterable[Partition]) -> None:
@@ -132,7 +154,7 @@ class Cleaner:
         if log is None or not log.limits.compact:
             return None
         try:
-            dirt = log.dirt(self._broker.now_ms(), partition.high_watermark)
+            dirt = log.dirt(self._now_ms(), partition.high_watermark)
         except ApiError:  # damaged: it is said to be uncleanable
             return 0.0
         except OSError:
@@ -143,7 +165,7 @@ class Cleaner:
         """Of the logs that are set aside."""
         return sum(
             partition.opened.size_bytes
-            for partition in self._broker.topics.partitions()
+            for partition in self._topics.partitions()
             if partition.opened is not None and _place(partition) in self.stats.uncleanable
         )
 
@@ -151,7 +173,7 @@ class Cleaner:
         log = partition.opened
         if log is None or not self._may_clean(partition):
             return False
-        config = self._broker.config
+        config = self._config()
         share = max(1, config.log_cleaner_threads)  # the buffers are for all of them together, as in Kafka
         limits = Limits.of(
             config.log_cleaner_dedupe_buffer_size // share,
@@ -161,14 +183,14 @@ class Cleaner:
             self._spare_bytes(partition),
         )
         try:
-            compaction = log.begin_compaction(self._broker.now_ms(), partition.high_watermark, limits)
+            compaction = log.begin_compaction(self._now_ms(), partition.high_watermark, limits)
         except (ApiError, OSError) as unreadable:
             self._on_unreadable(partition, unreadable)
             return False
         if compaction is None:
             return False
         started_ms = self._clock.monotonic_ms()
-        log_dir = self._broker.storage.place_of(partition.topic, partition.index)
+        log_dir = self._storage.place_of(partition.topic, partition.index)
         try:
             outcome = await worker.run(compaction.job)
             await asyncio.to_thread(compaction.take, outcome)
@@ -192,9 +214,8 @@ class Cleaner:
         A quarter more, which may be appended before the room is measured again: the copies lie beside what they were
         made from for file.delete.delay.ms.
         """
-        broker = self._broker
-        log_dir = broker.storage.place_of(partition.topic, partition.index)
-        pressure = None if log_dir is None else broker.pressure.dirs.get(log_dir)
+        log_dir = self._storage.place_of(partition.topic, partition.index)
+        pressure = None if log_dir is None else self._pressure.dirs.get(log_dir)
         return 0 if pressure is None else pressure.refuse_bytes * 5 // 4
 
     async def _swap(self, partition: Partition, log: Log, compaction: Compaction) -> None:
@@ -209,7 +230,7 @@ class Cleaner:
         if partition.opened is not log:
             return
         log.end_compaction(compaction)
-        log_dir = self._broker.storage.place_of(partition.topic, partition.index)
+        log_dir = self._storage.place_of(partition.topic, partition.index)
         if log_dir is not None:
             async with self._checkpointing:
                 await asyncio.to_thread(log_dir.begin_cleaner_checkpoint())
@@ -223,7 +244,7 @@ class Cleaner:
         stats.last_pass_ms = took_ms
         before = sum(size_bytes for _, size_bytes in compaction.job.segments)
         stats.last_recopy_ratio = outcome.bytes_written / before if before else 0.0
-        stats.last_cleaned_ms[_place(partition)] = self._broker.now_ms()
+        stats.last_cleaned_ms[_place(partition)] = self._now_ms()
         self._deaths.pop(_place(partition), None)
         self._log.info(
             "compacted",

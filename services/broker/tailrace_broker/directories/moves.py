@@ -9,8 +9,9 @@ middle of the copy goes on where it was.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.clock import Clock
 from tailrace.config import Config
@@ -18,12 +19,13 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
+from tailrace.log.read import Slice
+from tailrace_broker.background.flusher import Flusher
+from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.directories.storage import Storage
 from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.partitions.topics import Topics
 from tailrace_broker.replication.throttle import Throttle
-
-if TYPE_CHECKING:
-    from tailrace.log.read import Slice
-    from tailrace_broker.broker import Broker
 
 _PIECE_BYTES = 1 << 20
 _LAST_BYTES = 4 << 20  # what the loop copies by itself at most, without waiting for the disk
@@ -61,14 +63,30 @@ class Move:
 class DirMoves:
     """All moves of a broker; num.replica.alter.log.dirs.threads copy at the same time, the others wait in order."""
 
-    def __init__(self, broker: Broker, clock: Clock, log: Any) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        log: Any,
+        *,
+        storage: Storage,
+        topics: Topics,
+        flusher: Flusher,
+        pressure: DiskPressure,
+        rate: Callable[[], int],
+        on_placed: Callable[[Partition], None],
+        on_swapped: Callable[[Partition], None],
+    ) -> None:
+        self._storage = storage
+        self._topics = topics
+        self._flusher = flusher
+        self._pressure = pressure
+        self._on_placed = on_placed  # a replica that has no log yet has another dir
+        self._on_swapped = on_swapped  # the copy is the partition's log
         self._clock = clock
         self._log = log
-        self._room = asyncio.Semaphore(at_a_time(broker.config, len(broker.storage.configured)))
-        self._throttle = Throttle(
-            lambda: broker.dynamic_rate("replica.alter.log.dirs.io.max.bytes.per.second"), clock.monotonic_ms
-        )
+        self._room = asyncio.Semaphore(at_a_time(config, len(storage.configured)))
+        self._throttle = Throttle(rate, clock.monotonic_ms)
         self._group: asyncio.TaskGroup | None = None
         self.moves: dict[Partition, Move] = {}
         self._given_up: list[Move] = []  # a thread may yet make their copy
@@ -84,8 +102,8 @@ class DirMoves:
 
     def resume(self) -> None:
         """Goes on with the copies that lie in the dirs, also of partitions that only a later image has."""
-        rows = self._broker.topics.by_name
-        for log_dir in self._broker.storage.dirs:
+        rows = self._topics.by_name
+        for log_dir in self._storage.dirs:
             for topic, index in log_dir.futures:
                 row = rows.get(topic.encode())
                 partition = None if row is None else row.partitions.get(index)
@@ -104,11 +122,11 @@ class DirMoves:
         if present is not None and present.target is target:
             return
         self.cancel(partition)
-        storage = self._broker.storage
+        storage = self._storage
         if storage.place_of(partition.topic, partition.index) is target:
             return
         if partition.opened is None and storage.prefer(partition.topic, partition.index, target):
-            self._broker.account(partition)
+            self._on_placed(partition)
             return
         move = self.moves[partition] = Move(partition, target)
         self._start(move)
@@ -125,7 +143,7 @@ class DirMoves:
             if move.left is None:
                 self._drop(move)
             elif move.target.failure is None:  # else what is left may be all there is, at the next start
-                self._broker.storage.take_away(_place(move), move.left)
+                self._storage.take_away(_place(move), move.left)
 
     def dir_failed(self, log_dir: LogDir) -> None:
         """Gives up what is on its way there, also what waits for its turn or for the throttle."""
@@ -157,12 +175,12 @@ class DirMoves:
 
     def _drop(self, move: Move) -> None:
         with suppress(OSError):  # that dir is offline then
-            move.target.futures.drop(move.partition.topic, move.partition.index, self._broker.now_ms())
+            move.target.futures.drop(move.partition.topic, move.partition.index, self._clock.wall_ms())
         if move.future is not None:
             move.future.abandon()
 
     async def _carry(self, move: Move) -> None:
-        broker, partition, target = self._broker, move.partition, move.target
+        partition, target = move.partition, move.target
         source = partition.log
         source.stop_compaction()  # and the cleaner begins none while the partition is in `moves`
         future = move.future = await self._open(move)
@@ -180,23 +198,23 @@ class DirMoves:
                 cuts = source.cuts
             elif self._copy_rest(source, future):
                 move.left = self._swap(move, source, future)
-                if await broker.flusher.everything(partition):
-                    taken = broker.storage.take_away(_place(move), move.left)
-                    if await broker.flusher.settle(move.left) and taken:
-                        broker.storage.swept(_place(move), target)
+                if await self._flusher.everything(partition):
+                    taken = self._storage.take_away(_place(move), move.left)
+                    if await self._flusher.settle(move.left) and taken:
+                        self._storage.swept(_place(move), target)
                 return
 
     async def _open(self, move: Move) -> Log:
         """The copy, opened in a thread, which goes on though the move is given up: then what it has made goes, too."""
-        broker, partition = self._broker, move.partition
+        partition = move.partition
         move.opening = asyncio.create_task(
             asyncio.to_thread(
                 move.target.futures.open,
                 partition.topic,
                 partition.index,
                 partition.topic_id,
-                broker.storage.topic_config(partition.topic),
-                broker.now_ms(),
+                self._storage.topic_config(partition.topic),
+                self._clock.wall_ms(),
                 producer_id_expiration_ms=move.target.producer_id_expiration_ms,
             )
         )
@@ -220,12 +238,12 @@ class DirMoves:
             try:
                 await asyncio.to_thread(piece.warm)
                 piece.settle()  # here, as others read from the segment meanwhile
-                await asyncio.to_thread(_append, future, piece, self._broker.now_ms())
+                await asyncio.to_thread(_append, future, piece, self._clock.wall_ms())
             except ApiError:
                 if source.cuts == cuts:
                     raise
                 return  # the original was cut under the read
-            self._broker.pressure.appended(piece.length)
+            self._pressure.appended(piece.length)
             self._throttle.charge(piece.length)
             if piece.length < _PIECE_BYTES // 2 and source.log_end_offset - future.log_end_offset < 100:
                 return
@@ -235,7 +253,7 @@ class DirMoves:
     def _check_room(self, target: LogDir) -> None:
         """A copy that fills a disk would take it offline with all that lies there."""
         target.guard.check()
-        pressure = self._broker.pressure.dirs.get(target)
+        pressure = self._pressure.dirs.get(target)
         if pressure is not None and pressure.level == Level.REFUSED:
             raise ApiError(_STORAGE, f"{target.path} has too little space")
 
@@ -246,13 +264,13 @@ class DirMoves:
             piece = source.read(future.log_end_offset, min(left, _PIECE_BYTES))
             if not piece.length:
                 raise ApiError(_STORAGE, f"nothing to read at {future.log_end_offset} of {source.directory}")
-            _append(future, piece, self._broker.now_ms())
+            _append(future, piece, self._clock.wall_ms())
             left -= piece.length
         return future.log_end_offset == source.log_end_offset
 
     def _swap(self, move: Move, source: Log, future: Log) -> LogDir:
         """In one turn of the loop, so that nothing is appended or read in between; the dir it lay in."""
-        broker, partition = self._broker, move.partition
+        partition = move.partition
         if partition.opened is not source or partition.offline:
             raise ApiError(_STORAGE, "the replica is gone, or its disk failed")
         future.advance_log_start_offset(source.log_start_offset)
@@ -260,11 +278,10 @@ class DirMoves:
             future.note_epoch(epoch, start_offset)
         future.producers = source.producers
         future.config = source.config
-        left = broker.storage.swap(partition.topic, partition.index, move.target, future, partition.high_watermark)
+        left = self._storage.swap(partition.topic, partition.index, move.target, future, partition.high_watermark)
         partition.take_over(future)
         partition.advance()
-        broker.committed(partition)
-        broker.account(partition)
+        self._on_swapped(partition)
         return left
 
 

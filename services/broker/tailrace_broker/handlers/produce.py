@@ -15,14 +15,12 @@ What comes without the refused batch before it is refused, too (produce/refused_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.append import Appended
+from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level
-from tailrace.log.limits import BadRecords, Examined
+from tailrace.log.limits import Examined
 from tailrace.net.answering import Promised
 from tailrace.net.dispatch import HotHandler
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
@@ -31,6 +29,7 @@ from tailrace.wire.messages import ProduceResponse
 from tailrace.wire.produce import ProducePartition, decode_produce, encode_produce_answer, with_throttle
 from tailrace.wire.produce_heads import Head, Heads
 from tailrace_broker.produce.refused_batches import MISSING, RETRIED, RefusedBatches
+from tailrace_broker.produce.request import Answer, Cell, Open, Usual
 from tailrace_broker.produce.validation import Examining, Later, Long, looking
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
 from tailrace_broker.waiting.acks import AcksWait
@@ -44,59 +43,7 @@ _ZSTD = 4
 _TRANSACTIONAL = 0x10
 _COMPRESSION_MASK = 0x07
 _ATTRIBUTES_LOW_BYTE = 22
-_NOT_APPENDED = Appended(0, -1, -1, -1, None)
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-
-
-class Cell:
-    """One partition of one request; `appended` is what the log answered."""
-
-    __slots__ = ("appended", "error_code", "partition", "partition_id")
-
-    def __init__(self, partition_id: int, partition: Partition | None, error_code: int) -> None:
-        self.partition_id = partition_id
-        self.partition = partition
-        self.error_code = error_code
-        self.appended = _NOT_APPENDED
-
-    def refuse(self, error_code: int, message: str | None, blamed: tuple[int, ...] = ()) -> None:
-        self.error_code = error_code
-        self.appended = Appended(error_code, -1, -1, -1, message, blamed)
-
-    def refuse_for(self, refused: ApiError) -> None:
-        """What an examination found."""
-        self.refuse(refused.code, refused.message, refused.indices if isinstance(refused, BadRecords) else ())
-
-
-class Answer(NamedTuple):
-    """What an answer is made of, once every cell is filled. head: of a usual request, which has one cell."""
-
-    version: int
-    correlation_id: int
-    topics: Sequence[tuple[bytes, Sequence[Cell]]]
-    throttle_time_ms: int
-    head: Head | None = None
-
-
-class Open(NamedTuple):
-    """A request whose appends are staged."""
-
-    slot: Any
-    connection: Any
-    acks: int
-    timeout_ms: int
-    answer: Answer
-
-
-class Usual(NamedTuple):
-    """A usual request whose append is staged and waits for nobody: its answer leaves at the end of the read."""
-
-    slot: list[Any]
-    connection: Any
-    version: int
-    correlation_id: int
-    head: Head
-    cell: Cell
 
 
 def _waits(partition: Partition, acks: int) -> bool:
@@ -329,7 +276,7 @@ class ProducePath:
                 if type(slot) is list and acks:
                     slot.append(self.encode(connection, answer))
                 elif acks:
-                    wait = AcksWait(self, slot, connection, answer, acks)
+                    wait = AcksWait(self.encode, slot, connection, answer, acks)
                     if not wait.begin():
                         self._broker.purgatory.line_up(wait, max(0, timeout_ms))
                 elif any(cell.error_code for _, cells in answer.topics for cell in cells):

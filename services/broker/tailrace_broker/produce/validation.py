@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.limits import Examined, Limits
 from tailrace.net.answering import Promised
 from tailrace.wire.produce import ProducePartition
+from tailrace_broker.produce.request import Cell, Open
 from tailrace_broker.produce.validation_threads import Batch, Examination
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.handlers.produce import Cell, Open, ProducePath
     from tailrace_broker.partitions.partition import Partition
 
 _AT_ONCE = 32  # batches of one read that are looked into while others wait, about a millisecond each
@@ -73,10 +73,23 @@ class Later(Promised):
             self.future.set_result(answer or [])
 
 
+class Stage(Protocol):
+    """What stages and appends the batches that were examined: ProducePath."""
+
+    def stage_examined(self, opened: Open, examined: list[tuple[Long, Examined]]) -> Open:
+        """Puts what a thread examined of a request beside the others; the request with what the disk asks of it."""
+
+    def append_staged(self) -> None:
+        """Appends what was staged so far."""
+
+    def end(self, opened: Open) -> None:
+        """The last of a request's batches were examined: appends what was staged, and answers."""
+
+
 class Examining:
     """Of one ProducePath, which stages and appends what was examined."""
 
-    def __init__(self, broker: Broker, path: ProducePath) -> None:
+    def __init__(self, broker: Broker, path: Stage) -> None:
         self._broker = broker
         self._path = path
         self._long: list[Long] = []  # what of the request at hand is to be examined in a thread

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tailrace.metadata.image import BrokerImage
-
-if TYPE_CHECKING:
-    from tailrace_broker.partitions.partition import Partition
 
 NO_EPOCH = -1
 
@@ -38,10 +35,10 @@ class Node:
         # After an unclean start neither, until the image knows this life: see Topics.hold_back.
         self.leads_shared = True  # what others have replicas of
         self.leads_alone = True  # what nobody else has; also once no controller was reached
-        # Whose log or high watermark is not what housekeeping saw last, so that it looks at no others.
-        self.changed: set[Partition] = set()
+        # Partitions whose log or high watermark is not what housekeeping saw last, so that it looks at no others.
+        self.changed: set[Any] = set()
 
-    def take_changed(self) -> set[Partition]:
+    def take_changed(self) -> set[Any]:
         """What changed since the last call."""
         changed, self.changed = self.changed, set()
         return changed

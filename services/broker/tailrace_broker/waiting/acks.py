@@ -7,30 +7,29 @@ watermark settles every request below it and writes once to each connection.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
-
-if TYPE_CHECKING:
-    from tailrace.net.answering import Promised
-    from tailrace_broker.handlers.produce import Answer, Cell, ProducePath
-    from tailrace_broker.partitions.partition import Partition
+from tailrace.net.answering import Promised
+from tailrace_broker.partitions.partition import Partition
+from tailrace_broker.produce.request import Answer, Cell
 
 
 class AcksWait:
     """One request; done when each of its partitions is committed, refused or out of time."""
 
-    __slots__ = ("_all", "_answer", "_open", "_path", "connection", "done", "slot")
+    __slots__ = ("_all", "_answer", "_encode", "_open", "connection", "done", "slot")
 
     def __init__(
         self,
-        path: ProducePath,
+        encode: Callable[[Any, Answer], bytes],
         slot: Promised,
         connection: Any,
         answer: Answer,
         acks: int,
     ) -> None:
-        self._path = path
+        self._encode = encode
         self._all = acks == -1
         self._answer = answer
         self._open: set[Cell] = set()
@@ -73,7 +72,7 @@ class AcksWait:
     def finish(self) -> None:
         """Encodes the answer; the connection sends it with its next flush."""
         self.done = True
-        self.slot.answer = [self._path.encode(self.connection, self._answer)]
+        self.slot.answer = [self._encode(self.connection, self._answer)]
 
     def try_complete(self, key: Any) -> None:
         """Nothing to look at: partitions settle what waits for them."""

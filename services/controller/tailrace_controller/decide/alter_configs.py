@@ -15,6 +15,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
+from tailrace.metadata.replay import planned
 from tailrace.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -97,7 +98,7 @@ def _consequences(image: MetadataImage, changed: Iterable[MetadataRecord], confi
             topic for topic in image.topics.values() if everywhere or topic.name in touched
         )
     if topic_rules.UNCLEAN_LEADER_ELECTION in names:
-        yield from elections.unclean(image.replay(records, image.offset, image.epoch), config)
+        yield from elections.unclean(planned(image, records), config)
 
 
 def validate(kind: int, name: str, current: Mapping[str, str], after: Mapping[str, str], cluster: Config) -> None:

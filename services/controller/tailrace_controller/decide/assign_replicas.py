@@ -9,6 +9,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.directories import MIGRATING, UNASSIGNED, directory_of, is_online
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.metadata.records import NO_LEADER, NO_UUID, PartitionChangeRecord
+from tailrace.metadata.replay import planned
 from tailrace.wire.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from tailrace_controller.decide import elections, partition_change
 from tailrace_controller.decide.brokers import check_epoch
@@ -42,7 +43,7 @@ def assign(
                     records.append(record)
             topics.append(_Topic(topic_id=wanted.topic_id, partitions=rows))
         directories.append(_Dir(id=asked.id, topics=topics))
-    elected = _elect(image.replay(records, image.offset, image.epoch), broker, records, config)
+    elected = _elect(planned(image, records), broker, records, config)
     return Effects(AssignReplicasToDirsResponse(error_code=0, directories=directories), (*records, *elected))
 
 

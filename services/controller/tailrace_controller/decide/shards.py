@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord, ShardOwnerRecord
+from tailrace.metadata.replay import planned
 
 SHARDED_TOPICS = (GROUP_METADATA_TOPIC,)
 COORDINATOR = "coordinator"
@@ -16,7 +17,7 @@ def with_assignment(
     image: MetadataImage, records: tuple[MetadataRecord, ...], restarted: int = NOBODY
 ) -> tuple[MetadataRecord, ...]:
     """Returns the records followed by the shard owners that they make necessary."""
-    after = image.replay(records, image.offset, image.epoch)
+    after = planned(image, records)
     return (*records, *assign(after, restarted))
 
 

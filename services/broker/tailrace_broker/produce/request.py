@@ -1,0 +1,65 @@
+"""What a Produce request is while it is served: its partitions, the answer they make, and who waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tailrace.errors import ApiError
+from tailrace.log.append import Appended
+from tailrace.log.limits import BadRecords
+from tailrace.wire.produce_heads import Head
+from tailrace_broker.partitions.partition import Partition
+
+_NOT_APPENDED = Appended(0, -1, -1, -1, None)
+
+
+class Cell:
+    """One partition of one request; `appended` is what the log answered."""
+
+    __slots__ = ("appended", "error_code", "partition", "partition_id")
+
+    def __init__(self, partition_id: int, partition: Partition | None, error_code: int) -> None:
+        self.partition_id = partition_id
+        self.partition = partition
+        self.error_code = error_code
+        self.appended = _NOT_APPENDED
+
+    def refuse(self, error_code: int, message: str | None, blamed: tuple[int, ...] = ()) -> None:
+        self.error_code = error_code
+        self.appended = Appended(error_code, -1, -1, -1, message, blamed)
+
+    def refuse_for(self, refused: ApiError) -> None:
+        """What an examination found."""
+        self.refuse(refused.code, refused.message, refused.indices if isinstance(refused, BadRecords) else ())
+
+
+class Answer(NamedTuple):
+    """What an answer is made of, once every cell is filled. head: of a usual request, which has one cell."""
+
+    version: int
+    correlation_id: int
+    topics: Sequence[tuple[bytes, Sequence[Cell]]]
+    throttle_time_ms: int
+    head: Head | None = None
+
+
+class Open(NamedTuple):
+    """A request whose appends are staged."""
+
+    slot: Any
+    connection: Any
+    acks: int
+    timeout_ms: int
+    answer: Answer
+
+
+class Usual(NamedTuple):
+    """A usual request whose append is staged and waits for nobody: its answer leaves at the end of the read."""
+
+    slot: list[Any]
+    connection: Any
+    version: int
+    correlation_id: int
+    head: Head
+    cell: Cell
