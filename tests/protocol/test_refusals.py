@@ -9,6 +9,7 @@ import pytest
 from tailrace.errors import ErrorCode
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, Api, ApiKey
+from tailrace.wire.library import struct_of
 from tailrace.wire.refuse import refuse
 
 CASES = [
@@ -41,7 +42,7 @@ def fill(struct: Any, version: int) -> Any:
 
 
 def sample_request(api: Api, version: int) -> Any:
-    struct: Any = api.request._struct
+    struct: Any = struct_of(api.request)
     return api.request(**{f.name: sample(f, version) for f in struct.untagged_fields(version)})
 
 

@@ -14,6 +14,8 @@ from typing import Any, Self
 import kafka.protocol
 from kafka.protocol.api_message import ApiMessage
 
+from tailrace.wire.library import struct_of
+
 API_VERSIONS = 18
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
@@ -48,7 +50,7 @@ def build(key: int, /, **fields: Any) -> Any:
 
 
 def _structure(cls: Any, values: dict[str, Any]) -> Any:
-    fields = cls._struct.fields
+    fields = struct_of(cls).fields
     return cls(**{name: _value(fields[name], value) for name, value in values.items()})
 
 
@@ -157,7 +159,9 @@ class Raw:
 def decode(response: Any, version: int, body: bytes) -> Any:
     """Decodes a response body and checks that nothing is left over."""
     flexible = response.flexible_version_q(version)
-    read = response._struct.compiled_decode_from(version, compact=flexible, tagged=flexible, data_class=response[None])
+    read = struct_of(response).compiled_decode_from(
+        version, compact=flexible, tagged=flexible, data_class=response[None]
+    )
     message, end = read(memoryview(body), 0)
     assert end == len(body), f"{response.__name__} v{version}: {len(body) - end} bytes left over"
     return message

@@ -28,6 +28,7 @@ from tailrace.net.client import Disconnected
 from tailrace.runtime.run_files import RunFile, start_ticks
 from tailrace.wire.apis import APIS
 from tailrace.wire.codec import Malformed
+from tailrace.wire.library import struct_of
 from tailrace.wire.response_errors import ERROR_PLACES, ItemError, response_errors
 
 CODES = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_CONFIG, 999)
@@ -95,7 +96,7 @@ def test_every_error_code_of_every_answer_has_a_place() -> None:
     for key, api in APIS.items():
         without_names = {re.sub(r":\w*", "", place) for place in ERROR_PLACES[key]}
         response: Any = api.response
-        assert without_names == set(found(response._struct.fields)), api.key.name
+        assert without_names == set(found(struct_of(response).fields)), api.key.name
     assert ERROR_PLACES.keys() == APIS.keys()
 
 

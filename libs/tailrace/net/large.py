@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from tailrace.net.switching import Switching
 from tailrace.wire import codec
+from tailrace.wire.library import struct_of
 
 LARGE_BYTES: Final = 16 * 1024
 MANY_ROWS: Final = 500
@@ -55,7 +56,7 @@ def has_many_rows(message: Any, most: int = MANY_ROWS) -> bool:
 
 
 def _left(message: Any, left: int) -> int:
-    for name in message._struct.fields:
+    for name in struct_of(message).fields:
         rows = getattr(message, name, None)
         if type(rows) is not list:
             continue

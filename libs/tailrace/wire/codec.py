@@ -11,6 +11,7 @@ from typing import Any
 
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.header import response_header_bytes, skip_tags
+from tailrace.wire.library import set_version
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.repeats import answered_once
@@ -75,22 +76,16 @@ def response_correlation_id(frame: Any) -> int:
     return int(correlation_id)
 
 
-def _set_version(message: Any, version: int) -> None:
-    # The library's API_VERSION property wants a header slot, which messages it decoded do not have.
-    message._header = None
-    message._version = version
-
-
 def encode_request(message: ApiMessage, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A whole request frame: size, header, body."""
-    _set_version(message, version)
+    set_version(message, version)
     message.with_header(correlation_id=correlation_id, client_id=client_id)
     return bytes(message.encode(header=True, framed=True))
 
 
 def encode_response_body(message: ApiMessage, version: int) -> bytes:
     """The body alone, for places that write their own header."""
-    _set_version(message, version)
+    set_version(message, version)
     return bytes(message.encode())
 
 

@@ -33,7 +33,7 @@ def _topics(response: Any, topic: Any, partition: Any, index: str) -> Callable[.
             names = {
                 name: getattr(asked, name)
                 for name in ("name", "topic", "topic_id")
-                if name in topic._struct.fields and name in asked.fields
+                if name in topic.fields and name in asked.fields
             }
             topics.append(topic(**names, partitions=partitions))
         return response(topics=topics)

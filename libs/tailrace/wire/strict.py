@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
+from tailrace.wire import library
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
 from tailrace.wire.varint import read_unsigned
@@ -52,13 +53,13 @@ def check(
 @cache
 def _checker(message: type[ApiMessage], version: int) -> Check:
     flexible = bool(message.flexible_version_q(version))
-    return _struct(message._struct, version, flexible, flexible)
+    return _struct(library.struct_of(message), version, flexible, flexible)
 
 
 def _struct(field: Any, version: int, compact: bool, tagged: bool) -> Check:
     checks = [_field(inner, version, compact, tagged) for inner in field.untagged_fields(version)]
     if tagged:
-        checks.append(_tags(field.tagged_fields(version)._tags, version))
+        checks.append(_tags(library.tagged(field, version), version))
 
     def walk(body: Any, pos: int, left: list[int]) -> int:
         for step in checks:

@@ -15,6 +15,7 @@ from tailrace.log.directory.offsets import DirOffsets
 from tailrace.log.filesystem.memory import MemoryFile
 from tailrace.log.flush import Flush
 from tailrace.log.leader_epochs import LeaderEpochs
+from tailrace.log.local_log import LocalLog
 from tailrace.log.log import Log
 from tailrace.log.producers import state
 from tailrace.log.producers.state import ProducerState
@@ -94,7 +95,7 @@ def _any_is_next(_entry: Any, _header: BatchHeader) -> None:
     return None
 
 
-def _forgets_where(self: Log, offset: int) -> None:
+def _forgets_where(self: LocalLog, offset: int) -> None:
     self.log_start_offset = max(0, min(offset, self.log_start_offset) - 1) if offset else 0
 
 
@@ -140,7 +141,7 @@ MUTANTS = (
     Mutant("a cut takes leader epochs back", ((LeaderEpochs, "truncate_from_end", _everywhere),), 1),
     Mutant("a cut leaves nothing behind", ((tail, "truncate", _not_cut),), 12),
     Mutant("timestamps are looked up inside batches", ((lookup, "_records", _by_batch),), 1),
-    Mutant("the log start never goes back", ((Log, "advance_log_start_offset", _forgets_where),), 3),
+    Mutant("the log start never goes back", ((LocalLog, "advance_log_start_offset", _forgets_where),), 3),
     Mutant(
         "an index is believed where it is true",
         ((search, "begins", _yes), (search, "brought", _yes), (search, "is_first", _yes)),

@@ -10,6 +10,7 @@ import pytest
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.header import parse_request_header
+from tailrace.wire.library import struct_of
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeGroupsRequest, ListOffsetsRequest, OffsetFetchRequest
 from tailrace.wire.repeats import RULES, Kept, Once, lists_of
@@ -22,7 +23,7 @@ ONCE = [(key, path) for key, rules in RULES.items() for path, rule in rules.item
 def test_every_list_of_every_api_has_a_rule() -> None:
     """A new API fails here until somebody has said what becomes of what it names twice."""
     for key, api in INTERNAL_APIS.items():
-        assert set(lists_of(api.request._struct)) == set(RULES[ApiKey(key)]), ApiKey(key).name
+        assert set(lists_of(struct_of(api.request))) == set(RULES[ApiKey(key)]), ApiKey(key).name
     assert all(rule.why for rules in RULES.values() for rule in rules.values() if isinstance(rule, Kept))
 
 
@@ -39,7 +40,7 @@ def _asking(key: int, path: str, version: int, rule: Once, numbers: list[int]) -
     """A request with one row for each number in the list at path; equal numbers make equal rows."""
     request: Any = INTERNAL_APIS[key].request()
     owner: Any = request
-    struct: Any = INTERNAL_APIS[key].request._struct
+    struct: Any = struct_of(INTERNAL_APIS[key].request)
     *outer, name = path.split(".")
     for part in outer:
         row = struct.fields[part].array_of.data_class()
@@ -70,7 +71,7 @@ def _rows(request: Any, path: str) -> list[Any]:
 def _versions(key: int, path: str) -> list[int]:
     api, found = INTERNAL_APIS[key], []
     for version in range(api.min_version, api.max_version + 1):
-        struct: Any = api.request._struct
+        struct: Any = struct_of(api.request)
         there = True
         for part in path.split("."):
             there = there and struct.fields[part].for_version_q(version)

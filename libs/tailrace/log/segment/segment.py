@@ -177,10 +177,14 @@ class Segment:
         self._file = self.filesystem.open(path)
         self.size_bytes = size_bytes
 
+    def read_through(self, file: File | None, open_files: OpenFiles) -> None:
+        """Reads from a file that is open already, and counts what it opens itself among open_files."""
+        self._file, self._open_files = file, open_files
+
     def view(self) -> Segment:
         """The same bytes as an object of its own, for another thread; also after this segment's files are gone."""
         view = self._view()
-        view._file = self.file
+        view.read_through(self.file, self._open_files)
         return view
 
     def _view(self) -> Segment:
@@ -195,7 +199,8 @@ class Segment:
         Those it shares: a closed segment's stay as they are, and the last one's only grow, unless the log is cut.
         """
         view = self._view()
-        view._file, view._open_files, view.indexes = self._file, open_files, self.indexes
+        view.read_through(self._file, open_files)
+        view.indexes = self.indexes
         view.copy_marks(self)
         return view
 
