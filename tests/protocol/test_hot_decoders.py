@@ -148,7 +148,7 @@ def test_heads_are_forgotten_when_there_are_too_many() -> None:
     heads = Heads()
     for index in range(_MAX_HEADS + 1):
         heads.read(9, one_batch(9, "t", index, b"a" * 70))
-    assert len(heads._by_name) == 1
+    assert len(heads._by_name) == 1  # noqa: SLF001
 
 
 @pytest.mark.parametrize("version", range(9, 14))
@@ -373,7 +373,7 @@ def test_the_short_way_through_fetch_agrees_with_the_long_one(
     )
     body = bytearray(body_of(request, version))
     if len(rows) < 100 and max(len(name.encode()), len(rack.encode())) < 127:
-        assert fetch._common(version, memoryview(body)) is not None
+        assert fetch._common(version, memoryview(body)) is not None  # noqa: SLF001
     for damaged in (False, True):
         if damaged:
             body[noise[0] % len(body)] ^= noise[1]
@@ -389,9 +389,9 @@ def test_the_short_way_through_fetch_agrees_with_the_long_one(
 
 
 def careful_fetch(version: int, body: memoryview) -> Fetch:
-    reader = fetch._Reader(version, body)
+    reader = fetch._Reader(version, body)  # noqa: SLF001
     try:
-        decoded = fetch._fetch(reader)
+        decoded = fetch._fetch(reader)  # noqa: SLF001
     except (IndexError, struct.error) as short:
         raise codec.Malformed from short
     if reader.pos != len(body):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +18,8 @@ PACKAGES = (
 )
 # Packages that still have circles; the list may only become shorter.
 CIRCLES_LEFT = {"tailrace_gateway"}
+EXCUSE = "noqa: " + "SLF001"
+MOST_EXCUSED = 77  # may only become fewer
 
 
 @functools.cache
@@ -90,14 +91,9 @@ def test_a_circle_for_types_alone_is_seen(tmp_path: Path) -> None:
     assert circles(modules(package)) == [["p.a", "p.b", "p.c"]]
 
 
-def looks_at_private(path: Path) -> bool:
-    """Whether a file uses a private name of something that is not itself, as ruff's SLF001 sees it."""
-    names = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)]
-    private = [node for node in names if node.attr.startswith("_") and not node.attr.endswith("__")]
-    return any(not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")) for node in private)
-
-
-def test_who_may_look_at_private_names_needs_to() -> None:
-    ignores = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]["per-file-ignores"]
-    listed = [name for name, rules in ignores.items() if "SLF001" in rules]
-    assert listed and [name for name in listed if not looks_at_private(ROOT / name)] == []
+def test_no_further_test_looks_at_what_is_private() -> None:
+    """Where one still does, a line says so to ruff, which in turn wants the word gone with its reason."""
+    excused = [
+        line for path in (ROOT / "tests").rglob("*.py") for line in path.read_text().splitlines() if EXCUSE in line
+    ]
+    assert len(excused) <= MOST_EXCUSED

@@ -354,4 +354,4 @@ def test_meters_that_nobody_uses_are_forgotten() -> None:
     quota = leased()
     for i in range(100):
         quota.meter(f"c{i}", 0)
-    assert len(quota._meters) <= 1
+    assert len(quota._meters) <= 1  # noqa: SLF001

@@ -157,7 +157,7 @@ async def test_while_nobody_answers_the_gateway_says_so_once(tmp_path: Path) -> 
     async with gateway(metadata) as (leased, client):
         async with quota_service(tmp_path / "q0.sock", metadata):
             await lease(leased)
-        log = client._log
+        log = client._log  # noqa: SLF001
         async with asyncio.timeout(5):
             while client.available:
                 log.said.clear()

@@ -325,7 +325,7 @@ async def test_a_quota_that_comes_while_the_socket_is_on_its_way_holds(tmp_path:
     async with paired(tmp_path) as pair:
         client = await pair.world.client()
         client.send(produce(1, b"a"))
-        await turns_until(lambda: len(pair.adopted._coming) == 1)
+        await turns_until(lambda: len(pair.adopted._coming) == 1)  # noqa: SLF001
         pair.broker.follower.move(quotas=TEST_LIMITED)
         assert (await client.answer())[0] == 1
         client.send(produce(2, b"b"))
@@ -391,7 +391,7 @@ async def test_without_any_gateway_a_limited_client_is_served_until_there_is_one
         client = await orphaned(pair)
         pair.broker.follower.move(services={})
         pair.broker.follower.move(quotas=TEST_LIMITED)
-        await turns_until(lambda: len(pair.adopted._orphans) == 1)
+        await turns_until(lambda: len(pair.adopted._orphans) == 1)  # noqa: SLF001
         for n in (1, 2):
             client.send(produce(n, b"goes on"))
             assert (await client.answer())[0] == n
@@ -414,7 +414,7 @@ async def test_a_socket_of_which_nothing_is_known_is_not_taken(tmp_path: Path) -
 
 async def test_limits_in_time_hold_for_connections_handed_over(tmp_path: Path) -> None:
     async with paired(tmp_path) as pair:
-        pair.adopted._server.sweep.patience = Patience(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
+        pair.adopted._server.sweep.patience = Patience(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)  # noqa: SLF001
         torn, dribbling, idle = [await pair.handed() for _ in range(3)]
         torn.send(produce(1, b"x")[:5])
         dribbling.send(produce(1, b"x" * 1000)[:200])
@@ -610,5 +610,5 @@ async def test_a_client_has_the_buffers_of_the_gateway_then_of_the_broker(tmp_pa
         (link,) = pair.world.gateway.connections
         assert kept(link.sock) == [100_000, 80_000], "Linux counts its bookkeeping in"
         await pair.handed()
-        (adopted,) = pair.adopted._server.connections
+        (adopted,) = pair.adopted._server.connections  # noqa: SLF001
         assert kept(adopted.socket) == [120_000, 140_000], "the broker's configs"

@@ -205,7 +205,7 @@ class World:
         while True:
             self.loop.call_soon(self.loop.stop)
             self.loop.run_forever()
-            if not self.loop._ready:  # type: ignore[attr-defined]  # the only way to know that all is at rest
+            if not self.loop._ready:  # type: ignore[attr-defined]  # the only way to know that all is at rest  # noqa: SLF001
                 return
 
     def close(self) -> None:

@@ -118,8 +118,8 @@ def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker 
 
 
 _WRITE = append.Run.write
-_RECORDS = lookup._records
-_STAYS = Retention._stays
+_RECORDS = lookup._records  # noqa: SLF001
+_STAYS = Retention._stays  # noqa: SLF001
 _TRUNCATE = tail.truncate
 _APPLY = ProducerState.apply
 

@@ -42,7 +42,7 @@ POLL_MS, JOIN_MS = 500, 20_000
 
 def join_whole(consumer: KafkaConsumer) -> None:
     """Lets a join outlast the poll it began in."""
-    coordinator: Any = consumer._coordinator
+    coordinator: Any = consumer._coordinator  # noqa: SLF001
     join = coordinator.ensure_active_group
     coordinator.ensure_active_group = lambda timeout_ms=None: join(timeout_ms=JOIN_MS)
 

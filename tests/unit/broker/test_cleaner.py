@@ -509,7 +509,7 @@ def test_a_process_whose_pipe_is_closed_already_costs_the_broker_nothing(tmp_pat
     async def clean() -> None:
         worker = ProcessWorker(pace)
         async with cleaning(tmp_path, worker, 1) as node:
-            process = await worker._start()
+            process = await worker._start()  # noqa: SLF001
             assert process.stdin is not None
             process.stdin.transport.abort()
             while not closed(process.stdin.transport):  # noqa: ASYNC110
@@ -561,7 +561,7 @@ async def test_the_process_ends_with_its_broker_in_the_middle_of_a_pass(tmp_path
         working = asyncio.create_task(node.cleaner.round())
         while worker.pid is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        process = worker._process
+        process = worker._process  # noqa: SLF001
         assert process is not None and process.stdin is not None
         process.stdin.close()  # what the kernel does when the broker is gone
         assert await process.wait() == 0

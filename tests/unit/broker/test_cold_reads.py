@@ -224,7 +224,7 @@ async def test_a_client_that_leaves_frees_its_place(tmp_path: Path, monkeypatch:
         await filled(broker)
         disk, closed = Disk(monkeypatch), asyncio.Event()
         cold = broker.broker.cold_reads
-        ended = cold._ended
+        ended = cold._ended  # noqa: SLF001
 
         def watched(*arguments: Any) -> None:
             ended(*arguments)

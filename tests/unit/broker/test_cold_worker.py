@@ -61,22 +61,22 @@ async def worker(threads: Threads, pool: Pool) -> AsyncIterator[InProcess]:
 async def said(worker: InProcess) -> None:
     """Returns when the process has been heard of, once from now on."""
     heard, loop = asyncio.Event(), asyncio.get_running_loop()
-    orders = worker._orders
+    orders = worker._orders  # noqa: SLF001
     assert orders is not None
 
     def hear() -> None:
-        worker._answered(loop, orders)
+        worker._answered(loop, orders)  # noqa: SLF001
         heard.set()
 
     loop.add_reader(orders, hear)
     await heard.wait()
-    if worker._orders is not None:
-        loop.add_reader(worker._orders, worker._answered, loop, worker._orders)
+    if worker._orders is not None:  # noqa: SLF001
+        loop.add_reader(worker._orders, worker._answered, loop, worker._orders)  # noqa: SLF001
 
 
 async def up(worker: InProcess) -> None:
     """Returns when the process has said that it takes orders, which it may have while a thread read."""
-    if not worker._up:
+    if not worker._up:  # noqa: SLF001
         await said(worker)
 
 
@@ -124,7 +124,7 @@ async def test_it_is_started_again_after_a_rest(worker: InProcess, threads: Thre
     os.kill(worker.pid, signal.SIGKILL)
     await said(worker)
     assert worker.pid is None
-    worker._not_before = 0.0
+    worker._not_before = 0.0  # noqa: SLF001
     await worker.warm(Slice(file, 1, 10))
     await up(worker)
     await worker.warm(Slice(file, 2, 10))
@@ -137,7 +137,7 @@ async def test_what_cannot_be_read_is_the_error_of_whoever_asked(worker: InProce
     for _ in range(2):  # by a thread, by the process
         with pytest.raises(OSError, match=r"Invalid argument|Is a directory"):
             await worker.warm(Slice(folder, 0, 10))
-        if worker._up:
+        if worker._up:  # noqa: SLF001
             return
         await said(worker)
 
@@ -149,7 +149,7 @@ async def test_without_a_process_threads_read(
     monkeypatch.setattr(cold_worker, "COMMAND", (missing,))
     for position in (0, 1):
         await worker.warm(Slice(file, position, 10))
-        if worker._orders is not None:
+        if worker._orders is not None:  # noqa: SLF001
             await said(worker)  # that it has ended
     assert threads.warmed == [0, 1]
     assert worker.pid is None

@@ -50,7 +50,7 @@ class Mutes:
 
     def end(self) -> None:
         for connection, _ in self.taken:
-            connection._unmute()
+            connection._unmute()  # noqa: SLF001
         self.taken.clear()
 
 
@@ -197,7 +197,7 @@ async def test_a_level_that_changes_is_logged_once(tmp_path: Path) -> None:
     disk = Disk()
     async with running(tmp_path, space=disk, **MARKS) as node:
         pressure = node.broker.pressure
-        pressure._log = Log()
+        pressure._log = Log()  # noqa: SLF001
         for disk.usable_bytes in (PLENTY, SLOW, SLOW - 1, FULL, PLENTY, PLENTY):
             pressure.measure()
     assert [(level, fields["producers"]) for level, fields in lines] == [

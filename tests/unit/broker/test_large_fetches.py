@@ -103,7 +103,7 @@ async def test_large_and_small_answers_keep_their_order_to_a_slow_reader(tmp_pat
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set when a client did not take all of an answer at once."""
-    event, watch = asyncio.Event(), Outbox._watch
+    event, watch = asyncio.Event(), Outbox._watch  # noqa: SLF001
 
     def watched(self: Outbox, wanted: bool) -> None:
         if wanted:

@@ -208,7 +208,7 @@ async def test_a_client_that_leaves_stops_its_lookup(tmp_path: Path, monkeypatch
     async with running(tmp_path) as broker:
         await filled(broker)
         disk, ended, lookups = SlowDisk(monkeypatch), asyncio.Event(), broker.broker.lookups
-        was_over = lookups._ended
+        was_over = lookups._ended  # noqa: SLF001
 
         def watched(future: asyncio.Future[Any]) -> None:
             was_over(future)
@@ -223,7 +223,7 @@ async def test_a_client_that_leaves_stops_its_lookup(tmp_path: Path, monkeypatch
         assert len(lookups) == 0
         reads = disk.reads
         disk.go.set()
-        await asyncio.to_thread(lookups._threads.shutdown)
+        await asyncio.to_thread(lookups._threads.shutdown)  # noqa: SLF001
         assert disk.reads == reads  # the rest it did not want any more
 
 

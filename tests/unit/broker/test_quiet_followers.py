@@ -50,7 +50,7 @@ class Follower:
 
     def fetch(self, *topics: tuple[bytes, list[FetchPartition]], broker_epoch: int = 10) -> Any:
         """The next fetch of its session."""
-        sessions = self.fetches.sessions._sessions
+        sessions = self.fetches.sessions._sessions  # noqa: SLF001
         session_id = next(iter(sessions), 0)
         request = Fetch(1, 0, 1, 1 << 20, 0, session_id, self.epoch, list(topics), [], "", broker_epoch)
         self.epoch += 1

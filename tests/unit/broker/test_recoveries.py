@@ -193,7 +193,7 @@ async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_l
     turns, loop = 0, asyncio.get_running_loop()
     one = recovery.Recoveries(nothing, lambda: 1, Mock())
     one.on_recovered = lambda topic, index: told.append((topic, index, turns))
-    one._closed = False
+    one._closed = False  # noqa: SLF001
     later: list[tuple[float, Callable[[], None]]] = []
     monkeypatch.setattr(loop, "call_later", lambda seconds, call, *rest: later.append((seconds, partial(call, *rest))))
     for index in range(4):
@@ -203,9 +203,9 @@ async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_l
         else:
             ended.set_result(None)
         lender: Any = Lender()
-        one._changed(lender, Mock(key=("t", index)), ended)
+        one._changed(lender, Mock(key=("t", index)), ended)  # noqa: SLF001
     monkeypatch.undo()
-    assert [seconds for seconds, _ in later] == [recovery._TOGETHER_SECONDS, recovery._REST_SECONDS]
+    assert [seconds for seconds, _ in later] == [recovery._TOGETHER_SECONDS, recovery._REST_SECONDS]  # noqa: SLF001
     for _, call in later:
         turns += 1
         call()

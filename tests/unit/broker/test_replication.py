@@ -65,7 +65,7 @@ class Three:
         image = self.image()
         for node in self.nodes:
             old, node.follower.image = node.follower.image, image
-            for callback in node.follower._subscribers:
+            for callback in node.follower._subscribers:  # noqa: SLF001
                 callback(old, image)
 
     async def ask(self, message: Any) -> Any:
@@ -395,7 +395,7 @@ async def test_many_new_replicas_are_opened_in_rounds(tmp_path: Path) -> None:
         image = replace(base, offset=9, topics={"t": TopicImage("t", TOPIC_ID, many)})
         for node in cluster.nodes:
             old, node.follower.image = node.follower.image, image
-            for callback in node.follower._subscribers:
+            for callback in node.follower._subscribers:  # noqa: SLF001
                 callback(old, image)
         followed = cluster.nodes[1].broker.topics.by_name[b"t"].partitions
         assert sum(partition.opened is not None for partition in followed.values()) <= 1
@@ -495,7 +495,7 @@ async def test_a_follower_that_waits_for_its_disk_to_cut_holds_up_nobody(
     async with cutting(tmp_path, monkeypatch) as (cluster, disk):
         first, second, _ = cluster.nodes
         assert (await first.fetch(0, 0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert not first.replicas._followed  # nor is its leader asked meanwhile
+        assert not first.replicas._followed  # nor is its leader asked meanwhile  # noqa: SLF001
         assert (await second.produce(0, batch(b"b"), acks=1)).base_offset == 1
         disk.go.set()
         await until(lambda: 0 in cluster.partition.isr)
@@ -571,7 +571,7 @@ async def test_a_cut_that_fails_though_the_disk_is_sound_is_tried_again_after_a_
         assert partition.recovering
         assert cuts == []  # the first was under way; no other was begun
         disk.fail = None
-        broker.recoveries._tell([("t", 0)])
+        broker.recoveries._tell([("t", 0)])  # noqa: SLF001
         await until(lambda: 0 in cluster.partition.isr)
         assert log(cluster, 0).read(0, 1000).read() == log(cluster, 1).read(0, 1000).read()
 

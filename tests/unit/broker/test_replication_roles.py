@@ -130,7 +130,7 @@ def test_an_image_does_not_commit_what_a_single_replica_has_still_to_flush() -> 
 def test_what_came_before_a_damaged_batch_is_to_be_flushed_before_a_follower_tells_of_it() -> None:
     trio = Trio()
     trio.config = LogConfig(flush_messages=1)
-    leader, follower = trio.replicas[0], Partition("t", UUID(int=9), 0, trio._opener(), trio.nodes[1])
+    leader, follower = trio.replicas[0], Partition("t", UUID(int=9), 0, trio._opener(), trio.nodes[1])  # noqa: SLF001
     follower.apply(trio.image)
     trio.produce(b"a", b"b", b"c")
     records = bytearray(leader.read_for_follower(0, 1 << 20, min_one=True).read())

@@ -325,6 +325,6 @@ def test_a_request_that_somebody_cancels_ends_the_connection_with_a_reason() -> 
         world.gateway.answer = never  # type: ignore[method-assign,assignment]
         world.feed(frame(HERE, 1, 0))
         loop.settle()
-        assert world.link._task is not None
-        world.do(world.link._task.cancel)
+        assert world.link._task is not None  # noqa: SLF001
+        world.do(world.link._task.cancel)  # noqa: SLF001
         assert world.link.closed and world.whys == ["a request was cancelled"]

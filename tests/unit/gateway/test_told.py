@@ -21,7 +21,7 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
-        self._real = metadata._described
+        self._real = metadata._described  # noqa: SLF001
         monkeypatch.setattr(metadata, "_described", self._described)
 
     def _described(self, reach: Any, topic: TopicImage, version: int) -> Any:
@@ -45,7 +45,7 @@ async def ask(gateway: Stub, version: int = 12, *, operations: bool = False) -> 
 
 
 def changed(gateway: Stub, **changes: Any) -> None:
-    gateway._image = replace(gateway.image, **changes)
+    gateway._image = replace(gateway.image, **changes)  # noqa: SLF001
 
 
 async def test_a_topic_is_described_when_it_is_told_first_and_when_it_has_changed(described: Counting) -> None:

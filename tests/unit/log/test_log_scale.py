@@ -143,7 +143,7 @@ def test_deleted_logs_give_their_files_back_at_once() -> None:
     try:
         for partition in range(3):
             logs.delete("t", partition, NOW)
-        assert all(holder() is None for holder in kept._holders)
+        assert all(holder() is None for holder in kept._holders)  # noqa: SLF001
     finally:
         gc.enable()
 

@@ -303,7 +303,7 @@ def test_a_hot_handler_with_a_bug_ends_the_connection_and_is_not_called_again() 
             raise KeyError(correlation_id)
 
         world.do(world.transport.feed, frame(MUTING, 0, 0))
-        world.connection._hot = {ApiKey.PRODUCE: (buggy, 0, 13)}
+        world.connection._hot = {ApiKey.PRODUCE: (buggy, 0, 13)}  # noqa: SLF001
         world.do(world.transport.feed, frame(AT_ONCE, 1, 0))
         world.settle(MUTE_MS)
         world.settle(MUTE_MS)
@@ -316,8 +316,8 @@ def test_a_request_that_somebody_cancels_ends_the_connection_with_a_reason() -> 
     with closing(VirtualLoop()) as loop:
         world = World(loop)
         world.do(world.transport.feed, frame(ORDINARY, 0, 1) + frame(AT_ONCE, 1, 0))
-        assert world.connection._task is not None
-        world.do(world.connection._task.cancel)
+        assert world.connection._task is not None  # noqa: SLF001
+        world.do(world.connection._task.cancel)  # noqa: SLF001
         assert world.transport.closed and world.whys == ["a request was cancelled"]
 
 

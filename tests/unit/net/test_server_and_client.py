@@ -222,7 +222,7 @@ async def test_a_frame_larger_than_the_buffer_is_collected_and_the_buffer_stays_
         assert len(role.asked[0]) == 30_000
         idle = Client(address, "idle")
         await idle.ask(ListGroupsRequest(), timeout_ms=5000)
-        assert sorted(len(connection._buffer) for connection in server.connections)[0] <= 4096
+        assert sorted(len(connection._buffer) for connection in server.connections)[0] <= 4096  # noqa: SLF001
         await client.close()
         await idle.close()
 
@@ -233,9 +233,9 @@ async def test_a_client_that_keeps_sending_while_a_request_is_handled_is_held_ba
         reader, writer = await asyncio.open_unix_connection(address.host)
         frames = 4_000
         writer.write(b"".join(heartbeat_frame("g" * 800, i) for i in range(frames)))  # some 3 MB
-        await until(lambda: any(connection._held for connection in server.connections))
+        await until(lambda: any(connection._held for connection in server.connections))  # noqa: SLF001
         (connection,) = server.connections
-        assert len(connection._buffer) <= 524_288
+        assert len(connection._buffer) <= 524_288  # noqa: SLF001
         role.hold.set()
         for i in range(frames):
             (size,) = struct.unpack(">i", await reader.readexactly(4))
@@ -256,7 +256,7 @@ async def test_a_client_that_does_not_take_its_answers_gets_few_of_them_prepared
     async with running(tmp_path, hot={ApiKey.FETCH: fetch}) as (_, address, server):
         reader, writer = await asyncio.open_unix_connection(address.host, limit=1)
         writer.write(frames)
-        await until(lambda: any(connection._paused for connection in server.connections))
+        await until(lambda: any(connection._paused for connection in server.connections))  # noqa: SLF001
         for _ in range(50):
             await until(iter([False, True]).__next__)
         assert len(calls) < 50  # some MB, of 400

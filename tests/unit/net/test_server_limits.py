@@ -176,10 +176,10 @@ async def test_large_frames_still_come_whole_and_their_memory_goes_when_it_is_no
             writer.write(struct.pack(">ihhih", 10 + size, ApiKey.PRODUCE, 7, size, 0) + bytes(size))
             assert await reader.readexactly(12) == struct.pack(">iii", 8, size, size)
         connection = world.connection
-        assert len(connection._buffer) > 1_500_000
+        assert len(connection._buffer) > 1_500_000  # noqa: SLF001
         for _ in range(8):
             assert connection.judge(Patience(), 5000) == ""
-        assert len(connection._buffer) == 4096
+        assert len(connection._buffer) == 4096  # noqa: SLF001
         writer.write(frame(5))
         assert (await reader.readexactly(8))[4:] == struct.pack(">i", 5)
         writer.close()
@@ -191,7 +191,7 @@ async def test_who_ends_its_side_gets_its_answers_first() -> None:
         reader, writer = await world.client()
         writer.write(b"".join(frame(n) for n in range(5)))
         writer.write_eof()
-        await turns_until(lambda: world.role.asked and world.connection._ended)
+        await turns_until(lambda: world.role.asked and world.connection._ended)  # noqa: SLF001
         world.role.hold.set()
         assert await answers(reader) == [0, 1, 2, 3, 4]
         assert len(world.role.asked) == 5 and world.whys == []

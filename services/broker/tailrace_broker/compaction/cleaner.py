@@ -87,7 +87,8 @@ class Cleaner:
         try:
             while True:
                 if not await self.round():
-                    await self._clock.sleep(self._config().log_cleaner_backoff_ms)
+                    config = self._config()
+                    await self._clock.sleep(config.log_cleaner_backoff_ms)
         finally:
             await self._workers.close()
 
