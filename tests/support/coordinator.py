@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -12,19 +13,24 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tailrace.clock import ManualClock
+from tailrace.config import Config
 from tailrace.errors import ApiError
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
-from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.machine import GroupMachine
 from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.metrics import CoordinatorMetrics
-from tailrace_coordinator.shards.partition_log import Barrier, Place
+from tailrace_coordinator.shards.deadlines import Deadlines
+from tailrace_coordinator.shards.kind import ShardKind
+from tailrace_coordinator.shards.kinds import KINDS
+from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition
+from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
 
 OFFSETS_ID, TOPIC_ID = UUID(int=1), UUID(int=2)
 INCARNATION = UUID(int=3)
@@ -43,25 +49,25 @@ class MemoryLog:
         self.gate.set()
         self.appending = asyncio.Event()
 
-    def at(self, place: Place) -> PlacedLog:
-        return PlacedLog(self, place)
+    def at(self, owned: OwnedPartition) -> LoadedLog:
+        return LoadedLog(self, owned)
 
     def fail(self) -> None:
         if self.failures:
             raise self.failures.pop(0)
 
 
-class PlacedLog:
+class LoadedLog:
     """What one loading of a shard sees of it."""
 
-    def __init__(self, log: MemoryLog, place: Place) -> None:
+    def __init__(self, log: MemoryLog, owned: OwnedPartition) -> None:
         self.log = log
-        self.place = place
+        self.owned = owned
 
     async def fence(self) -> Barrier:
         await self.log.gate.wait()
         self.log.fail()
-        self.log.epochs.append(self.place.shard_epoch)
+        self.log.epochs.append(self.owned.shard_epoch)
         self.log.entries.append((True, (b"barrier", None)))
         return Barrier(len(self.log.entries) - 1, 0, 0)
 
@@ -101,38 +107,62 @@ def image(
     )
 
 
-class Stage:
-    """The coordinator, its partition, and requests as a client of it would send them."""
+CONFIG = Config.load("coordinator")
 
-    def __init__(self, config: GroupConfig | None = None, load_wait_ms: float = 0) -> None:
+
+def group_kinds(config: GroupConfig) -> dict[str, ShardKind[Any]]:
+    """The kinds there are, groups with a configuration of the test's own."""
+    kind = replace(KINDS[GROUP_METADATA_TOPIC], machine=lambda _: GroupMachine(config))
+    return {**KINDS, GROUP_METADATA_TOPIC: kind}
+
+
+class Stage:
+    """The coordinator, its partition, and requests as a client of it would send them.
+
+    kinds: others beside groups, each with a partition of its own in `logs`.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig | None = None,
+        load_wait_ms: float = 0,
+        kinds: Mapping[str, ShardKind[Any]] | None = None,
+    ) -> None:
         self.clock = ManualClock()
-        self.log = MemoryLog()
-        self.metrics = CoordinatorMetrics(CollectorRegistry())
+        self.deadlines = Deadlines(self.clock)
+        all_kinds = {**group_kinds(config or GroupConfig(group_initial_rebalance_delay_ms=0)), **(kinds or {})}
+        self.logs = {topic: MemoryLog() for topic in all_kinds}
+        self.log = self.logs[GROUP_METADATA_TOPIC]
         self.coordinator = Coordinator(
             0,
-            config or GroupConfig(group_initial_rebalance_delay_ms=0),
-            clock=self.clock,
+            {topic: self._runtime(topic, kind, load_wait_ms) for topic, kind in all_kinds.items()},
             random=random.Random(1),
-            log=LOGGER,
-            boot_id="boot",
-            metrics=self.metrics,
-            logs=self._log_at,
-            load_wait_ms=load_wait_ms,
             catch_up=self._catch_up,
         )
-        self.metrics.machines = self.coordinator.machines
+        self.metrics = CoordinatorMetrics(CollectorRegistry(), self.coordinator)
         self.coordinator.incarnation_id = INCARNATION
         self.image = MetadataImage()
         self.committed: MetadataImage | None = None  # what a controller has beyond the image; None while there is none
         self.caught_up = True  # whether a controller tells
 
+    def _runtime(self, topic: str, kind: ShardKind[Any], load_wait_ms: float) -> CoordinatorRuntime:
+        surroundings = Surroundings(
+            coordinator_id=0,
+            config=CONFIG,
+            clock=self.clock,
+            random=random.Random(1),
+            log=LOGGER,
+            boot_id="boot",
+            deadlines=self.deadlines,
+            logs=self.logs[topic].at,
+            load_wait_ms=load_wait_ms,
+        )
+        return CoordinatorRuntime(topic, kind, surroundings)
+
     async def _catch_up(self) -> bool:
         if self.committed is not None:
             await self.become(self.committed)
         return self.caught_up
-
-    def _log_at(self, address: Address, place: Place) -> PlacedLog:
-        return self.log.at(place)
 
     async def become(self, new: MetadataImage) -> None:
         """Shows an image and lets loading shards load."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from tailrace.coordination.group_records import GroupRecord, decode, encode
 from tailrace.errors import ApiError
+from tailrace.metadata.image import MetadataImage
 from tailrace.state import KeyValue, Output, Shard
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.join import Join
@@ -46,7 +47,7 @@ class Driver:
             record = decode(key, value)
             assert record is not None
             self.machine.apply(record)
-        self._take(self.shard.take(self.machine.on_loaded(self.now_ms)))
+        self._take(self.shard.take(self.machine.on_loaded(self.now_ms, MetadataImage())))
 
     def reloaded(self) -> Driver:
         """The same log in a new coordinator, at the same time."""

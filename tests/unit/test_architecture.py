@@ -38,6 +38,8 @@ DECIDING = (
     "broker/tailrace_broker/replication/throttle.py",
     "broker/tailrace_broker/fetch/sessions.py",
     "coordinator/tailrace_coordinator/groups/**/*.py",
+    "coordinator/tailrace_coordinator/shards/kind.py",
+    "coordinator/tailrace_coordinator/shards/transactional_records.py",
 )
 # Value-like: no I/O, no clock, no randomness, no event loop.
 VALUE_MODULES = frozenset(

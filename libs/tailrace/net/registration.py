@@ -46,6 +46,7 @@ class Registration:
         incarnation_id: UUID,
         endpoints: Sequence[Endpoint],
         interval_ms: float = 2000,
+        on_registered: Callable[[], None] = lambda: None,
     ) -> None:
         self._controllers = controllers
         self._clock = clock
@@ -57,7 +58,7 @@ class Registration:
         self._endpoints = endpoints
         self._interval_ms = interval_ms
         self.service_epoch = -1
-        self.on_registered: Callable[[], None] = lambda: None
+        self._on_registered = on_registered
 
     async def run(self) -> None:
         """Registers and heartbeats until cancelled."""
@@ -93,7 +94,7 @@ class Registration:
             return False
         self.service_epoch = answer.service_epoch
         self._backoff.reset()
-        self.on_registered()
+        self._on_registered()
         return True
 
     async def _beat(self) -> None:

@@ -9,9 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from uuid import UUID
 
-from tailrace.clock import Cancellable, Clock
 from tailrace.config import Config
-from tailrace.metadata.image import MetadataImage
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
@@ -25,16 +23,17 @@ from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_coordinator.coordinator import ROLE, Coordinator
-from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.handlers import HANDLERS
+from tailrace_coordinator.membership import Membership
 from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.reports.committed_offsets import BrokerClients, CommittedOffsets
-from tailrace_coordinator.reports.reports import Reports
-from tailrace_coordinator.shards.deadlines import Every
-from tailrace_coordinator.shards.partition_log import Leaders
+from tailrace_coordinator.reports.reports import Reports, Source, sources_of
+from tailrace_coordinator.shards.deadlines import Deadlines
+from tailrace_coordinator.shards.kinds import KINDS
+from tailrace_coordinator.shards.partition_log import LeaderConnections
+from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
 
 _LEAVE_TIMEOUT_MS = 500
-_SERVE_CACHED_MS = 3000
 _LOAD_WAIT_MS = 1000.0  # who asks for a group whose shard is being loaded waits, and need not ask again
 _CATCH_UP_MS = 1000.0
 _REPORT_TIMEOUT_MS = 5000.0
@@ -43,11 +42,13 @@ _REPORT_TIMEOUT_MS = 5000.0
 class OpenCoordinator:
     """A coordinator that runs; ready once it is registered and its image shows it, even with no shard."""
 
-    def __init__(self, coordinator: Coordinator, follower: MetadataFollower, addresses: dict[str, str]) -> None:
+    def __init__(
+        self, coordinator: Coordinator, follower: MetadataFollower, addresses: dict[str, str], ready: asyncio.Event
+    ) -> None:
         self.coordinator = coordinator
         self.follower = follower
         self.addresses = addresses
-        self.ready = asyncio.Event()
+        self.ready = ready
 
     def health(self) -> dict[str, bool]:
         """A stale image is no illness: groups go on without controllers."""
@@ -57,109 +58,68 @@ class OpenCoordinator:
 @asynccontextmanager
 async def open_coordinator(config: Config, environment: Environment) -> AsyncIterator[OpenCoordinator]:
     """Yields once the listener is bound; `ready` follows when a controller has taken the registration in."""
-    clock, log = environment.clock, environment.log
-    metrics = CoordinatorMetrics(environment.registry)
-    leaders = Leaders(config.node_id, config.offsets_commit_timeout_ms)
     async with (
         open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
         contextlib.AsyncExitStack() as stack,
     ):
+        leaders = LeaderConnections(config.node_id, config.offsets_commit_timeout_ms)
+        stack.push_async_callback(leaders.close)
+        deadlines = Deadlines(environment.clock)
+        stack.callback(deadlines.close)
+        surroundings = _surroundings(config, environment, deadlines, leaders)
         coordinator = Coordinator(
             config.node_id,
-            group_config(config),
-            clock=clock,
+            {topic: CoordinatorRuntime(topic, kind, surroundings) for topic, kind in KINDS.items()},
             random=environment.random,
-            log=log,
-            boot_id=environment.boot_id,
-            metrics=metrics,
-            logs=leaders.log,
-            load_wait_ms=_LOAD_WAIT_MS,
             catch_up=partial(follower.catch_up, _CATCH_UP_MS),
         )
-        metrics.machines = coordinator.machines
-        memory = RequestMemory(config.queued_max_request_bytes)
-        RequestMemoryMetrics(environment.registry, memory)
-        service = Service(
-            coordinator, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes, memory=memory
-        )
-        server = await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
+        CoordinatorMetrics(environment.registry, coordinator)
+        server = await _serve(config, environment, coordinator)
         stack.push_async_callback(server.close)
-        opened = OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])})
-        offsets = CommittedOffsets(
-            coordinator.machines, lambda: coordinator.image, BrokerClients(), clock, environment.boot_id, log
+        membership = Membership(
+            coordinator, follower, environment.clock, UUID(int=environment.random.getrandbits(128), version=4)
         )
-        registration = _registration(config, environment, follower, server)
-        reports = Reports(
-            clock,
-            coordinator.machines,
-            lambda: offsets.rows,
-            lambda request: follower.ask_controller(request, _REPORT_TIMEOUT_MS),
-            lambda: (config.node_id, registration.service_epoch),
-            log,
-        )
-        stack.callback(follow(opened, registration, clock).cancel)
-        stack.push_async_callback(leaders.close)
+        stack.callback(membership.close)
+        registration = _registration(config, environment, follower, server, membership)
         stack.push_async_callback(coordinator.close)
-        await stack.enter_async_context(beside(offsets.run()))
-        await stack.enter_async_context(beside(reports.run()))
-        expiry = Every(clock, config.offsets_retention_check_interval_ms, coordinator.expire_offsets)
-        stack.callback(expiry.cancel)
-        registering = asyncio.get_running_loop().create_task(registration.run())
-        try:
-            yield opened
-        finally:
-            registering.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await registering
-            await registration.leave(_LEAVE_TIMEOUT_MS)
+        await stack.enter_async_context(_reporting(config, environment, follower, coordinator, registration))
+        await stack.enter_async_context(_registered(registration))
+        yield OpenCoordinator(coordinator, follower, {"internal": str(server.addresses[0])}, membership.ready)
 
 
-def group_config(config: Config) -> GroupConfig:
-    """Returns what the group machine needs of the configuration."""
-    return GroupConfig(
-        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
-        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
-        group_max_size=config.group_max_size,
-        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-        max_record_bytes=max(1_024, min(1_000_000, config.message_max_bytes - 1_024)),  # a batch must fit the topic
+def _surroundings(
+    config: Config, environment: Environment, deadlines: Deadlines, leaders: LeaderConnections
+) -> Surroundings:
+    return Surroundings(
+        coordinator_id=config.node_id,
+        config=config,
+        clock=environment.clock,
+        random=environment.random,
+        log=environment.log,
+        boot_id=environment.boot_id,
+        deadlines=deadlines,
+        logs=leaders.log,
+        load_wait_ms=_LOAD_WAIT_MS,
     )
 
 
-def follow(opened: OpenCoordinator, registration: Registration, clock: Clock) -> Cancellable:
-    """Keeps shards in step with the image, from the moment it shows this life registered.
-
-    With all controllers away that may take for ever: then the cached image of an earlier life is served. What that life
-    may still have under way is found by the offsets of the next append.
-    """
-    coordinator, follower = opened.coordinator, opened.follower
-    serving = False
-
-    def on_image(old: MetadataImage, new: MetadataImage) -> None:
-        nonlocal serving
-        service = new.services.get((ROLE, coordinator.coordinator_id))
-        if service is not None and service.incarnation_id == coordinator.incarnation_id:
-            serving = True
-            opened.ready.set()
-        if serving:
-            coordinator.on_image(old, new)
-
-    def on_registered() -> None:
-        coordinator.incarnation_id = registration.incarnation_id
-        on_image(follower.image, follower.image)
-
-    def serve_cached() -> None:
-        nonlocal serving
-        serving = True
-        on_image(follower.image, follower.image)
-
-    registration.on_registered = on_registered
-    follower.subscribe(on_image)
-    return clock.call_later(_SERVE_CACHED_MS, serve_cached)
+async def _serve(config: Config, environment: Environment, coordinator: Coordinator) -> Server:
+    memory = RequestMemory(config.queued_max_request_bytes)
+    RequestMemoryMetrics(environment.registry, memory)
+    service = Service(
+        coordinator,
+        HANDLERS,
+        INTERNAL_APIS,
+        environment.log,
+        max_frame_bytes=config.socket_request_max_bytes,
+        memory=memory,
+    )
+    return await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
 
 
-def _registration(config: Config, environment: Environment, follower: MetadataFollower, server: Server) -> Registration:
+def _registration(
+    config: Config, environment: Environment, follower: MetadataFollower, server: Server, membership: Membership
+) -> Registration:
     return Registration(
         follower,
         environment.clock,
@@ -167,10 +127,53 @@ def _registration(config: Config, environment: Environment, follower: MetadataFo
         environment.log,
         role=ROLE,
         service_id=config.node_id,
-        incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
+        incarnation_id=membership.incarnation_id,
         endpoints=[endpoint_of(address, environment.boot_id) for address in server.addresses],
         interval_ms=config.broker_heartbeat_interval_ms,
+        on_registered=membership.on_registered,
     )
+
+
+@asynccontextmanager
+async def _reporting(
+    config: Config,
+    environment: Environment,
+    follower: MetadataFollower,
+    coordinator: Coordinator,
+    registration: Registration,
+) -> AsyncIterator[None]:
+    """While open the controller is told what the shards hold."""
+    offsets = CommittedOffsets(
+        coordinator.groups.machines,
+        lambda: coordinator.image,
+        BrokerClients(),
+        environment.clock,
+        environment.boot_id,
+        environment.log,
+    )
+    sources = [source for runtime in coordinator.runtimes.values() for source in sources_of(runtime)]
+    reports = Reports(
+        environment.clock,
+        [*sources, Source("group_offsets", lambda: offsets.rows, dict)],
+        lambda request: follower.ask_controller(request, _REPORT_TIMEOUT_MS),
+        lambda: (config.node_id, registration.service_epoch),
+        environment.log,
+    )
+    async with beside(offsets.run()), beside(reports.run()):
+        yield
+
+
+@asynccontextmanager
+async def _registered(registration: Registration) -> AsyncIterator[None]:
+    """A member of the cluster while open; says goodbye at the end."""
+    registering = asyncio.get_running_loop().create_task(registration.run())
+    try:
+        yield
+    finally:
+        registering.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await registering
+        await registration.leave(_LEAVE_TIMEOUT_MS)
 
 
 role = Role(ROLE, open_coordinator)

@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace_coordinator.groups.classic.group import GroupState
-from tailrace_coordinator.groups.machine import GroupMachine
-
-_STATES = tuple(state for state in GroupState if state is not GroupState.DEAD)
+from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.shards.kind import Gauge
+from tailrace_coordinator.shards.runtime import CoordinatorRuntime
 
 
 class CoordinatorMetrics(Collector):
-    """Counts per request and reads the machines at every scrape."""
+    """Reads the shards of every kind at every scrape."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.offset_commits = 0
-        self.offset_deletions = 0
-        self.partition_load_time_ms = 0.0
-        self.machines: Callable[[], Iterable[GroupMachine | None]] = tuple
+    def __init__(self, registry: CollectorRegistry, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
         registry.register(self)
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
-        machines = list(self.machines())
-        loaded = [machine for machine in machines if machine is not None]
-        groups = [group for machine in loaded for group in machine.groups.values()]
-        states = Counter(group.state for group in groups)
-        by_state = GaugeMetricFamily("tailrace_group_count", "Groups by state", labels=["state"])
-        for state in _STATES:
-            by_state.add_metric([state.value], states[state])
+        coordinator = self._coordinator
+        runtimes = list(coordinator.runtimes.values())
+        gauges = [*_of_the_host(runtimes), *(gauge for runtime in runtimes for gauge in _of_the_kind(runtime))]
         return [
-            by_state,
-            _gauge("num_partitions", "Shards owned", len(machines)),
-            _gauge("num_partitions_loading", "Shards owned and not loaded", len(machines) - len(loaded)),
-            _gauge("partition_load_time_ms", "Time the last load took", self.partition_load_time_ms),
-            _gauge("member_count", "Members of all groups", sum(len(group.members) for group in groups)),
-            _gauge("offset_count", "Committed offsets", sum(len(machine.offsets) for machine in loaded)),
-            CounterMetricFamily("tailrace_offset_commit_count", "Offsets committed", value=self.offset_commits),
-            CounterMetricFamily("tailrace_offset_deletion_count", "Offsets deleted", value=self.offset_deletions),
+            *_families(gauges),
+            CounterMetricFamily("tailrace_offset_commit_count", "Offsets committed", value=coordinator.offset_commits),
+            CounterMetricFamily(
+                "tailrace_offset_deletion_count", "Offsets deleted", value=coordinator.offset_deletions
+            ),
         ]
 
     def describe(self) -> list[Metric]:
@@ -50,5 +38,27 @@ class CoordinatorMetrics(Collector):
         return []
 
 
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"tailrace_{name}", text, value=value)
+def _of_the_host(runtimes: Sequence[CoordinatorRuntime]) -> list[Gauge]:
+    machines = [machine for runtime in runtimes for machine in runtime.machines()]
+    loading = sum(machine is None for machine in machines)
+    load_time_ms = max(runtime.partition_load_time_ms for runtime in runtimes)
+    return [
+        Gauge("num_partitions", "Shards owned", len(machines)),
+        Gauge("num_partitions_loading", "Shards owned and not loaded", loading),
+        Gauge("partition_load_time_ms", "Time the last load took", load_time_ms),
+    ]
+
+
+def _of_the_kind(runtime: CoordinatorRuntime) -> Iterable[Gauge]:
+    return runtime.kind.gauges(list(runtime.loaded_machines()))
+
+
+def _families(gauges: Iterable[Gauge]) -> Iterable[GaugeMetricFamily]:
+    families: dict[str, GaugeMetricFamily] = {}
+    for gauge in gauges:
+        family = families.get(gauge.name)
+        if family is None:
+            name = f"tailrace_{gauge.name}"
+            family = families[gauge.name] = GaugeMetricFamily(name, gauge.text, labels=list(gauge.labels))
+        family.add_metric(list(gauge.labels.values()), gauge.value)
+    return families.values()

@@ -13,9 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from support.coordinator import CONFIG, group_kinds
 from tailrace.clock import ManualClock
 from tailrace.coordination.fields import BadRecord
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.records.record import Record, build
@@ -23,7 +27,7 @@ from tailrace.state import KeyValue
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.owned_shard import OwnedShard
-from tailrace_coordinator.shards.partition_log import Barrier, Place
+from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition
 
 BARRIER: KeyValue = (b"barrier", None)
 
@@ -89,12 +93,12 @@ class Partition:
 class WorldLog:
     """The partition over a network that delays, loses requests, loses answers and delivers late."""
 
-    def __init__(self, world: World, place: Place) -> None:
+    def __init__(self, world: World, owned: OwnedPartition) -> None:
         self.world = world
-        self.place = place
+        self.owned = owned
 
     async def fence(self) -> Barrier:
-        barrier: Barrier = await self._call(lambda: self.world.partition.fence(self.place.shard_epoch))
+        barrier: Barrier = await self._call(lambda: self.world.partition.fence(self.owned.shard_epoch))
         return barrier
 
     async def read(self, offset: int) -> bytes:
@@ -102,7 +106,7 @@ class WorldLog:
         return records
 
     async def append(self, records: tuple[KeyValue, ...], base_offset: int, now_ms: int) -> int:
-        epoch = self.place.shard_epoch
+        epoch = self.owned.shard_epoch
         appended: int = await self._call(lambda: self.world.partition.append(epoch, base_offset, records))
         return appended
 
@@ -140,7 +144,7 @@ def _finish(answer: asyncio.Future[Any], outcome: Any, failure: Exception | None
         answer.set_result(outcome)
 
 
-class Quiet:
+class Unheard:
     """Hears of everything and says nothing."""
 
     def on_loaded(self, shard: OwnedShard, barrier: Barrier, elapsed_ms: float) -> None: ...
@@ -177,16 +181,17 @@ class World:
 
     def assign(self) -> None:
         """The controller gives the shard to another coordinator; the old one goes on until it hears of it, or dies."""
-        place = Place(UUID(int=1), 0, len(self.shards) + 1, 0, 0)
-        deadlines = Deadlines(self.clock)
+        owned = OwnedPartition(UUID(int=1), 0, len(self.shards) + 1, 0, 0, Address("127.0.0.1", 1))
         shard = OwnedShard(
-            place,
-            WorldLog(self, place),
-            config=self.config,
+            owned,
+            WorldLog(self, owned),
+            group_kinds(self.config)[GROUP_METADATA_TOPIC],
+            config=CONFIG,
+            image=MetadataImage,
             clock=self.clock,
-            deadlines=deadlines,
+            deadlines=Deadlines(self.clock),
             backoff=Backoff(self.clock, self.random),
-            watcher=Quiet(),
+            listener=Unheard(),
         )
         self.shards.append(shard)
         self.spawn(shard.run())

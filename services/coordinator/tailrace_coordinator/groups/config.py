@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tailrace.config import Config
+from tailrace_coordinator.shards.kind import max_batch_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
@@ -19,8 +22,23 @@ class GroupConfig:
     group_initial_rebalance_delay_ms: int = 3_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
+    offsets_retention_check_interval_ms: int = 600_000
     new_member_join_timeout_ms: int = 5 * 60 * 1000  # as in Kafka, where no key sets it either
 
     max_record_bytes: int = 1_000_000
     max_pending_members: int = 10_000
     max_group_metadata_bytes: int = 16 * 1024 * 1024
+
+
+def group_config(config: Config) -> GroupConfig:
+    """Returns what the group machine needs of the role's configuration."""
+    return GroupConfig(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_max_size=config.group_max_size,
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        max_record_bytes=max_batch_bytes(config),
+    )

@@ -7,6 +7,7 @@ from tailrace.state import Decision
 from tailrace_coordinator.groups.config import GroupConfig
 
 TimerKey = tuple[str, ...]
+EXPIRY_KEY: TimerKey = ("expiry",)  # the next look for expired offsets
 
 
 def heartbeat_key(group_id: str, member_id: str) -> TimerKey:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import islice
-from uuid import UUID
 
 from tailrace.coordination.group_records import (
     ConsumerGroupRecord,
@@ -15,13 +14,15 @@ from tailrace.coordination.group_records import (
     OffsetRemoved,
 )
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.delta import MetadataDelta
+from tailrace.metadata.image import MetadataImage
 from tailrace.state import Effects, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import describe, offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.decision import GroupDecision
+from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision
 from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
 
 GroupEffects = Effects[GroupRecord]
@@ -40,6 +41,9 @@ class GroupMachine:
         self.config = config
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
+
+    def __len__(self) -> int:
+        return len(self.groups)
 
     def apply(self, record: GroupRecord) -> None:
         """Changes replicated state; live and in replay alike."""
@@ -170,14 +174,20 @@ class GroupMachine:
     def expire_offsets(self, now_ms: int) -> GroupEffects:
         """Removes expired offsets, and groups that have neither members nor offsets left."""
         decision = GroupDecision(self.config, now_ms)
+        self._expire_offsets(decision)
+        return decision.effects()
+
+    def _expire_offsets(self, decision: GroupDecision) -> None:
         for group in tuple(self.groups.values()):
             no_offsets = offsets.expire(decision, group, self.offsets)
             if no_offsets and group.state is GroupState.EMPTY and not group.pending_members:
                 self._remove(decision, group)
-        return decision.effects()
 
-    def forget_topics(self, now_ms: int, deleted: Mapping[str, UUID]) -> GroupEffects:
+    def on_image(self, now_ms: int, delta: MetadataDelta) -> GroupEffects:
         """Removes the offsets of deleted topics; those of a new topic of the same name have another id and stay."""
+        deleted = delta.deleted_topics
+        if not deleted:
+            return Effects()
         decision = GroupDecision(self.config, now_ms)
         for offset in self.offsets:
             if offset.topic in deleted and offset.topic_id in (None, deleted[offset.topic]):
@@ -188,6 +198,9 @@ class GroupMachine:
         """A deadline of `decision.py` has passed."""
         decision = GroupDecision(self.config, now_ms)
         match key:
+            case ("expiry",):
+                self._expire_offsets(decision)
+                self._schedule_expiry(decision)
             case ("heartbeat", str(group_id), str(member_id)) if group_id in self.groups:
                 rebalance.on_heartbeat_deadline(decision, self.groups[group_id], member_id)
             case ("join", str(group_id)) if group_id in self.groups:
@@ -196,15 +209,19 @@ class GroupMachine:
                 rebalance.on_sync_deadline(decision, self.groups[group_id])
         return decision.effects()
 
-    def on_loaded(self, now_ms: int) -> GroupEffects:
+    def on_loaded(self, now_ms: int, image: MetadataImage) -> GroupEffects:
         """Starts every member's session anew; a group above group.max.size rebalances to lose the late ones."""
         decision = GroupDecision(self.config, now_ms)
+        self._schedule_expiry(decision)
         for group in self.groups.values():
             for member in group.members.values():
                 rebalance.reschedule_heartbeat(decision, group, member)
             if len(group.members) > self.config.group_max_size:
                 rebalance.prepare(decision, group)
         return decision.effects()
+
+    def _schedule_expiry(self, decision: GroupDecision) -> None:
+        decision.schedule(EXPIRY_KEY, self.config.offsets_retention_check_interval_ms)
 
     def _remove(self, decision: GroupDecision, group: ClassicGroup) -> None:
         rebalance.forget_timers(decision, group)

@@ -11,7 +11,7 @@ from tailrace_coordinator.coordinator import Coordinator
 
 async def handle(request: DeleteGroupsRequest, context: Context, coordinator: Coordinator) -> DeleteGroupsResponse:
     """Answers one code per group; a group's offsets go with it."""
-    codes = await coordinator.ask_each(
+    codes = await coordinator.groups.ask_each(
         request.groups_names, lambda ids, groups, now_ms, token: groups.delete_groups(now_ms, token, ids)
     )
     row = DeleteGroupsResponse.DeletableGroupResult

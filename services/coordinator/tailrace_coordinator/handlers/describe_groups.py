@@ -26,7 +26,7 @@ _GROUP = DescribeGroupsResponse.DescribedGroup
 
 async def handle(request: DescribeGroupsRequest, context: Context, coordinator: Coordinator) -> DescribeGroupsResponse:
     """Answers state, protocol and members of each group; MESSAGE_TOO_LARGE for one that the answer has no room for."""
-    described = await coordinator.ask_each(
+    described = await coordinator.groups.ask_each(
         request.groups, lambda ids, groups, now_ms, token: groups.describe_groups(now_ms, token, ids)
     )
     budget = AnswerBudget()

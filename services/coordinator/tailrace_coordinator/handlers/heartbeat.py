@@ -11,8 +11,8 @@ from tailrace_coordinator.coordinator import Coordinator
 async def handle(request: HeartbeatRequest, context: Context, coordinator: Coordinator) -> HeartbeatResponse:
     """Keeps a session alive; while the group is loading everybody is taken for alive, as in Kafka."""
     try:
-        code = await coordinator.ask(
-            request.group_id, lambda groups, now_ms, token: groups.heartbeat(now_ms, token, request)
+        code = await coordinator.groups.ask(
+            request, lambda groups, now_ms, token: groups.heartbeat(now_ms, token, request)
         )
     except ApiError as refused:
         if refused.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

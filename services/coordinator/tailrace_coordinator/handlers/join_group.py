@@ -17,8 +17,8 @@ async def handle(request: JoinGroupRequest, context: Context, coordinator: Coord
     """Answers the member's id and generation; the leader also learns the members."""
     client_host = f"/{context.connection.identity.client_host}"  # as java.net.InetAddress prints it
     uuid = coordinator.new_member_uuid()
-    response: JoinGroupResponse = await coordinator.ask(
-        request.group_id,
+    response: JoinGroupResponse = await coordinator.groups.ask(
+        request,
         lambda groups, now_ms, token: groups.join(
             now_ms, Join(token, request, context.api_version, context.client_id or "", client_host, uuid)
         ),

@@ -20,8 +20,8 @@ async def handle(request: LeaveGroupRequest, context: Context, coordinator: Coor
         leavers = [Leaver(request.member_id)]
     else:
         leavers = [Leaver(member.member_id, member.group_instance_id) async for member in in_pieces(request.members)]
-    codes: list[ErrorCode] = await coordinator.ask_in_pieces(
-        request.group_id,
+    codes: list[ErrorCode] = await coordinator.groups.ask_in_pieces(
+        request,
         leavers,
         lambda some, groups, now_ms, token: groups.leave(now_ms, token, request.group_id, some),
     )

@@ -18,7 +18,9 @@ async def handle(request: ListGroupsRequest, context: Context, coordinator: Coor
     """Answers all groups, or COORDINATOR_LOAD_IN_PROGRESS while some are not loaded."""
     states = frozenset(state.lower() for state in request.states_filter)
     types = frozenset(kind.lower() for kind in request.types_filter)
-    shards = await coordinator.ask_all(lambda groups, now_ms, token: groups.list_groups(now_ms, token, states, types))
+    shards = await coordinator.groups.ask_all(
+        lambda groups, now_ms, token: groups.list_groups(now_ms, token, states, types)
+    )
     return ListGroupsResponse(
         error_code=ErrorCode.NONE,
         groups=[

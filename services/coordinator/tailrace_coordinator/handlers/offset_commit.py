@@ -38,12 +38,12 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
             context.api_version,
             request.retention_time_ms if context.api_version <= 4 else -1,
         )
-        decided = await coordinator.ask_in_pieces(
-            request.group_id,
+        decided = await coordinator.groups.ask_in_pieces(
+            request,
             positions,
             lambda some, groups, now_ms, token: groups.commit(now_ms, token, commit, some),
         )
-        coordinator.metrics.offset_commits += len(positions)
+        coordinator.offset_commits += len(positions)
     return OffsetCommitResponse(topics=await _topics(request, rows, iter(decided), late))
 
 

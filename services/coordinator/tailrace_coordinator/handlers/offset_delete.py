@@ -27,13 +27,13 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
         if not await coordinator.caught_up():
             unknown = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         asked = [one async for one in in_pieces(named) if coordinator.image.partition(*one) is not None]
-    decided = await coordinator.ask_in_pieces(  # even with nothing to delete: the group's own refusal comes first
-        request.group_id,
+    decided = await coordinator.groups.ask_in_pieces(  # also of nothing: the group's own refusal comes first
+        request,
         asked,
         lambda some, groups, now_ms, token: groups.delete_offsets(now_ms, token, request.group_id, some),
     )
     code_of = dict(zip(asked, decided, strict=True))
-    coordinator.metrics.offset_deletions += decided.count(ErrorCode.NONE)
+    coordinator.offset_deletions += decided.count(ErrorCode.NONE)
     topic_row = OffsetDeleteResponse.OffsetDeleteResponseTopic
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,

@@ -38,7 +38,7 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
             rows += await asyncio.gather(*(_group(asked, context.api_version, coordinator, budget) for asked in some))
             await others_first()
         return OffsetFetchResponse(groups=rows)
-    found = await _fetch(coordinator, request.group_id, request.topics)
+    found = await _fetch(coordinator, request, request.topics)
     topic = OffsetFetchResponse.OffsetFetchResponseTopic
     rows = await _all(found) if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
     topics, size_bytes = [], 0
@@ -69,7 +69,7 @@ async def _group(asked: Any, version: int, coordinator: Coordinator, budget: Ans
                 async for t, topic in in_pieces(zip(asked.topics, names, strict=True))
                 if topic is not None
             ]
-        found = await _fetch(coordinator, asked.group_id, wanted)
+        found = await _fetch(coordinator, asked, wanted)
     except ApiError as refused:
         return _GROUP(group_id=asked.group_id, topics=[], error_code=refused.code)
     rows: list[tuple[str | None, Any, Sequence[int]]]
@@ -112,13 +112,13 @@ class _Wanted:
         self.partition_indexes = partition_indexes
 
 
-async def _fetch(coordinator: Coordinator, group_id: str, topics: Sequence[Any] | None) -> Found:
-    """Of these partitions, or all; where very many are wanted there may be others among them."""
+async def _fetch(coordinator: Coordinator, asked: Any, topics: Sequence[Any] | None) -> Found:
+    """Of asked.group_id: of these partitions, or all; where very many are wanted there may be others among them."""
     wanted = None
     if topics is not None:
         wanted = [(t.name, index) async for t in in_pieces(topics) async for index in in_pieces(t.partition_indexes)]
-    found: Found = await coordinator.ask(
-        group_id, lambda groups, now_ms, token: groups.fetch_offsets(now_ms, token, group_id, wanted)
+    found: Found = await coordinator.groups.ask(
+        asked, lambda groups, now_ms, token: groups.fetch_offsets(now_ms, token, asked.group_id, wanted)
     )
     return {key: offset async for key, offset in in_pieces(found.items()) if not _is_of_another(coordinator, offset)}
 

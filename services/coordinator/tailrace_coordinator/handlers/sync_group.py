@@ -18,7 +18,7 @@ async def handle(request: SyncGroupRequest, context: Context, coordinator: Coord
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     assignments = {entry.member_id: bytes(entry.assignment) async for entry in in_pieces(request.assignments)}
-    response: SyncGroupResponse = await coordinator.ask(
-        request.group_id, lambda groups, now_ms, token: groups.sync(now_ms, token, request, assignments)
+    response: SyncGroupResponse = await coordinator.groups.ask(
+        request, lambda groups, now_ms, token: groups.sync(now_ms, token, request, assignments)
     )
     return response

@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
@@ -18,10 +19,9 @@ from tailrace.net.client import Disconnected
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import ReportGroupsRequest
-from tailrace_coordinator.groups.classic.group import ClassicGroup
-from tailrace_coordinator.groups.describe import group_type
-from tailrace_coordinator.groups.machine import GroupMachine
 from tailrace_coordinator.reports.committed_offsets import MAX_ROWS
+from tailrace_coordinator.shards.kind import Report
+from tailrace_coordinator.shards.runtime import CoordinatorRuntime
 
 FEW_ROWS = 1_000
 INTERVAL_MS = 60_000
@@ -32,21 +32,38 @@ _FAILURES = (ApiError, Disconnected, TimeoutError, Malformed)
 Send = Callable[[ReportGroupsRequest], Awaitable[Any]]
 
 
+class Source(NamedTuple):
+    """Rows of one kind: the things there are now, and how one is shown."""
+
+    kind: str
+    things: Callable[[], Sequence[Any]]
+    row: Callable[[Any], dict[str, Any]]
+
+
+def sources_of(runtime: CoordinatorRuntime) -> list[Source]:
+    """What the shards of a kind have to show."""
+    return [
+        Source(kind, partial(_things, runtime, report), report.row) for kind, report in runtime.kind.reports.items()
+    ]
+
+
+def _things(runtime: CoordinatorRuntime, report: Report) -> list[Any]:
+    return [thing for machine in runtime.loaded_machines() for thing in report.things(machine)]
+
+
 class Reports:
     """`send` gives a request to the active controller; `life` is (service id, service epoch)."""
 
     def __init__(
         self,
         clock: Clock,
-        machines: Callable[[], Iterable[GroupMachine | None]],
-        offsets: Callable[[], Sequence[dict[str, Any]]],
+        sources: Sequence[Source],
         send: Send,
         life: Callable[[], tuple[int, int]],
         log: Any,
     ) -> None:
         self._clock = clock
-        self._machines = machines
-        self._offsets = offsets
+        self._sources = sources
         self._send = send
         self._life = life
         self._log = log
@@ -65,10 +82,9 @@ class Reports:
 
     async def report(self) -> int:
         """Tells what has changed, and once a minute all of it; returns how many rows there are."""
-        groups = [group for machine in self._machines() if machine is not None for group in machine.groups.values()]
-        offsets = self._offsets()
-        rows = min(len(groups), MAX_ROWS) + len(offsets)
-        kinds = [("groups", await parts(_group(group) for group in groups)), ("group_offsets", await parts(offsets))]
+        there = [(source, source.things()) for source in self._sources]
+        rows = sum(min(len(things), MAX_ROWS) for _, things in there)
+        kinds = [(source.kind, await parts(map(source.row, things))) for source, things in there]
         now_ms = self._clock.monotonic_ms()
         if self._life()[1] >= 0 and (kinds != self._last or now_ms >= self._again_ms):
             try:
@@ -124,12 +140,3 @@ def _texts(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def _listed(texts: list[str]) -> bytes:
     return f"[{', '.join(texts)}]".encode()
-
-
-def _group(group: ClassicGroup) -> dict[str, Any]:
-    return {
-        "group_id": group.group_id,
-        "state": group.state.value,
-        "type": group_type(group),
-        "members": len(group.members),
-    }

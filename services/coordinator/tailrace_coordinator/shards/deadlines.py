@@ -81,20 +81,3 @@ class Deadlines:
         self._arm()  # first, so that whatever a callback does the next deadline stands
         for due, key in fired:
             due(key)
-
-
-class Every:
-    """An action that repeats until it is cancelled."""
-
-    def __init__(self, clock: Clock, interval_ms: float, action: Callable[[], None]) -> None:
-        self._clock = clock
-        self._interval_ms = interval_ms
-        self._action = action
-        self._timer = clock.call_later(interval_ms, self._fire)
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _fire(self) -> None:
-        self._timer = self._clock.call_later(self._interval_ms, self._fire)
-        self._action()

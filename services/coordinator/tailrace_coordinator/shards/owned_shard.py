@@ -10,40 +10,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, Protocol
-from uuid import UUID
 
 from tailrace.clock import Clock
+from tailrace.config import Config
 from tailrace.coordination.fields import BadRecord
-from tailrace.coordination.group_records import GroupRecord, decode, encode
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.delta import MetadataDelta
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.records.batch import read_header, split
-from tailrace.state import KeyValue, Output, Overloaded, Shard
+from tailrace.state import Effects, KeyValue, Output, Overloaded, Shard
 from tailrace.wire.codec import Malformed
-from tailrace_coordinator.groups.config import GroupConfig
-from tailrace_coordinator.groups.machine import GroupEffects, GroupMachine
 from tailrace_coordinator.shards.deadlines import Deadlines
-from tailrace_coordinator.shards.partition_log import Barrier, Place
-from tailrace_coordinator.shards.transactional_records import TransactionalRecords
+from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind, max_batch_bytes
+from tailrace_coordinator.shards.loader import CoordinatorLoader
+from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
-Decide = Callable[[GroupMachine, int, int], GroupEffects]  # (machine, now_ms, token)
+Decide = Callable[[Any, int, int], Effects[Any]]  # (machine, now_ms, token)
 
 _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 
 
-class Log(Protocol):
-    """What a shard needs of its partition; `PartitionLog` over the wire."""
-
-    async def fence(self) -> Barrier: ...
-    async def read(self, offset: int) -> bytes: ...
-    async def append(self, records: tuple[KeyValue, ...], base_offset: int, now_ms: int) -> int: ...
-
-
-class Watcher(Protocol):
-    """Who hears of a shard's turns; fifty shards drop at once when a broker goes, and one line says so."""
+class ShardListener(Protocol):
+    """Hears of a shard's loads and drops; fifty shards drop at once when a broker goes, and one line says so."""
 
     def on_loaded(self, shard: OwnedShard, barrier: Barrier, elapsed_ms: float) -> None: ...
     def on_dropped(self, shard: OwnedShard, doubt: Exception) -> None: ...
@@ -55,23 +47,27 @@ class OwnedShard:
 
     def __init__(
         self,
-        place: Place,
-        log: Log,
+        owned: OwnedPartition,
+        log: ShardLog,
+        kind: ShardKind[Any],
         *,
-        config: GroupConfig,
+        config: Config,
+        image: Callable[[], MetadataImage],
         clock: Clock,
         deadlines: Deadlines,
         backoff: Backoff,
-        watcher: Watcher,
+        listener: ShardListener,
     ) -> None:
-        self.place = place
+        self.owned = owned
         self._log = log
+        self._kind = kind
         self._config = config
+        self._image = image
         self._clock = clock
         self._deadlines = deadlines
         self._backoff = backoff
-        self._watcher = watcher
-        self._shard: Shard[GroupRecord] | None = None
+        self._listener = listener
+        self._shard: Shard[Any] | None = None
         self._next_offset = 0
         self._tokens = itertools.count(1)
         self._asking: dict[int, asyncio.Future[Any]] = {}
@@ -81,8 +77,8 @@ class OwnedShard:
         self._loaded = asyncio.Event()
 
     @property
-    def machine(self) -> GroupMachine | None:
-        """The groups, None while they are not loaded."""
+    def machine(self) -> CoordinatorShard[Any] | None:
+        """What the shard holds, None while it is not loaded."""
         shard = self._shard
         return None if shard is None else shard.machine
 
@@ -96,7 +92,7 @@ class OwnedShard:
                     await self._serve()
                 except _DOUBTS as doubt:
                     self._away = isinstance(doubt, Disconnected | TimeoutError)
-                    self._watcher.on_dropped(self, doubt)
+                    self._listener.on_dropped(self, doubt)
                 self._drop()
                 await self._backoff.wait()
         finally:
@@ -116,7 +112,7 @@ class OwnedShard:
             away = self._away
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE if away else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         token = next(self._tokens)
-        machine: GroupMachine = shard.machine
+        machine = shard.machine
         try:
             output = shard.run(lambda: decide(machine, self._clock.wall_ms(), token))
         except Overloaded:
@@ -135,15 +131,11 @@ class OwnedShard:
         finally:
             self._asking.pop(token, None)
 
-    def expire_offsets(self) -> None:
-        """Removes what its retention has outlived (offsets.retention.minutes)."""
-        self._act(lambda machine, now_ms: machine.expire_offsets(now_ms))
+    def on_image(self, delta: MetadataDelta) -> None:
+        """Tells the machine of another image; one that is being loaded learns of the newest when it is."""
+        self._act(lambda machine, now_ms: machine.on_image(now_ms, delta))
 
-    def forget_topics(self, deleted: Mapping[str, UUID]) -> None:
-        """Removes the offsets of topics that were deleted."""
-        self._act(lambda machine, now_ms: machine.forget_topics(now_ms, deleted))
-
-    def _act(self, decide: Callable[[GroupMachine, int], GroupEffects]) -> None:
+    def _act(self, decide: Callable[[Any, int], Effects[Any]]) -> None:
         """Takes a decision nobody asked for."""
         shard, machine = self._shard, self.machine
         if shard is None or machine is None:
@@ -157,39 +149,15 @@ class OwnedShard:
 
     async def _load(self) -> None:
         started_ms = self._clock.monotonic_ms()
-        barrier = await self._log.fence()
-        machine = GroupMachine(self._config)
-        offset = barrier.log_start_offset
-        transactions = TransactionalRecords()
-        while offset <= barrier.offset:
-            offset = self._replay(machine, transactions, await self._log.read(offset), offset)
-        self._next_offset = offset
-        shard = Shard(machine, encode, max_batch_bytes=self._config.max_record_bytes)
+        machine = self._kind.machine(self._config)
+        loader = CoordinatorLoader(self._log, self._kind, machine, partial(self._listener.on_bad_record, self))
+        barrier, self._next_offset = await loader.load()
+        shard = Shard(machine, self._kind.encode, max_batch_bytes=max_batch_bytes(self._config))
         self._shard = shard
         self._loaded.set()
         self._away = False
-        self._take(shard.take(machine.on_loaded(self._clock.wall_ms())))
-        self._watcher.on_loaded(self, barrier, self._clock.monotonic_ms() - started_ms)
-
-    def _replay(self, machine: GroupMachine, transactions: TransactionalRecords, records: bytes, offset: int) -> int:
-        """Applies what lies at or after offset; returns the next offset."""
-        for batch in split(records):
-            header = read_header(batch)
-            if header.next_offset <= offset:
-                continue
-            for record in transactions.decided(batch, header, offset):
-                self._apply(machine, record.key, record.value, record.offset)
-            offset = header.next_offset
-        return offset
-
-    def _apply(self, machine: GroupMachine, key: bytes, value: bytes | None, offset: int) -> None:
-        try:
-            record = decode(key, value)
-        except BadRecord as bad:  # as Kafka does: one damaged record must not keep all other groups away
-            self._watcher.on_bad_record(self, offset, bad)
-            return
-        if record is not None:
-            machine.apply(record)
+        self._take(shard.take(machine.on_loaded(self._clock.wall_ms(), self._image())))
+        self._listener.on_loaded(self, barrier, self._clock.monotonic_ms() - started_ms)
 
     async def _serve(self) -> None:
         shard = self._shard
@@ -230,7 +198,7 @@ class OwnedShard:
         self._wake.set()
 
     def _drop(self) -> None:
-        """Forgets the groups; whoever waits is sent to find the coordinator again."""
+        """Forgets what the machine held; those who wait are sent to find the coordinator again."""
         self._deadlines.forget(self._on_deadline)
         self._loaded.clear()
         if self._shard is not None:

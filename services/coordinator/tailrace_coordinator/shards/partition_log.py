@@ -1,9 +1,10 @@
-"""One partition of `__consumer_offsets` at its leader, over the wire: fence, read, append."""
+"""One partition of an internal topic at its leader, over the wire: fence, read, append."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
@@ -33,7 +34,7 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OwnedPartition:
     """What a shard is loaded on; when any of it changes the shard is loaded again."""
 
     topic_id: UUID
@@ -41,24 +42,41 @@ class Place:
     shard_epoch: int
     leader: int
     leader_epoch: int
+    address: Address  # where the leader listens
+
+
+class ShardLog(Protocol):
+    """What a shard needs of its partition; `PartitionLog` over the wire."""
+
+    async def fence(self) -> Barrier:
+        """Appends the barrier and waits for its commit."""
+        ...
+
+    async def read(self, offset: int) -> bytes:
+        """Returns whole batches from offset on, at least one; the first may begin before it."""
+        ...
+
+    async def append(self, records: tuple[KeyValue, ...], base_offset: int, now_ms: int) -> int:
+        """Appends one batch and waits for its commit; returns its base offset."""
+        ...
 
 
 class PartitionLog:
     """Raises ApiError for the leader's refusals, Disconnected or TimeoutError where the outcome is unknown."""
 
-    def __init__(self, client: Client, place: Place, coordinator_id: int, timeout_ms: int) -> None:
+    def __init__(self, client: Client, owned: OwnedPartition, coordinator_id: int, timeout_ms: int) -> None:
         self._client = client
-        self._place = place
+        self._owned = owned
         self._coordinator_id = coordinator_id
         self._timeout_ms = timeout_ms
 
     async def fence(self) -> Barrier:
         """Appends the barrier and waits for its commit."""
-        place = self._place
+        owned = self._owned
         request = FenceShardRequest(
-            topic_id=place.topic_id,
-            partition=place.partition,
-            shard_epoch=place.shard_epoch,
+            topic_id=owned.topic_id,
+            partition=owned.partition,
+            shard_epoch=owned.shard_epoch,
             coordinator_id=self._coordinator_id,
         )
         answer = await self._client.ask(request, timeout_ms=self._timeout_ms)
@@ -67,16 +85,16 @@ class PartitionLog:
 
     async def read(self, offset: int) -> bytes:
         """Returns whole batches from offset on, at least one; the first may begin before it."""
-        place = self._place
+        owned = self._owned
         partition = FetchRequest.FetchTopic.FetchPartition(
-            partition=place.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
+            partition=owned.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
         )
         request = FetchRequest(
             max_wait_ms=500,
             min_bytes=1,
             max_bytes=_FETCH_BYTES,
             session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic_id=place.topic_id, partitions=[partition])],
+            topics=[FetchRequest.FetchTopic(topic_id=owned.topic_id, partitions=[partition])],
         )
         answer = await self._client.ask(request, version=_FETCH_VERSION, timeout_ms=self._timeout_ms)
         _check(answer.error_code)
@@ -89,17 +107,17 @@ class PartitionLog:
 
         The leader refuses it unless the log ends at base_offset: an append that was given up for lost cannot come late.
         """
-        place = self._place
+        owned = self._owned
         rows = (Record(timestamp=now_ms, key=key, value=value) for key, value in records)
         batch = build(rows, base_offset=base_offset)
         frame = encode_internal_produce(
             _PRODUCE_VERSION,
             0,
             CLIENT_ID,
-            place.topic_id.bytes,
-            place.partition,
+            owned.topic_id.bytes,
+            owned.partition,
             batch,
-            shard_epoch=place.shard_epoch,
+            shard_epoch=owned.shard_epoch,
             timeout_ms=self._timeout_ms,
         )
         raw = await self._client.ask_frame(frame[4:], timeout_ms=self._timeout_ms + _ANSWER_GRACE_MS)
@@ -110,20 +128,20 @@ class PartitionLog:
         return int(result.base_offset)
 
 
-class Leaders:
-    """Connections to the brokers that lead partitions; one to each address, shared by its shards."""
+class LeaderConnections:
+    """One connection to each broker that leads partitions, shared by its shards."""
 
     def __init__(self, coordinator_id: int, timeout_ms: int) -> None:
         self._coordinator_id = coordinator_id
         self._timeout_ms = timeout_ms
         self._clients: dict[Address, Client] = {}
 
-    def log(self, address: Address, place: Place) -> PartitionLog:
-        """Returns a partition's log at the leader that listens there."""
-        client = self._clients.get(address)
+    def log(self, owned: OwnedPartition) -> PartitionLog:
+        """Returns a partition's log at its leader."""
+        client = self._clients.get(owned.address)
         if client is None:
-            client = self._clients[address] = Client(address, CLIENT_ID)
-        return PartitionLog(client, place, self._coordinator_id, self._timeout_ms)
+            client = self._clients[owned.address] = Client(owned.address, CLIENT_ID)
+        return PartitionLog(client, owned, self._coordinator_id, self._timeout_ms)
 
     async def close(self) -> None:
         for client in self._clients.values():

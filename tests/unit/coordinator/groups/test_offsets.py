@@ -8,6 +8,7 @@ from support.groups import START_MS, Driver, subscription
 from tailrace.coordination.group_records import GroupRemoved, OffsetCommitted, decode, encode
 from tailrace.errors import ErrorCode
 from tailrace_coordinator.groups.classic.leave import Leaver
+from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.offsets import Commit, Position
 
 RETENTION_MS = 7 * 24 * 3600 * 1000
@@ -328,3 +329,14 @@ def test_a_group_that_was_only_asked_for_is_forgotten() -> None:
     driver.advance(10_000)
     driver.expire()
     assert driver.machine.groups == {}
+
+
+def test_the_look_for_expired_offsets_repeats_by_itself() -> None:
+    driver = Driver(GroupConfig(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=300))
+    for expected_ms in (1_200, 2_700):  # the looks after the offset is a second old
+        driver.commit(Commit("g", -1, "", None, 9), Position("t", 0, 1))
+        driver.advance(START_MS + expected_ms - 1 - driver.now_ms)
+        assert driver.fetch("g") != {}
+        driver.advance(1)
+        assert driver.fetch("g") == {}
+        driver.advance(300)

@@ -121,7 +121,7 @@ async def test_a_commit_of_many_offsets_is_all_there_and_deleted_with_its_group(
     assert rows == [(n, n, "m") for n in range(MANY)]
     answer = await stage.ask(m.DeleteGroupsRequest(groups_names=["nobody", "g"]), 2)
     assert [(row.group_id, row.error_code) for row in answer.results] == [("nobody", 69), ("g", 0)]
-    (machine,) = stage.coordinator.machines()
+    (machine,) = stage.coordinator.groups.machines()
     assert machine is not None
     assert (len(machine.offsets), machine.groups) == (0, {})
 

@@ -69,7 +69,9 @@ async def commit(stage: Stage, partition: int, offset: int, group_id: str = "g")
 
 def gathering(stage: Stage, brokers: MemoryBrokers) -> CommittedOffsets:
     coordinator = stage.coordinator
-    return CommittedOffsets(coordinator.machines, lambda: coordinator.image, brokers, stage.clock, "boot", LOGGER)
+    return CommittedOffsets(
+        coordinator.groups.machines, lambda: coordinator.image, brokers, stage.clock, "boot", LOGGER
+    )
 
 
 def shown(offsets: CommittedOffsets) -> list[tuple[str, int, int, int | None]]:

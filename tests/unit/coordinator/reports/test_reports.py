@@ -11,7 +11,7 @@ from tailrace.net.client import Disconnected
 from tailrace.wire.messages import OffsetCommitRequest, ReportGroupsRequest, ReportGroupsResponse
 from tailrace_coordinator.reports import reports as module
 from tailrace_coordinator.reports.committed_offsets import METADATA_CHARACTERS, CommittedOffsets
-from tailrace_coordinator.reports.reports import MAX_REPORT_BYTES, PART_BYTES, Reports, parts
+from tailrace_coordinator.reports.reports import MAX_REPORT_BYTES, PART_BYTES, Reports, Source, parts, sources_of
 
 
 class Controller:
@@ -47,7 +47,8 @@ async def commit(stage: Stage, offset: int, metadata: str = "") -> None:
 
 
 def reporting(stage: Stage, controller: Controller, offsets: list[dict[str, Any]], epoch: int = 7) -> Reports:
-    return Reports(stage.clock, stage.coordinator.machines, lambda: offsets, controller, lambda: (0, epoch), LOGGER)
+    sources = [*sources_of(stage.coordinator.groups), Source("group_offsets", lambda: offsets, dict)]
+    return Reports(stage.clock, sources, controller, lambda: (0, epoch), LOGGER)
 
 
 async def test_groups_and_offsets_are_reported_when_they_changed_and_once_a_minute() -> None:
@@ -109,7 +110,7 @@ async def test_of_metadata_that_a_client_wrote_the_beginning_is_told() -> None:
         async def keep(self, addresses: Any) -> None:
             return
 
-    machines, boot_id = stage.coordinator.machines, "boot"
+    machines, boot_id = stage.coordinator.groups.machines, "boot"
     offsets = CommittedOffsets(machines, lambda: stage.image, Nobody(), stage.clock, boot_id, LOGGER)
     await offsets.refresh()
     assert [len(row["metadata"]) for row in offsets.rows] == [METADATA_CHARACTERS]

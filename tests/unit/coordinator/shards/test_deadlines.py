@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from tailrace.clock import ManualClock
-from tailrace_coordinator.shards.deadlines import Deadlines, Every
+from tailrace_coordinator.shards.deadlines import Deadlines
 
 
 def test_deadlines_fire_once_in_order() -> None:
@@ -73,12 +73,3 @@ def test_a_callback_may_set_its_deadline_anew() -> None:
     deadlines.schedule(again, "k", 10)
     clock.advance(35)
     assert fired == [10, 20, 30]
-
-
-def test_every_repeats_until_cancelled() -> None:
-    clock, fired = ManualClock(), list[float]()
-    every = Every(clock, 100, lambda: fired.append(clock.monotonic_ms()))
-    clock.advance(250)
-    every.cancel()
-    clock.advance(250)
-    assert fired == [100, 200]

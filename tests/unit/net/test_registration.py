@@ -1,17 +1,14 @@
-"""How a service joins the cluster, stays in it, and what a coordinator serves before it has."""
+"""How a service joins the cluster and stays in it."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
-from support.coordinator import INCARNATION, LOGGER, Stage, image, settle
+from support.coordinator import INCARNATION, LOGGER, image, settle
 from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
-from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
@@ -23,7 +20,6 @@ from tailrace.wire.messages import (
     ServiceHeartbeatRequest,
     ServiceHeartbeatResponse,
 )
-from tailrace_coordinator.app import OpenCoordinator, follow
 
 
 class Controllers:
@@ -33,7 +29,6 @@ class Controllers:
         self.image = image()
         self.asked: list[Any] = []
         self.answers = list(answers)
-        self.subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []
 
     async def ask_controller(self, message: Any, timeout_ms: float) -> Any:
         self.asked.append(message)
@@ -41,14 +36,6 @@ class Controllers:
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-    def subscribe(self, callback: Callable[[MetadataImage, MetadataImage], None]) -> None:
-        self.subscribers.append(callback)
-
-    def become(self, new: MetadataImage) -> None:
-        old, self.image = self.image, new
-        for callback in self.subscribers:
-            callback(old, new)
 
 
 def registration(controllers: Controllers, clock: ManualClock, **options: Any) -> Registration:
@@ -93,8 +80,7 @@ class Running:
 
 async def test_a_service_registers_and_heartbeats_with_its_epoch() -> None:
     heard: list[str] = []
-    running = Running(accepted(7))
-    running.registration.on_registered = lambda: heard.append("registered")
+    running = Running(accepted(7), on_registered=lambda: heard.append("registered"))
     assert await running.advance(0) == ["RegisterServiceRequest", "ServiceHeartbeatRequest"]
     register, beat = running.controllers.asked
     assert (register.role, register.incarnation_id, register.endpoints[0].port) == ("coordinator", INCARNATION, 9)
@@ -147,55 +133,3 @@ async def test_a_service_that_stops_says_goodbye_if_anybody_knows_it() -> None:
     goodbye = controllers.asked[0]
     assert isinstance(goodbye, ServiceHeartbeatRequest)
     assert goodbye.want_shut_down
-
-
-# -- what a coordinator serves, and when ----------------------------------------------------------------------
-
-
-def opened(stage: Stage) -> tuple[Controllers, Registration, OpenCoordinator]:
-    controllers = Controllers()
-    joining = registration(controllers, stage.clock)
-    stage.coordinator.incarnation_id = None
-    started = OpenCoordinator(stage.coordinator, controllers, {})  # type: ignore[arg-type]
-    follow(started, joining, stage.clock)
-    return controllers, joining, started
-
-
-async def test_shards_are_begun_when_the_image_shows_this_life() -> None:
-    stage = Stage()
-    controllers, joining, started = opened(stage)
-    await settle()
-    assert stage.log.epochs == []  # the image is of an earlier life
-    joining.on_registered()
-    await settle()
-    assert stage.log.epochs == [1]
-    assert started.ready.is_set()
-    controllers.become(image(shard_epoch=2))
-    await settle()
-    assert stage.log.epochs == [1, 2]
-    await stage.coordinator.close()
-
-
-async def test_with_the_controllers_away_the_shards_of_an_earlier_life_are_served() -> None:
-    stage = Stage()
-    _, _, started = opened(stage)
-    stage.clock.advance(2_999)
-    await settle()
-    assert stage.log.epochs == []
-    stage.clock.advance(1)
-    await settle()
-    assert stage.log.epochs == [1]
-    assert not started.ready.is_set()
-    await stage.coordinator.close()
-
-
-async def test_a_registration_the_image_does_not_show_yet_ends_what_an_earlier_life_owned() -> None:
-    stage = Stage()
-    _, joining, _ = opened(stage)
-    stage.clock.advance(3_000)
-    await settle()
-    joining.incarnation_id = UUID(int=123)
-    joining.on_registered()
-    await settle()
-    assert list(stage.coordinator.machines()) == []
-    await stage.coordinator.close()

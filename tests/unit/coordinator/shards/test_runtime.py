@@ -215,7 +215,7 @@ async def test_a_bug_in_a_decision_costs_the_shard_and_not_the_service() -> None
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await stage.coordinator.ask("g", bug)  # type: ignore[arg-type]
+        await stage.coordinator.groups.ask(fetch(), bug)  # type: ignore[arg-type]
     assert await stage.ask(fetch(), 7) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await settle()
     stage.clock.advance(2_000)

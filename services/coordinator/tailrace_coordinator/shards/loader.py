@@ -1,0 +1,62 @@
+"""Reads a partition into a machine, up to the barrier (Kafka's CoordinatorLoader)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tailrace.coordination.fields import BadRecord
+from tailrace.records.batch import read_header, split
+from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
+from tailrace_coordinator.shards.partition_log import Barrier, ShardLog
+from tailrace_coordinator.shards.transactional_records import TransactionalRecords
+
+OnBadRecord = Callable[[int, BadRecord], None]  # (offset, what is wrong)
+
+
+class Loaded(NamedTuple):
+    """How far a machine has read."""
+
+    barrier: Barrier
+    next_offset: int
+
+
+class CoordinatorLoader:
+    """One loading of one shard. A damaged record is left out, as in Kafka: it must not keep all others away."""
+
+    def __init__(
+        self, log: ShardLog, kind: ShardKind[Any], machine: CoordinatorShard[Any], on_bad_record: OnBadRecord
+    ) -> None:
+        self._log = log
+        self._kind = kind
+        self._machine = machine
+        self._on_bad_record = on_bad_record
+        self._transactions = TransactionalRecords()
+
+    async def load(self) -> Loaded:
+        """Fences older owners, then applies all that is committed before the barrier."""
+        barrier = await self._log.fence()
+        offset = barrier.log_start_offset
+        while offset <= barrier.offset:
+            offset = self._replay(await self._log.read(offset), offset)
+        return Loaded(barrier, offset)
+
+    def _replay(self, records: bytes, offset: int) -> int:
+        """Applies what lies at or after offset; returns the next offset."""
+        for batch in split(records):
+            header = read_header(batch)
+            if header.next_offset <= offset:
+                continue
+            for record in self._transactions.decided(batch, header, offset):
+                self._apply(record.key, record.value, record.offset)
+            offset = header.next_offset
+        return offset
+
+    def _apply(self, key: bytes, value: bytes | None, offset: int) -> None:
+        try:
+            record = self._kind.decode(key, value)
+        except BadRecord as bad:
+            self._on_bad_record(offset, bad)
+            return
+        if record is not None:
+            self._machine.apply(record)
