@@ -44,6 +44,7 @@ class FollowerTwin:
         self.image = image
         self._subscribers: list[Callable[[MetadataImage, MetadataImage], None]] = []
         self._moved = asyncio.Event()
+        self.waited_for = asyncio.Event()
         self.on_ask: Callable[[Any], Any] | None = None
         self.committed: dict[str, Any] = {}  # what a controller has beyond the image
 
@@ -63,6 +64,7 @@ class FollowerTwin:
     async def wait_for(self, predicate: Callable[[MetadataImage], bool], timeout_ms: float) -> MetadataImage:
         async with asyncio.timeout(timeout_ms / 1000):
             while not predicate(self.image):
+                self.waited_for.set()
                 await self._moved.wait()
         return self.image
 

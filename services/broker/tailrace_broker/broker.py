@@ -352,7 +352,17 @@ class Broker:
         self.committed(partition)
         self.account(partition)
 
-    def learn_shard_epoch(self, partition: Partition) -> None:
+    def refuse_shard_epoch(self, partition: Partition, shard_epoch: int) -> int:
+        """NOT_COORDINATOR to an older owner; UNKNOWN_LEADER_EPOCH to one that no controller is known to have given.
+
+        Known is what the image says, and what an earlier leader, who knew it from its own, wrote into the log.
+        """
+        self._learn_shard_epoch(partition)
+        if shard_epoch < partition.shard_epoch:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if shard_epoch > partition.shard_epoch else ErrorCode.NONE
+
+    def _learn_shard_epoch(self, partition: Partition) -> None:
         """Raises the partition's shard epoch to what the image and, once, the log's last barrier say."""
         if partition.shard_epoch < 0:
             partition.shard_epoch = max(0, last_barrier_epoch(partition.log))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -268,10 +269,40 @@ async def fence(broker: Running, shard_epoch: int) -> Any:
     return await broker.service.ask(request, timeout_ms=5000)
 
 
+def give_shard(broker: Running, shard_epoch: int) -> None:
+    shard = broker.follower.image.shards["__consumer_offsets", 0]
+    broker.follower.move(shards={("__consumer_offsets", 0): replace(shard, shard_epoch=shard_epoch)})
+
+
+async def test_a_shard_epoch_that_no_controller_gave_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    shard_epoch = 2**31 - 1
+    async with running(tmp_path) as broker:
+        assert (await fence(broker, shard_epoch)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert await internal_produce(broker, shard_epoch) == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert (await fence(broker, 5)).barrier_offset == 0
+        assert await internal_produce(broker, 5) == 0
+    async with running(tmp_path) as broker:
+        assert await internal_produce(broker, 5) == 0
+
+
+async def test_a_new_owner_that_knows_its_epoch_before_the_broker_is_fenced_in_when_the_news_comes(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as broker:
+        asked = asyncio.create_task(fence(broker, 7))
+        await asyncio.wait(
+            {asked, asyncio.ensure_future(broker.follower.waited_for.wait())}, return_when="FIRST_COMPLETED"
+        )
+        give_shard(broker, 6)
+        give_shard(broker, 7)
+        assert (await asked).barrier_offset == 0
+
+
 async def test_an_older_shard_epoch_is_fenced_also_after_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         assert await internal_produce(broker, 4) == ErrorCode.NOT_COORDINATOR  # the image says 5
         assert await internal_produce(broker, 5) == 0
+        give_shard(broker, 7)
         assert (await fence(broker, 7)).barrier_offset == 1
         assert await internal_produce(broker, 6) == ErrorCode.NOT_COORDINATOR
         assert (await fence(broker, 6)).error_code == ErrorCode.NOT_COORDINATOR
@@ -283,6 +314,7 @@ async def test_an_older_shard_epoch_is_fenced_also_after_a_restart(tmp_path: Pat
 
 async def test_a_shards_append_lands_only_where_its_owner_believes_the_log_ends(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
+        give_shard(broker, 7)
         assert (await fence(broker, 7)).barrier_offset == 0
         assert await internal_produce(broker, 7, base_offset=1) == 0
         assert await internal_produce(broker, 7, base_offset=1) == ErrorCode.NOT_COORDINATOR

@@ -1,37 +1,37 @@
 """FenceShard v0 (private): a shard's new owner puts its epoch into the log before it reads.
 
-The answer leaves when the barrier is committed; whatever an older owner sends after it is refused.
+The answer leaves when the barrier is committed; whatever an older owner sends after it is refused. The epoch must be
+one that a controller gave: a barrier is never taken back, and a made-up epoch would shut the true owners out for ever.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.wire.messages import FenceShardRequest, FenceShardResponse
 from tailrace_broker.partitions.shard_barriers import barrier
 from tailrace_broker.waiting import acks
 
 _COMMIT_TIMEOUT_MS = 5000
+_NEWS_TIMEOUT_MS = 1000.0
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
+    from tailrace_broker.partitions.partition import Partition
 
 
 async def handle(request: FenceShardRequest, context: Context, broker: Broker) -> FenceShardResponse:
-    """Answers the barrier's offset; NOT_COORDINATOR to an epoch older than one seen."""
-    if request.topic_id is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-    partition, code = broker.leading(request.topic_id.bytes, request.partition, by_id=True)
-    if partition is None:
+    """Answers the barrier's offset. NOT_COORDINATOR to an older epoch, UNKNOWN_LEADER_EPOCH to one nobody gave."""
+    partition = _led(request, context, broker)
+    if broker.refuse_shard_epoch(partition, request.shard_epoch) == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        await _news(partition, request.shard_epoch, broker)
+        partition = _led(request, context, broker)
+    if code := broker.refuse_shard_epoch(partition, request.shard_epoch):
         raise ApiError(ErrorCode(code))
-    if not partition.internal or context.connection.identity.listener != "INTERNAL":
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    broker.learn_shard_epoch(partition)
-    if request.shard_epoch < partition.shard_epoch:
-        raise ApiError(ErrorCode.NOT_COORDINATOR)
-    partition.shard_epoch = request.shard_epoch
     now_ms = broker.now_ms()
     batch = memoryview(barrier(request.shard_epoch, request.coordinator_id, now_ms))
     (answer,) = partition.append([batch], now_ms, from_client=False)
@@ -45,3 +45,26 @@ async def handle(request: FenceShardRequest, context: Context, broker: Broker) -
         log_start_offset=partition.log.log_start_offset,
         leader_epoch=partition.leader_epoch,
     )
+
+
+def _led(request: FenceShardRequest, context: Context, broker: Broker) -> Partition:
+    if request.topic_id is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    partition, code = broker.leading(request.topic_id.bytes, request.partition, by_id=True)
+    if partition is None:
+        raise ApiError(ErrorCode(code))
+    if not partition.internal or context.connection.identity.listener != "INTERNAL":
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    return partition
+
+
+async def _news(partition: Partition, shard_epoch: int, broker: Broker) -> None:
+    """The new owner often knows of its epoch before this broker does: gives the image a moment."""
+    key = (partition.topic, partition.index)
+
+    def given(image: MetadataImage) -> bool:
+        shard = image.shards.get(key)
+        return shard is not None and shard.shard_epoch >= shard_epoch
+
+    with suppress(TimeoutError):
+        await broker.follower.wait_for(given, _NEWS_TIMEOUT_MS)

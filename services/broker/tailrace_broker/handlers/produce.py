@@ -243,21 +243,19 @@ class ProducePath:
         return ErrorCode.NONE
 
     def _fenced(self, partition: Partition, asked: ProducePartition, service: bool) -> int:
-        """Internal topics take appends from their shard's owner only, and never from an older shard epoch.
+        """Internal topics take appends from their shard's owner only, in the shard epoch that a controller gave it.
 
         A batch whose base offset is set says where its owner believes the log ends: an append that was given up for
         lost and comes late, after the same owner fenced and read again, must not land behind what was decided since.
         """
         if not service or asked.shard_epoch < 0:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
-        self._broker.learn_shard_epoch(partition)
-        if asked.shard_epoch < partition.shard_epoch:
-            return ErrorCode.NOT_COORDINATOR
+        if code := self._broker.refuse_shard_epoch(partition, asked.shard_epoch):
+            return code
         if asked.records is not None and len(asked.records) >= _BASE_OFFSET.size:
             (expected,) = _BASE_OFFSET.unpack_from(asked.records)
             if expected and (expected != partition.log.log_end_offset or partition in self._staged):
                 return ErrorCode.NOT_COORDINATOR
-        partition.shard_epoch = asked.shard_epoch
         return ErrorCode.NONE
 
     def end_of_read(self) -> None:
