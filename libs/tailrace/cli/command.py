@@ -8,6 +8,7 @@ import os
 import sys
 
 from tailrace.cli.plan import ROLES
+from tailrace.private_files import make_umask_private
 
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 _OBJECTS = 100_000  # what a command imports is no garbage: looking for some took a tenth of its time
@@ -16,6 +17,7 @@ ABOUT_BROKERS = ("list", "log-dirs", "move-replicas", "drain", "unregister")  # 
 
 def main() -> None:
     """The entry point of the console script."""
+    make_umask_private()
     command, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
     if command == "up":
         gc.disable()  # nothing that start-up imports is garbage; up.py turns it on again where the roles live

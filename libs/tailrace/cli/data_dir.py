@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tailrace.cli.plan import ROLES
 from tailrace.log.directory.checkpoints import META_PROPERTIES
+from tailrace.private_files import FILE_MODE, private_data_dir, private_folder
 from tailrace.runtime.run_files import RunFile
 
 _ORPHAN_PATIENCE_MS = 5_000
@@ -30,12 +31,15 @@ class DataDir:
         self.sockets = sockets
         try:
             _refuse_log_directory(path)
-            self.run_dir.mkdir(parents=True, exist_ok=True)
-            sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.lock_fd = os.open(self.run_dir / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            private_data_dir(path)
+            private_folder(self.run_dir)
+            private_folder(sockets)
+            self.lock_fd = os.open(self.run_dir / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         except OSError as error:
             raise Refused(f"{path} cannot be used: {error.strerror}. Choose another with --data DIR.") from None
-        if sockets.stat().st_uid != os.geteuid():
+        # In a folder of all, as /tmp, somebody else may have put a link there that leads to what is ours.
+        owner = (sockets.stat() if sockets == self.run_dir else sockets.lstat()).st_uid
+        if owner != os.geteuid():
             raise Refused(f"{sockets} belongs to somebody else. Choose a shorter --data DIR.")
         try:
             fcntl.flock(self.lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

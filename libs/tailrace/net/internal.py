@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.address import Address
+from tailrace.private_files import private_folder
 
 
 def internal_address(config: Config, run_dir: Path | None, name: str) -> Address:
@@ -20,7 +21,7 @@ def internal_address(config: Config, run_dir: Path | None, name: str) -> Address
         return _tcp(listen, insecure=config.internal_insecure)
     if run_dir is None:
         return Address("127.0.0.1", 0)
-    run_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(run_dir)
     return Address(str(run_dir / f"{name}.sock"), -1)
 
 

@@ -13,6 +13,7 @@ from tailrace.errors import ApiError
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot, encode_snapshot
+from tailrace.private_files import private_folder, private_opener
 
 _MAGIC = b"TRMI\x00\x01"
 _HEAD = Struct(">6sIqii")  # magic, CRC-32C of what follows the crc, end offset, epoch, controller epoch
@@ -32,9 +33,9 @@ def write(path: Path, cached: Cached, timestamp_ms: int) -> None:
     tail = (
         _HEAD.pack(_MAGIC, 0, snapshot.end_offset, snapshot.epoch, cached.controller_epoch)[_CRC_END:] + snapshot.data
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     temporary = path.with_name(path.name + ".new")
-    with temporary.open("wb") as file:
+    with open(temporary, "wb", opener=private_opener) as file:
         file.write(_MAGIC + crc32c(tail).to_bytes(4, "big") + tail)
         file.flush()
         os.fsync(file.fileno())

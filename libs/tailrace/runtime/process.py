@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tailrace.private_files import make_umask_private, private_data_dir, private_folder
 from tailrace.runtime import logs
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Role
@@ -40,7 +41,7 @@ class FileReporter:
         self._run_dir = run_dir
         self._addresses: dict[str, str] = {}
         self._started = RunFile(role, service_id, os.getpid(), start_ticks(os.getpid()), SystemClock().wall_ms())
-        run_dir.mkdir(parents=True, exist_ok=True)
+        private_folder(run_dir)
         self._write(ready=False)
 
     def opened(self, addresses: dict[str, str]) -> None:
@@ -68,6 +69,7 @@ class FileReporter:
 
 def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     """Runs the role until SIGTERM or SIGINT; exits with 0, or 2 and one sentence where the settings are wrong."""
+    make_umask_private()
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] in role.commands:
         raise SystemExit(role.commands[given[0]](given[1:]))
@@ -76,6 +78,7 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     config = load_config(role.name, options.config, options.set)
     run_dir = Path(config.run_dir or Path(config.data_dir) / "run").absolute()
     FileReporter.refuse_a_second(run_dir, role.name, config.node_id)
+    private_data_dir(Path(config.data_dir).absolute())
     reporter = FileReporter(run_dir, role.name, config.node_id)
     try:
         live(Service(role, config.node_id, config, reporter))

@@ -11,6 +11,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tailrace.private_files import private_opener
+
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
@@ -51,7 +53,8 @@ class RunFile:
 def replace(path: Path, text: str) -> None:
     """Writes a file so that readers see the old text or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
+    with open(temporary, "w", opener=private_opener) as file:
+        file.write(text)
     temporary.replace(path)
 
 

@@ -34,6 +34,7 @@ from tailrace.net.patience import Patience
 from tailrace.net.request_memory import RequestMemory
 from tailrace.net.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.server import Server, serve
+from tailrace.private_files import FOLDER_MODE, private_folder
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker import gauges
@@ -136,8 +137,8 @@ def _open_log_dir(
     filesystem: Filesystem, path: str, config: Config, environment: Environment, cluster_id: str
 ) -> LogDir:
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-        return LogDir.open(
+        Path(path).mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+        opened = LogDir.open(
             Guard(filesystem),
             path,
             node_id=config.node_id,
@@ -145,6 +146,8 @@ def _open_log_dir(
             now_ms=environment.clock.wall_ms(),
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
+        private_folder(Path(path))  # it is a log directory, and no folder of all that was named by mistake
+        return opened
     except OSError as failed:
         environment.log.error("a log directory is offline", log_dir=path, why=str(failed))
         return LogDir.unreadable(path, failed)
@@ -232,10 +235,7 @@ def open_storage(dirs: list[LogDir], config: Config, clock: Clock, known: Metada
 async def open_listener(
     broker: Broker, config: Config, environment: Environment
 ) -> AsyncIterator[tuple[Server, list[Endpoint], dict[str, str]]]:
-    """Binds the internal listener: a Unix socket where there is a run directory, and TCP on the loopback.
-
-    With internal.listen it is that address alone.
-    """
+    """Binds the internal listener: a Unix socket, or the address of internal.listen instead."""
     produce = ProducePath(broker)
     ends = list_offsets.EndsPath(broker, produce.end_of_read)
     fetch = FetchPath(broker, FetchSessions(config.max_incremental_fetch_session_cache_slots), broker.cold_reads)
@@ -252,20 +252,16 @@ async def open_listener(
         memory=memory,
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
     )
-    wanted = [internal_address(config, environment.run_dir, f"broker-{config.node_id}")]
-    if wanted[0].is_unix:
-        wanted.insert(0, Address("127.0.0.1", 0))
     async with AsyncExitStack() as stack:
-        server = await serve(wanted, service)
+        server = await serve([internal_address(config, environment.run_dir, f"broker-{config.node_id}")], service)
         stack.push_async_callback(server.close)
         relay = GatewayRelay(broker.follower, environment.boot_id)
         public = for_clients(service, relay, config)
         broker.adopted = Adopted(Server(public), relay, broker.image, environment.log)
         broker.follower.subscribe(broker.adopted.image_changed)
         stack.push_async_callback(broker.adopted.close)
-        tcp = server.addresses[0]
         endpoints = [endpoint_of(address, environment.boot_id) for address in server.addresses]
-        addresses = {"internal": str(server.addresses[-1]), "tcp": str(tcp)}
+        addresses = {"internal": str(server.addresses[0])}
         if config.gateway_advertise == "brokers":
             client = await serve_clients(public, config, client_port(broker.image, config.node_id))
             stack.push_async_callback(client.close)

@@ -1,6 +1,5 @@
 """The controller's one place that builds objects."""
 
-import contextlib
 import fcntl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -17,6 +16,7 @@ from tailrace.net.metadata_follower import controller_addresses
 from tailrace.net.request_memory import RequestMemory
 from tailrace.net.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.server import serve
+from tailrace.private_files import private_data_dir, private_opener
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_controller import accept_restored, begin_with, write_image
@@ -98,9 +98,9 @@ def stamped(handler: Handler) -> Handler:
 @contextmanager
 def only_controller(data_dir: Path, node_id: int, url: str) -> Iterator[None]:
     """Locks the data directory: with SQLite one controller only, with a server one of each id."""
-    data_dir.mkdir(parents=True, exist_ok=True)
+    private_data_dir(data_dir)
     name = "controller.lock" if url.startswith("sqlite") else f"controller-{node_id}.lock"
-    with contextlib.closing((data_dir / name).open("a")) as lock:
+    with open(data_dir / name, "a", opener=private_opener) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as taken:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tailrace.private_files import private_folder, private_opener
 from tailrace_controller.acceptance import Seen
 
 DIRECTORY = "metadata-seen"
@@ -24,7 +25,7 @@ class SeenFile:
         known = _read(self._path)
         self.token = str(known.get("token") or new_token)
         if not known:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            private_folder(self._directory)
             self._write({"token": self.token})
 
     def read(self, cluster_id: str) -> Seen:
@@ -49,7 +50,8 @@ class SeenFile:
 
     def _write(self, known: dict[str, Any]) -> None:
         new = self._path.with_suffix(".new")
-        new.write_text(json.dumps(known))
+        with open(new, "w", opener=private_opener) as file:
+            file.write(json.dumps(known))
         new.replace(self._path)
 
 

@@ -23,6 +23,7 @@ from tailrace.net.lease_client import LeaseClient
 from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
 from tailrace.net.registration import Registration
 from tailrace.net.request_memory_metrics import RequestMemoryMetrics
+from tailrace.private_files import private_folder
 from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.admin import Admin
@@ -157,7 +158,7 @@ def leases_of(config: Config, environment: Environment, follower: MetadataFollow
 
 def serve_brokers(gateway: Gateway, node_id: int, run_dir: Path) -> InternalListener:
     """The Unix socket for what brokers relay."""
-    run_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(run_dir)
     return InternalListener(gateway, str(run_dir / f"gateway-{node_id}.sock"))
 
 

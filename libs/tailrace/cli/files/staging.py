@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tailrace.cli.data_dir import Refused
 from tailrace.log.filesystem.real import RealFilesystem
+from tailrace.private_files import FOLDER_MODE
 
 
 def refuse_existing(target: Path) -> None:
@@ -33,7 +34,7 @@ def refuse_inside(target: Path, sources: Iterable[Path]) -> None:
 def staged(target: Path, doing: str) -> Iterator[Path]:
     """The directory to fill; it becomes target at the end, or nothing is left of it. Refused, OSError."""
     working = target.with_name(f".{target.name}.{doing}")
-    working.mkdir(parents=True, exist_ok=True)
+    working.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     with _held(working, target):
         try:
             for left in working.iterdir():  # by one that was killed

@@ -12,6 +12,7 @@ from tailrace.log.filesystem.held_ranges import Held
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.filesystem.page_cache import bring, resident
 from tailrace.log.filesystem.port import FileStat
+from tailrace.private_files import FILE_MODE, FOLDER_MODE
 from tailrace.records.batch import Bytes
 
 NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})  # what no fsync fails with: nothing is lost
@@ -30,7 +31,7 @@ class RealFile:
         self.held: Held | None = None
         self.unsynced = False
         self._may_wait = True  # until the file system says that it knows no reads that do not wait, as tmpfs does
-        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
     def __del__(self) -> None:
         if self._fd >= 0:
@@ -145,7 +146,7 @@ class RealFilesystem:
         return os.listdir(path)
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, FOLDER_MODE, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)

@@ -1,12 +1,14 @@
 """SQLite: WAL, synchronous=FULL. Somebody's write lock is waited out, and the log says whose it is."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
+from tailrace.private_files import private_opener, take_from_others
 from tailrace_controller.blame import describe_holders
 from tailrace_controller.stored import OutcomeUnknown
 
@@ -32,7 +34,11 @@ class Sqlite:
         sa.event.listen(self._engine, "connect", _set_up)
 
     def connect(self) -> sa.Connection:
-        """Opens the file, creating it if need be."""
+        """Opens the file, creating it if need be: private, and so are the files SQLite puts beside it."""
+        with suppress(OSError), open(self._path, "xb", opener=private_opener):
+            pass
+        for suffix in ("", "-wal", "-shm"):
+            take_from_others(self._path.with_name(self._path.name + suffix))
         return self._engine.connect()
 
     def begin(self, connection: sa.Connection) -> None:
