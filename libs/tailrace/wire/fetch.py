@@ -11,7 +11,7 @@ from struct import Struct, error
 from typing import Any, NamedTuple
 
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.strict import MOST_ROWS
+from tailrace.wire.strict import MOST_ROWS, MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
@@ -98,6 +98,8 @@ class _Reader:
     def string(self) -> bytes:
         if self.flexible:
             size, self.pos = read_unsigned(self.body, self.pos)
+            if size > MOST_STRING_BYTES + 1:
+                raise Malformed(f"Fetch has a string of {size - 1} bytes")
             return self.raw(size - 1)
         (size,) = _I16.unpack_from(self.body, self.pos)
         self.pos += 2

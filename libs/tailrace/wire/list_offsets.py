@@ -10,6 +10,7 @@ from struct import Struct, error
 from typing import NamedTuple, TypeAlias
 
 from tailrace.wire.malformed import Malformed
+from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
@@ -96,8 +97,8 @@ def _name(flexible: bool, body: memoryview, pos: int) -> tuple[bytes, int]:
     else:
         (size,) = _I16.unpack_from(body, pos)
         pos += 2
-    if size < 0 or pos + size > len(body):
-        raise Malformed("null or cut")
+    if not 0 <= size <= MOST_STRING_BYTES or pos + size > len(body):
+        raise Malformed("null, cut or too long")
     name = bytes(body[pos : pos + size])
     if not name.isascii():
         name.decode()  # what is no UTF-8 is no name

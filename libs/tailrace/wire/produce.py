@@ -11,7 +11,7 @@ from struct import Struct, error
 from typing import Any, NamedTuple
 
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.strict import MOST_ROWS
+from tailrace.wire.strict import MOST_ROWS, MOST_STRING_BYTES
 from tailrace.wire.varint import read_unsigned, unsigned
 
 _I16 = Struct(">h")
@@ -107,6 +107,8 @@ def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
     end = len(body)
     length, pos = read_unsigned(body, 0)
     transactional_id = None
+    if length > MOST_STRING_BYTES + 1:
+        raise Malformed(f"Produce has a transactional id of {length - 1} bytes")
     if length:
         transactional_id = bytes(body[pos : pos + length - 1])
         pos += length - 1
@@ -119,8 +121,8 @@ def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
             pos += 16
         else:
             length, pos = read_unsigned(body, pos)
-            if not length:
-                raise Malformed("Produce names no topic")
+            if not length or length > MOST_STRING_BYTES + 1:
+                raise Malformed(f"Produce names no topic, but {length - 1} bytes")
             key = bytes(body[pos : pos + length - 1])
             pos += length - 1
         partitions, pos = read_unsigned(body, pos)

@@ -36,6 +36,8 @@ MOST_ROWS = 100_000
 # Rows of all lists of any other request, however deep: decoded, one takes up to fifty times the bytes it came in.
 MOST_REQUEST_ROWS = 500_000
 _ANY_NUMBER = 1 << 62
+# A compact string could be longer. Apache Kafka closes the connection over one, as no record could hold it.
+MOST_STRING_BYTES = 32_767
 
 
 def check(
@@ -82,7 +84,9 @@ def _field(field: Any, version: int, compact: bool, tagged: bool) -> Check:
     kind = field.type_str
     if kind in _FIXED:
         return _fixed(_FIXED[kind])
-    return _sized(field.name, 2 if kind == "string" else 4, nullable or kind == "records", compact)
+    if kind == "string":
+        return _sized(field.name, 2, nullable, compact, MOST_STRING_BYTES)
+    return _sized(field.name, 4, nullable or kind == "records", compact)
 
 
 def _fixed(size: int) -> Check:
@@ -104,7 +108,7 @@ def _length(body: Any, pos: int, width: int, compact: bool) -> tuple[int, int]:
     return int.from_bytes(body[pos : pos + width], "big", signed=True), pos + width
 
 
-def _sized(name: str, width: int, nullable: bool, compact: bool) -> Check:
+def _sized(name: str, width: int, nullable: bool, compact: bool, most_bytes: int = _ANY_NUMBER) -> Check:
     def walk(body: Any, pos: int, left: list[int]) -> int:
         length, pos = _length(body, pos, width, compact)
         if length < 0:
@@ -113,6 +117,8 @@ def _sized(name: str, width: int, nullable: bool, compact: bool) -> Check:
             raise Malformed(f"{name} has length {length}")
         if pos + length > len(body):
             raise Malformed(f"{name} has length {length}, {len(body) - pos} bytes are left")
+        if length > most_bytes:
+            raise Malformed(f"{name} has length {length}, a string has at most {most_bytes}")
         return pos + length
 
     return walk
