@@ -18,6 +18,7 @@ class Values:
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
     background_threads: int
+    broker_fast_path: bool
     broker_heartbeat_interval_ms: int
     broker_id: int
     broker_rack: str | None

@@ -51,6 +51,8 @@ from tailrace_broker.directories.assignments import Assignments
 from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.failure import DirWatch
 from tailrace_broker.directories.storage import Storage
+from tailrace_broker.fetch.fast import FastFetch
+from tailrace_broker.fetch.plain import PlainFetch
 from tailrace_broker.fetch.sessions import FetchSessions
 from tailrace_broker.handlers import (
     adopt_connection,
@@ -66,11 +68,11 @@ from tailrace_broker.handlers import (
     list_offsets,
     offset_for_leader_epoch,
 )
-from tailrace_broker.handlers.fetch import FetchPath
-from tailrace_broker.handlers.produce import ProducePath
 from tailrace_broker.lifecycle import Lifecycle, Registration
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partitions import recovery_report
+from tailrace_broker.produce.fast import FastProduce
+from tailrace_broker.produce.plain import PlainProduce
 from tailrace_broker.replication.replicas import Replicas
 
 HANDLERS: dict[int, Handler] = {
@@ -236,9 +238,12 @@ async def open_listener(
     broker: Broker, config: Config, environment: Environment
 ) -> AsyncIterator[tuple[Server, list[Endpoint], dict[str, str]]]:
     """Binds the internal listener: a Unix socket, or the address of internal.listen instead."""
-    produce = ProducePath(broker)
+    plain_produce = PlainProduce(broker)
+    produce = FastProduce(broker, plain_produce) if config.broker_fast_path else plain_produce
     ends = list_offsets.EndsPath(broker, produce.end_of_read)
-    fetch = FetchPath(broker, FetchSessions(config.max_incremental_fetch_session_cache_slots), broker.cold_reads)
+    sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
+    plain_fetch = PlainFetch(broker, sessions, broker.cold_reads)
+    fetch = FastFetch(broker, plain_fetch, broker.cold_reads) if config.broker_fast_path else plain_fetch
     memory = RequestMemory(config.queued_max_request_bytes)
     RequestMemoryMetrics(environment.registry, memory)
     service = Service(

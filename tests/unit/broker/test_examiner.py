@@ -22,8 +22,8 @@ from tailrace.records.compression import Codec
 from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec
 from tailrace.wire.messages import ProduceRequest
-from tailrace_broker.handlers import produce as handler
 from tailrace_broker.partitions.partition import Fetched, Partition
+from tailrace_broker.produce import plain as handler
 from tailrace_broker.produce import validation_threads
 from tailrace_broker.produce.validation_threads import Batch, Examination, _Stopped
 

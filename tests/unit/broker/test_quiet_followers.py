@@ -14,7 +14,7 @@ from support.steps import steps
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.wire.fetch import Fetch, FetchPartition
-from tailrace_broker.handlers.follower_fetch import FollowerFetch
+from tailrace_broker.fetch.follower import FollowerFetches
 
 CONNECTION = SimpleNamespace(identity=SimpleNamespace(listener="INTERNAL"), sends_files=False, state={})
 MANY = 100
@@ -45,7 +45,7 @@ class Follower:
 
     def __init__(self, node: Running) -> None:
         self.node = node
-        self.fetches = FollowerFetch(node.broker, SimpleNamespace())  # type: ignore[arg-type]
+        self.fetches = FollowerFetches(node.broker, SimpleNamespace())  # type: ignore[arg-type]
         self.epoch = 0
 
     def fetch(self, *topics: tuple[bytes, list[FetchPartition]], broker_epoch: int = 10) -> Any:
@@ -54,7 +54,7 @@ class Follower:
         session_id = next(iter(sessions), 0)
         request = Fetch(1, 0, 1, 1 << 20, 0, session_id, self.epoch, list(topics), [], "", broker_epoch)
         self.epoch += 1
-        return self.fetches.handle(CONNECTION, 16, 1, request)
+        return self.fetches.serve(CONNECTION, 16, 1, request)
 
     def replica(self, index: int) -> Any:
         leading = self.node.broker.led("t", index).leading

@@ -53,6 +53,14 @@ ROWS = (
         "Whether a gateway hands its clients' sockets to a broker on the same host, which then answers data requests "
         "without a relay. Clients that a quota limits stay with the gateway, or go back to it.",
     ),
+    ours(
+        "broker.fast.path",
+        BOOLEAN,
+        True,
+        None,
+        "Whether usual Produce and Fetch requests take a shorter way through the broker. Off, every request takes the "
+        "plain way, with the same answers and more work.",
+    ),
     ours("gateway.port", INT, 9092, between(0, 65_535), "Port of node 0 at the gateway; node n is at port + n."),
     ours("gateway.listen", LIST, ("127.0.0.1", "::1"), Hosts(), "Addresses the gateway listens on."),
     ours("admin.port", INT, 8080, between(0, 65_535), "Port of the gateway's REST API and health pages; 0 picks one."),

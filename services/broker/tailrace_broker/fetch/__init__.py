@@ -1,1 +1,1 @@
-"""What Fetch and ListOffsets need beside their handlers: fetch sessions, and lookups that may wait for the disk."""
+"""Fetch: plain.py serves every request, fast.py the usual one with less work; sessions, lookups by timestamp."""

@@ -1,1 +1,1 @@
-"""What Produce needs beside its handler: a look into the batches where a topic asks for it, and producer ids."""
+"""Produce: plain.py serves every request, fast.py the usual one with less work; validation, producer ids."""

@@ -14,7 +14,7 @@ from tailrace_broker.partitions.partition import Partition
 _NOT_APPENDED = Appended(0, -1, -1, -1, None)
 
 
-class Cell:
+class PartitionAppend:
     """One partition of one request; `appended` is what the log answered."""
 
     __slots__ = ("appended", "error_code", "partition", "partition_id")
@@ -34,32 +34,21 @@ class Cell:
         self.refuse(refused.code, refused.message, refused.indices if isinstance(refused, BadRecords) else ())
 
 
-class Answer(NamedTuple):
-    """What an answer is made of, once every cell is filled. head: of a usual request, which has one cell."""
+class ProduceAnswer(NamedTuple):
+    """What an answer is made of, once every append has its outcome. head: of a request that fast.py recognised."""
 
     version: int
     correlation_id: int
-    topics: Sequence[tuple[bytes, Sequence[Cell]]]
+    topics: Sequence[tuple[bytes, Sequence[PartitionAppend]]]
     throttle_time_ms: int
     head: Head | None = None
 
 
-class Open(NamedTuple):
-    """A request whose appends are staged."""
+class StagedRequest(NamedTuple):
+    """A request whose appends are staged, and the slot for its answer."""
 
     slot: Any
     connection: Any
     acks: int
     timeout_ms: int
-    answer: Answer
-
-
-class Usual(NamedTuple):
-    """A usual request whose append is staged and waits for nobody: its answer leaves at the end of the read."""
-
-    slot: list[Any]
-    connection: Any
-    version: int
-    correlation_id: int
-    head: Head
-    cell: Cell
+    answer: ProduceAnswer

@@ -15,46 +15,34 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.limits import Examined, Limits
 from tailrace.net.answering import Promised
 from tailrace.wire.produce import ProducePartition
-from tailrace_broker.produce.request import Cell, Open
+from tailrace_broker.produce.request import PartitionAppend, StagedRequest
 from tailrace_broker.produce.validation_threads import Batch, Examination
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
-    from tailrace_broker.partitions.partition import Partition
 
 _AT_ONCE = 32  # batches of one read that are looked into while others wait, about a millisecond each
 _TOGETHER = 1000  # batches that a thread examines before they are appended
 
 
-def looking(partition: Partition) -> Limits | None:
-    """Of a partition that has the batches of clients examined."""
-    if partition.internal:
-        return None
-    try:
-        limits = partition.log.limits
-    except OSError:
-        return None  # the append says so
-    return limits if limits.looks else None
-
-
-class Long(NamedTuple):
+class ValidationInThread(NamedTuple):
     """A batch that a thread examines, and whose it is; the batch is a copy."""
 
-    cell: Cell
+    append: PartitionAppend
     key: bytes
     asked: ProducePartition
     batch: Batch
 
 
-class Early(NamedTuple):
-    """A cell of a request that waits for a thread: what is appended meanwhile counts only while nobody else leads."""
+class AppendedBefore(NamedTuple):
+    """Of a request that waits for a thread: what is appended meanwhile counts only while nobody else leads."""
 
     key: bytes
-    cell: Cell
+    append: PartitionAppend
     leader_epoch: int
 
 
-class Later(Promised):
+class DeferredAnswer(Promised):
     """The slot of a request whose batches a thread examines: a future, for which the connection's next one waits."""
 
     __slots__ = ("future",)
@@ -74,66 +62,72 @@ class Later(Promised):
 
 
 class Stage(Protocol):
-    """What stages and appends the batches that were examined: ProducePath."""
+    """What stages and appends the batches that were examined: PlainProduce."""
 
-    def stage_examined(self, opened: Open, examined: list[tuple[Long, Examined]]) -> Open:
+    def stage_examined(
+        self, request: StagedRequest, examined: list[tuple[ValidationInThread, Examined]]
+    ) -> StagedRequest:
         """Puts what a thread examined of a request beside the others; the request with what the disk asks of it."""
 
     def append_staged(self) -> None:
         """Appends what was staged so far."""
 
-    def end(self, opened: Open) -> None:
+    def end(self, request: StagedRequest) -> None:
         """The last of a request's batches were examined: appends what was staged, and answers."""
 
 
-class Examining:
-    """Of one ProducePath, which stages and appends what was examined."""
+class Validation:
+    """Of one PlainProduce, which stages and appends what was examined."""
 
     def __init__(self, broker: Broker, path: Stage) -> None:
         self._broker = broker
         self._path = path
-        self._long: list[Long] = []  # what of the request at hand is to be examined in a thread
+        self._long: list[ValidationInThread] = []  # what of the request at hand is to be examined in a thread
         self._at_once = 0  # how many batches of this read were looked into on the way
 
     @property
-    def is_waited_for(self) -> bool:
-        """Whether the request at hand has batches for a thread."""
+    def has_work(self) -> bool:
+        """Whether the request at hand has batches that a thread must look into."""
         return bool(self._long)
 
     def end_of_read(self) -> None:
         """The next read may have as many looked into on the way."""
         self._at_once = 0
 
-    def at_once(self, cell: Cell, key: bytes, asked: ProducePartition, limits: Limits) -> Examined | None:
+    def at_once(self, append: PartitionAppend, key: bytes, asked: ProducePartition, limits: Limits) -> Examined | None:
         """The batch as its topic stores it; None where it is refused, or a thread has to look at it first."""
         assert asked.records is not None
         self._at_once += 1
         try:
             examined = limits.examine_at_once(asked.records, self._broker.now_ms(), enough=self._at_once > _AT_ONCE)
         except ApiError as refused:
-            cell.refuse_for(refused)
+            append.refuse_for(refused)
             return None
         if examined is None:
             records = bytes(asked.records)  # the frame is gone by then
-            self._long.append(Long(cell, key, asked._replace(records=memoryview(records)), Batch(limits, records)))
+            self._long.append(
+                ValidationInThread(append, key, asked._replace(records=memoryview(records)), Batch(limits, records))
+            )
         return examined
 
-    def in_a_thread(self, opened: Open) -> asyncio.Future[list[Any]]:
+    def in_a_thread(self, request: StagedRequest) -> asyncio.Future[list[Any]]:
         """Has a thread examine what takes long; the rest of the request is appended at the end of this read."""
         long, self._long = self._long, []
-        slot: Later = opened.slot
+        slot: DeferredAnswer = request.slot
         early = [
-            Early(key, cell, cell.partition.leader_epoch)
-            for key, cells in opened.answer.topics
-            for cell in cells
-            if cell.partition is not None and not cell.error_code
+            AppendedBefore(key, append, append.partition.leader_epoch)
+            for key, appends in request.answer.topics
+            for append in appends
+            if append.partition is not None and not append.error_code
         ]
-        self._begin(long, 0, early, opened)
+        self._begin(long, 0, early, request)
         return slot.future
 
-    def _begin(self, long: list[Long], first: int, early: list[Early], opened: Open) -> None:
+    def _begin(
+        self, long: list[ValidationInThread], first: int, early: list[AppendedBefore], request: StagedRequest
+    ) -> None:
         """Has a thread examine some of them, from the first on that was not."""
-        examiner, acks = self._broker.examiner, opened.acks
+        examiner, acks = self._broker.examiner, request.acks
         batches = [one.batch for one in long[first : first + _TOGETHER]]
         examination = Examination(batches, self._broker.now_ms())
 
@@ -141,20 +135,20 @@ class Examining:
             if acks or not examiner.goes_on:
                 examination.stop()
 
-        examiner.begin(examination, partial(self._examined, examination, long, first, early, opened))
-        opened.slot.future.add_done_callback(leave)
+        examiner.begin(examination, partial(self._examined, examination, long, first, early, request))
+        request.slot.future.add_done_callback(leave)
 
     def _examined(
         self,
         examination: Examination,
-        long: list[Long],
+        long: list[ValidationInThread],
         first: int,
-        early: list[Early],
-        opened: Open,
+        early: list[AppendedBefore],
+        request: StagedRequest,
         failed: BaseException | None,
     ) -> None:
         """Stages what was examined, if this broker still leads it, and appends it; has the rest examined then."""
-        slot: Later = opened.slot
+        slot: DeferredAnswer = request.slot
         if examination.is_stopped:
             return  # the client has left
         if failed is not None:
@@ -165,28 +159,28 @@ class Examining:
         examined = []
         for one, verdict in zip(long[first:end], examination.verdicts, strict=True):
             if isinstance(verdict, ApiError):
-                one.cell.refuse_for(verdict)
+                one.append.refuse_for(verdict)
             else:
                 examined.append((one, verdict))
-        opened = self._path.stage_examined(opened, examined)
+        request = self._path.stage_examined(request, examined)
         for one, _ in examined:
-            if one.cell.partition is not None and not one.cell.error_code:
-                early.append(Early(one.key, one.cell, one.cell.partition.leader_epoch))
+            if one.append.partition is not None and not one.append.error_code:
+                early.append(AppendedBefore(one.key, one.append, one.append.partition.leader_epoch))
         if end < len(long):
             examination.verdicts.clear()
             examined.clear()
             self._path.append_staged()
-            self._begin(long, end, early, opened)
+            self._begin(long, end, early, request)
             return
-        for key, cell, leader_epoch in early:
-            self._refuse_if_lost(key, cell, leader_epoch, by_id=opened.answer.version >= 13)
-        self._path.end(opened)
-        if not opened.acks:
+        for key, append, leader_epoch in early:
+            self._refuse_if_lost(key, append, leader_epoch, by_id=request.answer.version >= 13)
+        self._path.end(request)
+        if not request.acks:
             slot.answer = []
 
-    def _refuse_if_lost(self, key: bytes, cell: Cell, leader_epoch: int, *, by_id: bool) -> None:
+    def _refuse_if_lost(self, key: bytes, append: PartitionAppend, leader_epoch: int, *, by_id: bool) -> None:
         """Where another leader, or this broker in another epoch, may have cut what was appended, as acks.refuse."""
-        partition, code = self._broker.leading(key, cell.partition_id, by_id=by_id)
-        lost = partition is None or partition is not cell.partition or partition.leader_epoch != leader_epoch
-        if lost and not cell.error_code:
-            cell.error_code = code or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition, code = self._broker.leading(key, append.partition_id, by_id=by_id)
+        lost = partition is None or partition is not append.partition or partition.leader_epoch != leader_epoch
+        if lost and not append.error_code:
+            append.error_code = code or ErrorCode.NOT_LEADER_OR_FOLLOWER

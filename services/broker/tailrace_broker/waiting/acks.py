@@ -13,7 +13,7 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.answering import Promised
 from tailrace_broker.partitions.partition import Partition
-from tailrace_broker.produce.request import Answer, Cell
+from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
 
 
 class AcksWait:
@@ -23,47 +23,47 @@ class AcksWait:
 
     def __init__(
         self,
-        encode: Callable[[Any, Answer], bytes],
+        encode: Callable[[Any, ProduceAnswer], bytes],
         slot: Promised,
         connection: Any,
-        answer: Answer,
+        answer: ProduceAnswer,
         acks: int,
     ) -> None:
         self._encode = encode
         self._all = acks == -1
         self._answer = answer
-        self._open: set[Cell] = set()
+        self._open: set[PartitionAppend] = set()
         self.slot = slot
         self.connection = connection
         self.done = False
 
     def begin(self) -> bool:
         """Queues at every partition that has not committed yet; True if none has to be waited for."""
-        for _, cells in self._answer.topics:
-            for cell in cells:
-                partition = cell.partition
-                if cell.error_code or partition is None:
+        for _, appends in self._answer.topics:
+            for append in appends:
+                partition = append.partition
+                if append.error_code or partition is None:
                     continue
-                last_offset = cell.appended.last_offset
+                last_offset = append.appended.last_offset
                 committed = not self._all or partition.high_watermark > last_offset
                 if committed and self._all:
-                    judge(partition, cell)
+                    judge(partition, append)
                 # What a killed broker appended may be committed, sent again, and on no disk yet.
-                if cell.error_code or (committed and partition.durable_end > last_offset):
+                if append.error_code or (committed and partition.durable_end > last_offset):
                     continue
                 acks = partition.syncs if committed else partition.acks
                 # A repeated batch lies further back; it waits for what is queued already.
-                acks.line_up(last_offset + 1, (self, cell))
-                self._open.add(cell)
+                acks.line_up(last_offset + 1, (self, append))
+                self._open.add(append)
         if not self._open:
             self.finish()
         return self.done
 
-    def settled(self, cell: Cell) -> bool:
+    def settled(self, append: PartitionAppend) -> bool:
         """One partition is done; True if that was the last and the answer is written into its slot."""
-        if self.done or cell not in self._open:
+        if self.done or append not in self._open:
             return False
-        self._open.discard(cell)
+        self._open.discard(append)
         if self._open:
             return False
         self.finish()
@@ -80,9 +80,9 @@ class AcksWait:
     def expire(self) -> None:
         """The request's own timeout: what is not committed by now is REQUEST_TIMED_OUT, though it may still be."""
         partitions = set()
-        for cell in self._open:
-            cell.error_code = ErrorCode.REQUEST_TIMED_OUT
-            partitions.add(cell.partition)
+        for append in self._open:
+            append.error_code = ErrorCode.REQUEST_TIMED_OUT
+            partitions.add(append.partition)
         self._open.clear()
         self.finish()
         for partition in partitions:
@@ -93,10 +93,10 @@ class AcksWait:
         self.connection.flush()
 
 
-def judge(partition: Partition, cell: Cell | _Mark) -> None:
+def judge(partition: Partition, append: PartitionAppend | _Mark) -> None:
     """It has what it waited for; but acks=all promises min.insync.replicas copies."""
     if not partition.enough_replicas:
-        cell.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        append.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 def settle(partition: Partition) -> None:
@@ -104,11 +104,11 @@ def settle(partition: Partition) -> None:
     connections = set()
     for queue, mark in ((partition.acks, partition.high_watermark), (partition.syncs, partition.durable_end)):
         while queue and queue[0][0] <= mark:
-            wait, cell = queue.popleft()[1]
+            wait, append = queue.popleft()[1]
             if not wait.done:
                 if queue is partition.acks:
-                    judge(partition, cell)
-                if wait.settled(cell):
+                    judge(partition, append)
+                if wait.settled(append):
                     connections.add(wait.connection)
     for connection in connections:
         connection.flush()
@@ -120,17 +120,17 @@ def refuse(partition: Partition, code: ErrorCode) -> None:
     partition.acks.clear()
     partition.syncs.clear()
     connections = set()
-    for _, (wait, cell) in waiting:
+    for _, (wait, append) in waiting:
         if not wait.done:
-            cell.error_code = code
-            if wait.settled(cell):
+            append.error_code = code
+            if wait.settled(append):
                 connections.add(wait.connection)
     for connection in connections:
         connection.flush()
 
 
 class _Mark:
-    """What a CommitWait queues with; shaped like a produce request's cell."""
+    """What a CommitWait queues with; shaped like a produce request's append."""
 
     __slots__ = ("error_code",)
 

@@ -8,14 +8,14 @@ What a follower that catches up wants from the disk, threads bring into the page
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.log.read import NotCached, Scan, Slice
+from tailrace.log.read import NotCached
 from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
 from tailrace_broker.cold_reads.readers import loaded
-from tailrace_broker.cold_reads.reads import LAST_BYTES, MOST_TRIES, ColdReads, Job
+from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
+from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_broker.fetch.sessions import FetchSessions, Session, asked
 from tailrace_broker.partitions.partition import Position
 from tailrace_broker.replication.quiet import Quiet
@@ -29,80 +29,46 @@ _SESSIONS = 1000  # one per follower and its fetchers
 _NOTHING = b""
 
 
-class FollowerFetch:
+class FollowerFetches:
     """The leader's side for one broker."""
 
-    def __init__(self, broker: Broker, cold: ColdReads) -> None:
-        self.broker = broker
-        self.cold = cold
+    def __init__(self, broker: Broker, cold_reads: ColdReads) -> None:
+        self._broker = broker
+        self._cold_reads = cold_reads
         self.sessions = FetchSessions(_SESSIONS)
 
-    def handle(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
+    def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
         """The answer's buffers at once, or a future of them."""
-        broker = self.broker
+        broker = self._broker
         if connection.identity.listener != "INTERNAL":
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return encode_fetch_answer(version, correlation_id, 0, code, [])
         try:
-            session, full = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
+            session = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
-        wait = FollowerWait(self, version, correlation_id, request, session, full)
-        wait.sends_files, wait.state = connection.sends_files, connection.state
-        wait.hear()
-        return wait.begin()
+        fetch = FollowerFetch(broker, self._cold_reads, connection, (version, correlation_id), request, session)
+        fetch.hear()
+        return fetch.begin()
 
 
-class FollowerWait:
+class FollowerFetch(DelayedFetch):
     """One fetch of a follower: heard once, then parked until one of its partitions has data, then read."""
 
-    __slots__ = (
-        "_broker",
-        "_cold",
-        "_correlation_id",
-        "_failed",
-        "_full",
-        "_job",
-        "_path",
-        "_request",
-        "_rows",
-        "_session",
-        "_tries",
-        "_version",
-        "_waits_for",
-        "done",
-        "future",
-        "reads",
-        "sends_files",
-        "state",
-    )
+    __slots__ = ("_rows", "_waits_for", "reads")
 
     def __init__(
         self,
-        path: FollowerFetch,
-        version: int,
-        correlation_id: int,
+        broker: Broker,
+        cold_reads: ColdReads,
+        connection: Any,
+        head: tuple[int, int],
         request: Fetch,
-        session: Session | None,
-        full: bool,
+        session: tuple[Session | None, bool],
     ) -> None:
-        self._path = path
-        self._broker = path.broker
-        self._version = version
-        self._correlation_id = correlation_id
-        self._request = request
-        self._session = session
-        self._full = full
+        super().__init__(broker, cold_reads, connection, head, request, session)
         self._rows: list[tuple[bytes, PartitionData]] = []  # errors and divergences: answered at once
         self.reads: list[Read] = []
-        self.future: asyncio.Future[list[Any]] | None = None
-        self.sends_files = False
-        self.state: dict[str, Any] = {}  # the connection's
-        self.done = False
-        self._cold: list[Slice | Scan] = []  # what must come from the disk first
-        self._job: Job | None = None  # under way on the disk
-        self._tries = 0
-        self._failed = False  # the disk did
         self._waits_for: dict[Any, Read] = {}  # by the tail that is marked when there is news
 
     def begin(self) -> Any:
@@ -112,12 +78,11 @@ class FollowerWait:
         answer = self._reply() if ready else None
         if answer is not None:
             return answer
-        self.future = asyncio.get_running_loop().create_future()
-        self.future.add_done_callback(self.forget)
+        future = self._promise()
         if not ready:
             self._waits_for = {read[2].tail: read for read in self.reads}
-            self._broker.purgatory.park(self, self._waits_for, request.max_wait_ms)
-        return self.future
+            self._park(self._waits_for)
+        return future
 
     def hear(self) -> None:
         """Takes note of every position; high watermarks and ISRs may move."""
@@ -219,19 +184,11 @@ class FollowerWait:
         if answer is not None:
             self.future.set_result(answer)
 
-    def _warmed(self, error: OSError | None) -> None:
-        """The disk has answered: all is looked at again, as it is now."""
-        self._job = None
-        self._failed = error is not None
+    def look_again(self) -> None:
         self._drop_moved()
         self._finish()
 
-    def forget(self, _: object) -> None:
-        """After the answer, or when the follower went away: no partition holds on to this wait."""
-        self.done = True
-        if self._job is not None:
-            self._job.cancel()
-            self._job = None
+    def leave(self) -> None:
         for _, _, partition, _ in self.reads:
             partition.tail.waiters.discard(self)
 
@@ -239,7 +196,7 @@ class FollowerWait:
         """The answer's buffers; None if it comes later because the disk must be waited for."""
         rows, budget, first = [], self._request.max_bytes, True
         throttle, charged = self._broker.leader_throttle, 0
-        if self._tries >= MOST_TRIES:
+        if self._reads_itself:
             budget = min(budget, LAST_BYTES)
         self._cold = []
         for key, want, partition, _ in self.reads:
@@ -256,8 +213,7 @@ class FollowerWait:
         if not self._cold:
             return self._encode(rows)
         throttle.charge(-charged)  # none of it leaves yet
-        self._tries += 1
-        self._job = self._path.cold.start(self.state, self._cold, self._warmed)
+        self._ask_disk(self._cold)
         return None
 
     def _has_no_news(self, key: bytes, want: FetchPartition, partition: Partition) -> bool:
@@ -309,11 +265,11 @@ class FollowerWait:
 
     def _records(self, partition: Partition, offset: int, limit: int, first: bool) -> Any:
         """As they will be sent; raises NotCached."""
-        wait = self._tries >= MOST_TRIES
+        wait = self._reads_itself
         piece = partition.read_for_follower(offset, limit, min_one=first, wait=wait)
         if not piece.length:
             return _NOTHING
-        records = loaded(piece, self.sends_files, self.state, wait=wait)
+        records = loaded(piece, self._takes_files, self._state, wait=wait)
         if records is None:
             raise NotCached(piece)
         return records

@@ -1,0 +1,112 @@
+"""A Fetch that cannot be answered at once: it waits for news of a partition, for its timeout, or for the disk.
+
+Kafka's DelayedFetch. Consumers (consumer.py) and followers (follower.py) differ in what they look at, not in how they
+wait: the purgatory wakes them by partition or by deadline, and a job of cold_reads/ when the disk has answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tailrace.log.read import Scan, Slice
+from tailrace.wire.fetch import Fetch
+from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdReads, Job
+from tailrace_broker.fetch.sessions import Session
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+
+
+class DelayedFetch:
+    """One request until its answer. A subclass looks at its partitions, encodes, and leaves those it waits at."""
+
+    __slots__ = (
+        "_broker",
+        "_cold",
+        "_cold_reads",
+        "_correlation_id",
+        "_failed",
+        "_full",
+        "_job",
+        "_request",
+        "_session",
+        "_state",
+        "_takes_files",
+        "_tries",
+        "_version",
+        "done",
+        "future",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        cold_reads: ColdReads,
+        connection: Any,
+        head: tuple[int, int],
+        request: Fetch,
+        session: tuple[Session | None, bool],
+    ) -> None:
+        """head: version and correlation id. session: with whether all partitions are answered, news or not."""
+        self._broker = broker
+        self._cold_reads = cold_reads
+        self._version, self._correlation_id = head
+        self._request = request
+        self._session, self._full = session
+        self._takes_files: bool = connection.sends_files
+        self._state: dict[str, Any] = connection.state
+        self._cold: list[Slice | Scan] = []  # what must come from the disk before the rows can be known
+        self._job: Job | None = None  # under way on the disk
+        self._tries = 0
+        self._failed = False  # the disk did
+        self.future: asyncio.Future[list[Any]] | None = None
+        self.done = False
+
+    @property
+    def _reads_itself(self) -> bool:
+        """Whether the disk was asked often enough: now the event loop reads, and waits for it."""
+        return self._tries >= MOST_TRIES
+
+    def _promise(self) -> asyncio.Future[list[Any]]:
+        self.future = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(self._forget)
+        return self.future
+
+    def _park(self, keys: Iterable[Any]) -> None:
+        self._broker.purgatory.park(self, keys, self._request.max_wait_ms)
+
+    def _ask_disk(self, pieces: Sequence[Slice | Scan]) -> None:
+        """Has the pieces brought; the whole request is looked at again then."""
+        self._tries += 1
+        self._job = self._cold_reads.start(self._state, list(pieces), self._answered_by_disk)
+
+    def _answered_by_disk(self, error: OSError | None) -> None:
+        self._job = None
+        self._failed = error is not None
+        self.look_again()
+
+    def _forget(self, _: object) -> None:
+        """After the answer, or when the client went away: nothing holds on to this wait."""
+        self.done = True
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
+        self.leave()
+
+    def look_again(self) -> None:
+        """All is looked at as it is now that the disk has answered."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """No partition holds on to this wait any more."""
+        raise NotImplementedError
+
+    def try_complete(self, key: Any) -> None:
+        """A partition has news."""
+        raise NotImplementedError
+
+    def expire(self) -> None:
+        """The request's time is up: it is answered with what there is."""
+        raise NotImplementedError

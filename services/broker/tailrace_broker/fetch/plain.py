@@ -1,0 +1,61 @@
+"""Fetch v4-18: decode, find the session, look at each partition, answer or wait. Read this first.
+
+v7: sessions (KIP-227). v9: leader epochs (KIP-320). v12: flexible, with the epoch of the last record read; where our
+history differs, diverging_epoch says from where (KIP-595). v13: topic ids (KIP-516). v16: leader hints (KIP-951).
+
+Consumers: consumer.py. Followers: follower.py. Both are a DelayedFetch (delayed.py), which waits if it must. Large
+pieces of a log leave as slices, which the connection sends from the page cache uncopied. What is not in the page cache
+is brought there by threads first (cold_reads/). fast.py does the same for the usual request with less work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ApiError
+from tailrace.net.large import LARGE_BYTES, Large
+from tailrace.wire.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once
+from tailrace_broker.cold_reads.reads import ColdReads
+from tailrace_broker.fetch.consumer import ConsumerFetch
+from tailrace_broker.fetch.follower import FollowerFetches
+from tailrace_broker.fetch.sessions import FetchSessions
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+
+
+class PlainFetch:
+    """Fetch for one broker."""
+
+    def __init__(self, broker: Broker, sessions: FetchSessions, cold_reads: ColdReads) -> None:
+        self._broker = broker
+        self._sessions = sessions
+        self._cold_reads = cold_reads
+        self._followers = FollowerFetches(broker, cold_reads)
+        self._large = Large()
+
+    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+        """The answer's buffers at once, or a future of them when it must wait; a thread decodes very many rows."""
+        if len(body) < LARGE_BYTES:
+            return self.serve(connection, version, correlation_id, decode_fetch(version, body))
+        kept = bytes(body)
+
+        async def decode() -> Any:
+            request = await self._large.run(lambda: fetch_once(decode_fetch(version, memoryview(kept))))
+            answer = self.serve(connection, version, correlation_id, request)
+            return await answer if isinstance(answer, asyncio.Future) else answer
+
+        return asyncio.get_running_loop().create_task(decode())
+
+    def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
+        """As handle, of a request that is decoded."""
+        if request.replica_id >= 0:
+            return self._followers.serve(connection, version, correlation_id, request)
+        broker = self._broker
+        try:
+            session = self._sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
+        except ApiError as refused:
+            return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
+        head = version, correlation_id
+        return ConsumerFetch(broker, self._cold_reads, connection, head, request, session).begin()

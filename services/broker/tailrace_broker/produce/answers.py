@@ -1,0 +1,93 @@
+"""The frames of Produce answers, once every append of a request has its outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import ErrorCode
+from tailrace.wire import codec
+from tailrace.wire.messages import ProduceResponse
+from tailrace.wire.produce import encode_produce_answer, with_throttle
+from tailrace_broker.produce.refused_batches import MISSING, RETRIED, RefusedBatches
+from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+
+_HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_HINTS_FROM: Final = 10  # KIP-951
+_TOPIC_IDS_FROM: Final = 13  # KIP-516
+_Topic = ProduceResponse.TopicProduceResponse
+_Row = _Topic.PartitionProduceResponse
+
+
+def encode(broker: Broker, connection: Any, answer: ProduceAnswer) -> bytes:
+    """The answer's frame."""
+    version, correlation_id, topics, throttle_ms, head = answer
+    if head is not None:
+        append = topics[0][1][0]
+        if not append.error_code and append.partition is not None:
+            _, base_offset, _, time_ms, _, _ = append.appended
+            return head.answer(correlation_id, base_offset, time_ms, append.partition.log.log_start_offset)
+    written = []
+    for key, appends in topics:
+        rows = []
+        for append in appends:
+            if append.error_code or append.partition is None:
+                return encode_refused(broker, connection, answer)
+            _, base_offset, _, time_ms, _, _ = append.appended
+            rows.append((append.partition_id, 0, base_offset, time_ms, append.partition.log.log_start_offset))
+        written.append((key, rows))
+    frame = encode_produce_answer(version, correlation_id, written)
+    return with_throttle(version, frame, throttle_ms) if throttle_ms else frame
+
+
+def encode_refused(broker: Broker, connection: Any, answer: ProduceAnswer) -> bytes:
+    """With messages and leader hints: rare, so the schema-driven codec writes it."""
+    version, correlation_id, topics, throttle_ms, _ = answer
+    broker.metrics.failed_produce_requests += sum(bool(one.error_code) for _, appends in topics for one in appends)
+    answers, hinted = [], set()
+    for key, appends in topics:
+        rows = []
+        for append in appends:
+            if append.error_code in RETRIED and append.appended.error_message is not MISSING:
+                if connection.refused_batches is None:
+                    connection.refused_batches = RefusedBatches()
+                connection.refused_batches.refused((key, append.partition_id))
+            row = _row(append)
+            if append.error_code in _HINTED and version >= _HINTS_FROM:
+                hint = broker.leader_hint(key, append.partition_id)
+                if hint is not None:
+                    row.current_leader = _Row.LeaderIdAndEpoch(leader_id=hint[0], leader_epoch=hint[1])
+                    hinted.add(hint[0])
+            rows.append(row)
+        named = {"topic_id": broker.uuid(key)} if version >= _TOPIC_IDS_FROM else {"name": key.decode()}
+        answers.append(_Topic(partition_responses=rows, **named))
+    response = ProduceResponse(responses=answers, throttle_time_ms=throttle_ms)
+    if hinted:
+        response.node_endpoints = [
+            ProduceResponse.NodeEndpoint(node_id=node, host=host, port=port, rack=None)
+            for node, host, port in broker.endpoints(hinted, connection.identity)
+        ]
+    return codec.encode_response(response, version, correlation_id)
+
+
+def _row(append: PartitionAppend) -> _Row:
+    appended = append.appended
+    row = _Row(
+        index=append.partition_id,
+        error_code=int(append.error_code),
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        error_message=appended.error_message,
+    )
+    row.record_errors = [
+        _Row.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=appended.error_message)
+        for index in appended.record_errors
+    ]
+    known = not append.error_code or appended.record_errors
+    if known and append.partition is not None and append.partition.opened is not None:
+        row.log_start_offset = append.partition.opened.log_start_offset
+    else:
+        row.log_start_offset = -1
+    return row

@@ -1,0 +1,232 @@
+"""Produce v3-13: each request is decoded, its batches checked, appended, waited for and answered. Read this first.
+
+v7: zstd (KIP-110). v8: record errors (KIP-467). v10: leader hints (KIP-951). v13: topic ids (KIP-516).
+
+    handle         decode -> a PartitionAppend for each partition, staged or refused (checks.py, refused_batches.py)
+    end_of_read    append -> one write a partition, of all batches that one read of the socket brought, in their order
+                   answer -> at once (answers.py), or when acks=all and flush.messages have what they wait for
+                             (waiting/acks.py); the connection's next requests go on meanwhile
+
+A handler never awaits before the append, so a connection's batches keep their order. Batches stay opaque: the log
+checks header and CRC, stamps offset and epoch. Where a topic asks for more than a batch's header says (Limits.looks),
+the batch is examined first (validation.py).
+
+While a log dir has too little space, clients' answers carry throttle_time_ms and their connections are muted for that
+long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again
+(directories/disk_pressure.py).
+
+fast.py does the same for the usual request with less work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import ErrorCode
+from tailrace.log.directory.disk_pressure import Level
+from tailrace.log.limits import Examined
+from tailrace.net.answering import Promised
+from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
+from tailrace.wire.produce import ProducePartition, decode_produce
+from tailrace_broker.produce import answers, checks
+from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
+from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer, StagedRequest
+from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
+from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
+from tailrace_broker.waiting.acks import AcksWait
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+    from tailrace_broker.partitions.partition import Partition
+
+_TOPIC_IDS_FROM = 13  # KIP-516
+
+
+class PlainProduce:
+    """The state between the frames of one socket read and the appends they become."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._staged: dict[Partition, tuple[list[WritableBytes], list[PartitionAppend]]] = {}
+        self._answers_later = False  # whether the request at hand has an append that may not be answered at once
+        self._throttle_ms = 0  # what the disk asks of the request at hand
+        self._refused_batches: RefusedBatches | None = None  # of the connection at hand
+        self._examined_bytes = 0  # of what is staged: it may be more than the frames were
+        self._validation = Validation(broker, self)
+        self._requests: list[StagedRequest] = []
+
+    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+        """The slot for the answer, which is filled at the end of the read or later; None for acks=0."""
+        request = decode_produce(version, body)
+        service = connection.identity.listener == "INTERNAL"
+        refused = ErrorCode.NONE if request.acks in (-1, 0, 1) else ErrorCode.INVALID_REQUIRED_ACKS
+        topics: list[tuple[bytes, list[PartitionAppend]]] = []
+        self._refused_batches = connection.refused_batches
+        self._answers_later, self._throttle_ms = False, 0
+        for key, partitions in request.topics:
+            if refused:
+                appends = [PartitionAppend(asked.partition, None, refused) for asked in partitions]
+            else:
+                appends = [self._stage(key, asked, version, request.acks, service) for asked in partitions]
+            topics.append((key, appends))
+        if self._refused_batches is not None and not self._refused_batches:
+            connection.refused_batches = None
+        answer = ProduceAnswer(version, correlation_id, topics, self._throttle_ms)
+        if self._validation.has_work:
+            staged = StagedRequest(DeferredAnswer(), connection, request.acks, request.timeout_ms, answer)
+            return self._validation.in_a_thread(staged)
+        return self.take_up(connection, request.acks, request.timeout_ms, answer, self._answers_later)
+
+    def take_up(self, connection: Any, acks: int, timeout_ms: int, answer: ProduceAnswer, answers_later: bool) -> Any:
+        """Remembers the request until the end of the read; the slot for its answer."""
+        slot: Any = Promised() if answers_later and acks else []
+        # Without the keyword handling of a NamedTuple, as every request pays for it.
+        self._requests.append(tuple.__new__(StagedRequest, (slot, connection, acks, timeout_ms, answer)))
+        return None if acks == 0 else slot
+
+    # -- validate ----------------------------------------------------------------------------------------------------
+
+    def _stage(
+        self,
+        key: bytes,
+        asked: ProducePartition,
+        version: int,
+        acks: int,
+        service: bool,
+        again: tuple[PartitionAppend, Examined] | None = None,
+    ) -> PartitionAppend:
+        """Puts a partition's batch beside the others of this read, or notes why not; again: it was examined since."""
+        broker = self._broker
+        partition, code = broker.leading(key, asked.partition, by_id=version >= _TOPIC_IDS_FROM)
+        if partition is not None:
+            alone = partition not in self._staged
+            code = checks.refusal(broker, partition, asked, version, acks, service=service, alone=alone)
+        append, examined = (PartitionAppend(asked.partition, partition, code), None) if again is None else again
+        append.partition, append.error_code = partition, code
+        if code or partition is None:
+            return append
+        if not asked.records:
+            append.refuse(ErrorCode.INVALID_RECORD, "the request holds no record batch")
+            return append
+        if self._refused_batches is not None and again is None and self._misses_one(partition, key, asked):
+            append.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, MISSING)
+            return append
+        if broker.pressure.any and not partition.internal and not self._has_room(partition, append):
+            return append
+        if examined is None and (limits := checks.examines(partition)) is not None:
+            examined = self._validation.at_once(append, key, asked, limits)
+            if examined is None:
+                return append
+        self.stage(partition, examined or asked.records, append)
+        self._answers_later = checks.answers_later(partition, acks) or self._answers_later
+        self._examined_bytes += 0 if examined is None else len(examined)
+        if self._examined_bytes >= MOST_HELD_BYTES:
+            self.append_staged()
+        return append
+
+    def stage(self, partition: Partition, records: WritableBytes, append: PartitionAppend) -> None:
+        """Puts the batch beside the others of this read."""
+        staged = self._staged.get(partition)
+        if staged is None:
+            self._staged[partition] = ([records], [append])
+        else:
+            staged[0].append(records)
+            staged[1].append(append)
+
+    def stage_examined(
+        self, request: StagedRequest, examined: list[tuple[ValidationInThread, Examined]]
+    ) -> StagedRequest:
+        """Puts what a thread examined of a request beside the others; the request with what the disk asks of it."""
+        _, connection, acks, _, answer = request
+        self._throttle_ms = answer.throttle_time_ms
+        service = connection.identity.listener == "INTERNAL"
+        for one, batch in examined:
+            self._stage(one.key, one.asked, answer.version, acks, service, (one.append, batch))
+        return request._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))
+
+    def _misses_one(self, partition: Partition, key: bytes, asked: ProducePartition) -> bool:
+        """Whether the batch was sent behind one that was refused, and cannot come without it."""
+        refused, records = self._refused_batches, asked.records
+        place = (key, asked.partition)
+        if refused is None or records is None or len(records) < HEADER_SIZE or not refused.awaits(place):
+            return False
+        if partition in self._staged:
+            self.append_staged()  # the batch before it may be there
+        try:
+            producers = partition.log.producers
+        except OSError:
+            return False  # the append says so
+        header = read_header(records)
+        return refused.misses(place, producers.entries.get(header.producer_id), header)
+
+    def _has_room(self, partition: Partition, append: PartitionAppend) -> bool:
+        """Whether its disk takes a client's batch, and after which pause the next; refuses the append if not."""
+        pressure = self._broker.pressure
+        found = pressure.on(partition)
+        if found is None:
+            return True
+        log_dir, there = found
+        self._throttle_ms = max(self._throttle_ms, there.throttle_time_ms)
+        if there.level != Level.REFUSED:
+            return True
+        pressure.refused_batches += 1
+        append.refuse(ErrorCode.KAFKA_STORAGE_ERROR, there.sentence(log_dir.path))
+        return False
+
+    # -- append ------------------------------------------------------------------------------------------------------
+
+    def append_staged(self) -> None:
+        """One write a partition; every append has its outcome then."""
+        staged, self._staged, self._examined_bytes = self._staged, {}, 0
+        now_ms, metrics = self._broker.now_ms(), self._broker.metrics
+        bytes_in = messages_in = written_bytes = 0
+        for partition, (batches, appends) in staged.items():
+            committed = partition.high_watermark
+            outcomes = partition.append(batches, now_ms, from_client=not partition.internal)
+            for append, batch, outcome in zip(appends, batches, outcomes, strict=True):
+                append.appended = outcome
+                if outcome[0]:
+                    append.error_code = outcome[0]
+                    if outcome[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and partition.comes_early(batch):
+                        append.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, MISSING)
+                else:
+                    size = len(batch)
+                    written_bytes += size
+                    bytes_in += batch.sent_bytes if type(batch) is Examined else size  # as Kafka counts
+                    messages_in += outcome[2] - outcome[1] + 1
+            self._broker.appended(partition, committed)
+        metrics.bytes_in += bytes_in
+        metrics.messages_in += messages_in
+        self._broker.pressure.appended(written_bytes)
+
+    # -- wait and answer ---------------------------------------------------------------------------------------------
+
+    def end_of_read(self) -> None:
+        """Appends what was staged, then fills every request's slot, or has it wait for what it needs."""
+        self._validation.end_of_read()
+        if self._staged:
+            self.append_staged()
+        if not self._requests:
+            return
+        requests, self._requests = self._requests, []
+        for slot, connection, acks, timeout_ms, answer in requests:
+            if answer.throttle_time_ms:
+                self._broker.pressure.throttled_requests += 1
+                connection.mute(answer.throttle_time_ms)
+            if type(slot) is list and acks:
+                slot.append(self.encode(connection, answer))
+            elif acks:
+                wait = AcksWait(self.encode, slot, connection, answer, acks)
+                if not wait.begin():
+                    self._broker.purgatory.line_up(wait, max(0, timeout_ms))
+            elif any(append.error_code for _, appends in answer.topics for append in appends):
+                connection.close()  # acks=0 expects no answer: the only way to tell of an error
+
+    def end(self, request: StagedRequest) -> None:
+        """The last of a request's batches were examined: appends what was staged, and answers."""
+        self._requests.append(request)
+        self.end_of_read()
+
+    def encode(self, connection: Any, answer: ProduceAnswer) -> bytes:
+        """The answer's frame, once every append has its outcome."""
+        return answers.encode(self._broker, connection, answer)
