@@ -19,10 +19,10 @@ from support.controllers import Node
 from support.metadata import broker, topic_id
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.metadata.replay import replay
-from tailrace_controller import projection
 from tailrace_controller.controller import Controller, Decided, _rows
 from tailrace_controller.decide import brokers
 from tailrace_controller.effects import Effects
+from tailrace_controller.metadata_log import projection
 
 BROKERS = 3
 PARTITIONS_OF_A_TOPIC = 100

@@ -49,7 +49,7 @@ class Node:
         return open_metadata_follower(self.config, self.environment, name)
 
     async def listen(self, name: str) -> asyncio.AbstractServer:
-        """A listener that accepts: whoever knocks sees that somebody is there."""
+        """A listener that accepts: whoever probes sees that somebody is there."""
         return await asyncio.start_unix_server(lambda _, writer: writer.close(), str(self.directory / name))
 
     def registration(self, broker_id: int, incarnation: int, socket: str) -> BrokerRegistrationRequest:

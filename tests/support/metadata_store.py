@@ -10,8 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace.clock import ManualClock
-from tailrace_controller.lease import NOBODY, Candidate, Lease
-from tailrace_controller.stored import Deposed, Loaded, OutcomeUnknown, Position, StoredRecord, StoredSnapshot
+from tailrace_controller.election.lease import NOBODY, Candidate, Lease
+from tailrace_controller.metadata_log.stored import (
+    Deposed,
+    Loaded,
+    OutcomeUnknown,
+    Position,
+    StoredRecord,
+    StoredSnapshot,
+)
 
 
 @dataclass

@@ -75,7 +75,7 @@ class Quorum:
     async def running(self, count: int = 3) -> AsyncIterator[list[Controller]]:
         """Controllers that have replayed the log; the first is active.
 
-        Somebody listens where the tests' broker says it does: a successor knocks there, and fences who refuses.
+        Somebody listens where the tests' broker says it does: a successor probes there, and fences who refuses.
         """
         with listening(self.members[0].node.directory / "broker.sock"):
             try:

@@ -30,8 +30,8 @@ SERVICES = ROOT / "services"
 DECIDING = (
     "controller/tailrace_controller/decide/*.py",
     "controller/tailrace_controller/effects.py",
-    "controller/tailrace_controller/liveness.py",
-    "controller/tailrace_controller/projection.py",
+    "controller/tailrace_controller/sessions/liveness.py",
+    "controller/tailrace_controller/metadata_log/projection.py",
     "broker/tailrace_broker/replication/leader.py",
     "broker/tailrace_broker/replication/follower.py",
     "broker/tailrace_broker/replication/node.py",

@@ -19,19 +19,19 @@ from tailrace.net.server import serve
 from tailrace.private_files import private_data_dir, private_opener
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
-from tailrace_controller import accept_restored, begin_with, write_image
-from tailrace_controller.candidacy import Candidacy
+from tailrace_controller.commands import accept_restored, first_image, write_image
 from tailrace_controller.controller import Controller
-from tailrace_controller.database import Database
+from tailrace_controller.election.candidacy import Candidacy
+from tailrace_controller.election.lease import Candidate
+from tailrace_controller.election.quorum import Quorum
+from tailrace_controller.election.seen_file import SeenFile
 from tailrace_controller.handlers import HANDLERS
-from tailrace_controller.lease import Candidate
+from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.stored import StoreError
 from tailrace_controller.metrics import ControllerMetrics
-from tailrace_controller.quorum import Quorum
+from tailrace_controller.periodic import PeriodicTasks
 from tailrace_controller.role import ControllerRole
-from tailrace_controller.seen_file import SeenFile
-from tailrace_controller.stored import StoreError
-from tailrace_controller.upkeep import Upkeep
-from tailrace_controller.watch import Watch
+from tailrace_controller.sessions.watch import SessionWatch
 
 LEASE_MS_MIN = 100.0
 
@@ -50,9 +50,9 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         tools = (environment.clock, environment.random, environment.log)
         candidacy = Candidacy(candidate, database, *tools, lease_ms)
         controller = Controller(config, candidacy, database, *tools, seen_file)
-        watch = Watch(controller, config.broker_session_timeout_ms, environment.boot_id)
+        watch = SessionWatch(controller, config.broker_session_timeout_ms, environment.boot_id)
         quorum = Quorum(environment.clock, address, controller_addresses(config, environment.run_dir))
-        role = ControllerRole(controller, watch, Upkeep(controller), quorum)
+        role = ControllerRole(controller, watch, PeriodicTasks(controller), quorum)
         ControllerMetrics(environment.registry, role)
         controller.activated = role.on_activated
         controller.resigned = watch.on_resigned
@@ -116,5 +116,5 @@ def only_controller(data_dir: Path, node_id: int, url: str) -> Iterator[None]:
 role = Role(
     "controller",
     open_controller,
-    {"accept-restored": accept_restored.main, "begin-with": begin_with.main, "write-image": write_image.main},
+    {"accept-restored": accept_restored.main, "begin-with": first_image.main, "write-image": write_image.main},
 )

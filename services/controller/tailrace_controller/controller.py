@@ -25,17 +25,18 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
 from tailrace.net.metadata_batches import Batch, Snapshot, encode_batch, encode_snapshot
-from tailrace_controller import acceptance, bootstrap, projection
-from tailrace_controller.acceptance import Seen
-from tailrace_controller.candidacy import Candidacy
-from tailrace_controller.counts import Counts
-from tailrace_controller.database import Database
 from tailrace_controller.decide import resources
 from tailrace_controller.effects import Effects
-from tailrace_controller.lease import NOBODY, Lease, Tenure
-from tailrace_controller.log import MetadataLog
-from tailrace_controller.seen_file import SeenFile
-from tailrace_controller.stored import (
+from tailrace_controller.election import acceptance
+from tailrace_controller.election.acceptance import Seen
+from tailrace_controller.election.candidacy import Candidacy
+from tailrace_controller.election.lease import NOBODY, Lease, Tenure
+from tailrace_controller.election.seen_file import SeenFile
+from tailrace_controller.election_counts import ElectionCounts
+from tailrace_controller.metadata_log import bootstrap, projection
+from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.log import MetadataLog
+from tailrace_controller.metadata_log.stored import (
     Deposed,
     Loaded,
     OutcomeUnknown,
@@ -44,7 +45,7 @@ from tailrace_controller.stored import (
     StoredRecord,
     StoredSnapshot,
 )
-from tailrace_controller.turns import Turns, first_failure
+from tailrace_controller.signals import ChangeSignal, first_failure
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -99,7 +100,7 @@ class Controller:
         self.lease: Lease | None = None
         self.refusal = ""
         self.activated: Callable[[], None] = lambda: None
-        self.counts = Counts()
+        self.counts = ElectionCounts()
         self.resigned: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
         self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
@@ -124,8 +125,8 @@ class Controller:
         self._gave_away = False
         self._asked = 0  # renewals that were sent, and the newest that was confirmed
         self._answered = 0
-        self._turns = Turns(clock)  # active, resigned, another lease row
-        self._published = Turns(clock)  # more of the log
+        self._turns = ChangeSignal(clock)  # active, resigned, another lease row
+        self._published = ChangeSignal(clock)  # more of the log
 
     def new_uuid(self) -> UUID:
         """Returns a random UUID (version 4), as topic ids and the cluster id are."""

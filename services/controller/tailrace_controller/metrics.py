@@ -6,7 +6,7 @@ from prometheus_client.registry import Collector
 
 from tailrace_controller.decide.reassignments import is_reassigning
 from tailrace_controller.role import ControllerRole
-from tailrace_controller.watch import REFUSED, SILENT
+from tailrace_controller.sessions.watch import REFUSED, SILENT
 
 
 class ControllerMetrics(Collector):
@@ -58,7 +58,7 @@ class ControllerMetrics(Collector):
             _counter(
                 "preferred_leader_elections",
                 "Leaderships that went back to the first replica by themselves",
-                self._role.upkeep.preferred_elections,
+                self._role.periodic.preferred_elections,
             ),
             _counter("heartbeat_connection_breaks", "Heartbeat connections that broke", watch.connection_breaks),
             _counter("false_fences", "Brokers that went on after they had been fenced", watch.false_fences),

@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 
 from tailrace_controller.controller import LOAD_WAIT_MS, Controller
 from tailrace_controller.decide.placement import usable_brokers
-from tailrace_controller.quorum import Quorum
-from tailrace_controller.upkeep import Upkeep
-from tailrace_controller.watch import Watch
+from tailrace_controller.election.quorum import Quorum
+from tailrace_controller.periodic import PeriodicTasks
+from tailrace_controller.sessions.watch import SessionWatch
 
 
 @dataclass
 class ControllerRole:
-    """The controller, who watches its sessions, its upkeep, who else has its log, and when coordinators reported."""
+    """The controller with its watch over sessions, its periodic tasks, the quorum, and when coordinators reported."""
 
     controller: Controller
-    watch: Watch
-    upkeep: Upkeep
+    watch: SessionWatch
+    periodic: PeriodicTasks
     quorum: Quorum
     addresses: dict[str, str] = field(default_factory=dict)
     _reports: dict[tuple[int, str], int] = field(default_factory=dict)  # when the last of each coordinator began
@@ -48,7 +48,7 @@ class ControllerRole:
         """Begins what the active controller does by itself."""
         self.quorum.begin()
         self.watch.on_activated()
-        self.upkeep.on_activated()
+        self.periodic.on_activated()
 
     def reported_ms(self, coordinator_id: int, kind: str, *, first: bool) -> int | None:
         """When the report began that this is a part of; None for a part whose first one went to another controller."""
@@ -60,4 +60,4 @@ class ControllerRole:
         """Stops what runs in the background."""
         self.quorum.close()
         self.watch.close()
-        self.upkeep.close()
+        self.periodic.close()

@@ -13,10 +13,9 @@ from support.tcp_proxy import TcpProxy
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace_controller import projection
-from tailrace_controller.lease import NOBODY, Candidate
-from tailrace_controller.store import Store
-from tailrace_controller.stored import (
+from tailrace_controller.election.lease import NOBODY, Candidate
+from tailrace_controller.metadata_log import projection
+from tailrace_controller.metadata_log.stored import (
     Deposed,
     Loaded,
     OutcomeUnknown,
@@ -25,6 +24,7 @@ from tailrace_controller.stored import (
     StoredRecord,
     StoredSnapshot,
 )
+from tailrace_controller.store import Store
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tailrace.net.client import Client
 from tailrace.net.context import Identity
 from tailrace.net.metadata_follower import MetadataFollower
 from tailrace.wire.messages import DescribeQuorumRequest
-from tailrace_controller import accept_restored
+from tailrace_controller.commands import accept_restored
 from tailrace_controller.effects import Effects
 
 ALREADY = ErrorCode.TOPIC_ALREADY_EXISTS

@@ -15,13 +15,13 @@ from tailrace.config import Config
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord
-from tailrace_controller.acceptance import Seen
-from tailrace_controller.candidacy import Candidacy
 from tailrace_controller.controller import Controller
-from tailrace_controller.database import Database
 from tailrace_controller.effects import Effects
-from tailrace_controller.lease import Candidate
-from tailrace_controller.stored import OutcomeUnknown
+from tailrace_controller.election.acceptance import Seen
+from tailrace_controller.election.candidacy import Candidacy
+from tailrace_controller.election.lease import Candidate
+from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.stored import OutcomeUnknown
 
 LEASE_MS = 1000.0
 STEPS = 50

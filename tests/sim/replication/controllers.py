@@ -19,7 +19,7 @@ from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
 from tailrace_controller.decide import alter_partition, brokers
 from tailrace_controller.effects import Effects
-from tailrace_controller.liveness import Sessions
+from tailrace_controller.sessions.liveness import Sessions
 
 BROKER = "broker"
 SETTLE_MS = 500
@@ -147,7 +147,7 @@ class Controller(Process):
     def _load(self) -> None:
         live = [(BROKER, b.broker_id, b.broker_epoch) for b in self.image.live_brokers()]
         self.sessions.keep(live, self.world.now_ms)
-        self.after(SETTLE_MS, self.upkeep)
+        self.after(SETTLE_MS, self.periodic)
 
     def _resign(self, why: str) -> None:
         self.say(f"resigns: {why}")
@@ -296,7 +296,7 @@ class Controller(Process):
         if self.active and broker is not None:
             self.expire(broker_id, broker.broker_epoch, "its connection broke and its listener refuses")
 
-    def upkeep(self) -> None:
+    def periodic(self) -> None:
         """What the controller does on its own now and then; simulation.py may add to it."""
 
     # -- requests ----------------------------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ class Cluster:
         )
 
     def connection_lost(self, broker: Broker) -> None:
-        """The active controller's connection from a dead broker breaks; its knock is refused, or takes too long."""
+        """The active controller's connection from a dead broker breaks; its probe is refused, or takes too long."""
         active = self.active()
         cut = active is not None and (active.name, broker.name) in self.network.cut
         if active is None or cut or self.world.chance(0.3):

@@ -9,9 +9,9 @@ from support.metadata import broker, topic
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace_controller import acceptance
-from tailrace_controller.acceptance import MARGIN, Seen
-from tailrace_controller.lease import Lease
+from tailrace_controller.election import acceptance
+from tailrace_controller.election.acceptance import MARGIN, Seen
+from tailrace_controller.election.lease import Lease
 
 LEASE = Lease(holder=0, token="a", epoch=5, renewals=1, next_offset=101)
 

@@ -17,13 +17,13 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 from tailrace.net.metadata_batches import decode_snapshot, replay
-from tailrace_controller import bootstrap
-from tailrace_controller.candidacy import Candidacy
 from tailrace_controller.controller import Controller
-from tailrace_controller.database import Database
 from tailrace_controller.effects import Effects
-from tailrace_controller.lease import Candidate
-from tailrace_controller.stored import OutcomeUnknown, ReportPart
+from tailrace_controller.election.candidacy import Candidacy
+from tailrace_controller.election.lease import Candidate
+from tailrace_controller.metadata_log import bootstrap
+from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, ReportPart
 
 LEASE_MS = 1000.0
 FIRST = len(bootstrap.first_records(UUID(int=1)))  # what every log begins with

@@ -1,6 +1,6 @@
 """Sessions: deadlines on a monotonic clock, and which connection speaks for whom."""
 
-from tailrace_controller.liveness import Sessions
+from tailrace_controller.sessions.liveness import Sessions
 
 BROKER = ("broker", 0, 10)
 GATEWAY = ("gateway", 0, 11)

@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 from support.metadata import after, cluster, replicated, topic_id
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
-from tailrace_controller.counts import Counts
+from tailrace_controller.election_counts import ElectionCounts
 from tailrace_controller.metrics import ControllerMetrics
 from tailrace_controller.role import ControllerRole
-from tailrace_controller.watch import REFUSED, SILENT
+from tailrace_controller.sessions.watch import REFUSED, SILENT
 
 IMAGE = after(
     cluster(4),
@@ -25,7 +25,7 @@ IMAGE = after(
 )
 
 
-def scraped(image: MetadataImage, counts: Counts) -> dict[str, float]:
+def scraped(image: MetadataImage, counts: ElectionCounts) -> dict[str, float]:
     controller: Any = SimpleNamespace(
         lease_age_ms=120.0,
         refusal="",
@@ -39,7 +39,7 @@ def scraped(image: MetadataImage, counts: Counts) -> dict[str, float]:
         counts=counts,
     )
     watch = SimpleNamespace(fenced={REFUSED: 2, SILENT: 1}, connection_breaks=5, false_fences=4)
-    role = SimpleNamespace(controller=controller, watch=watch, upkeep=SimpleNamespace(preferred_elections=6))
+    role = SimpleNamespace(controller=controller, watch=watch, periodic=SimpleNamespace(preferred_elections=6))
     registry = CollectorRegistry()
     ControllerMetrics(registry, cast(ControllerRole, role))
     return {
@@ -50,7 +50,7 @@ def scraped(image: MetadataImage, counts: Counts) -> dict[str, float]:
 
 
 def test_an_image_is_told_in_kafkas_words() -> None:
-    found = scraped(IMAGE, Counts())
+    found = scraped(IMAGE, ElectionCounts())
     expected = {
         "active_controller_count": 1,
         "controller_epoch": 7,
@@ -74,7 +74,7 @@ def test_an_image_is_told_in_kafkas_words() -> None:
 
 
 def test_elections_are_counted_as_they_are_decided() -> None:
-    counts = Counts()
+    counts = ElectionCounts()
     counts.add(
         [
             r.PartitionChangeRecord(0, topic_id(1), isr=(1,)),

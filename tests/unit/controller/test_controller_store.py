@@ -15,11 +15,10 @@ from tailrace.config import Config
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace_controller import blame, projection
-from tailrace_controller.lease import Candidate
-from tailrace_controller.projection import Change
-from tailrace_controller.store import Store
-from tailrace_controller.stored import (
+from tailrace_controller.election.lease import Candidate
+from tailrace_controller.metadata_log import lock_holders, projection
+from tailrace_controller.metadata_log.projection import Change
+from tailrace_controller.metadata_log.stored import (
     Deposed,
     Loaded,
     OutcomeUnknown,
@@ -29,6 +28,7 @@ from tailrace_controller.stored import (
     StoredSnapshot,
     StoreError,
 )
+from tailrace_controller.store import Store
 
 CONFIG = Config.load("controller")
 
@@ -328,8 +328,8 @@ LOCKS = """1: POSIX  ADVISORY  READ 100 fd:01:77 123 123
 
 
 def test_only_other_processes_write_locks_on_these_files_are_blamed() -> None:
-    assert blame.write_lock_holders(LOCKS, [(0xFD, 1, 77)], own_pid=500) == [200]
+    assert lock_holders.write_lock_holders(LOCKS, [(0xFD, 1, 77)], own_pid=500) == [200]
 
 
 def test_nobody_is_blamed_where_proc_shows_nothing(tmp_path: Path) -> None:
-    assert blame.describe_holders(tmp_path / "none.db") == "a process that /proc/locks does not show"
+    assert lock_holders.describe_holders(tmp_path / "none.db") == "a process that /proc/locks does not show"

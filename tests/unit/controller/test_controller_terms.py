@@ -19,14 +19,14 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord
 from tailrace.wire.messages import BrokerHeartbeatRequest, ServiceHeartbeatRequest
-from tailrace_controller.acceptance import Seen
-from tailrace_controller.candidacy import Candidacy
 from tailrace_controller.controller import Controller
-from tailrace_controller.database import Database
 from tailrace_controller.effects import Effects
+from tailrace_controller.election.acceptance import Seen
+from tailrace_controller.election.candidacy import Candidacy
+from tailrace_controller.election.lease import NOBODY, STAND_BACK_LEASES, Candidate, Lease
+from tailrace_controller.election.seen_file import SeenFile
 from tailrace_controller.handlers import broker_heartbeat, service_heartbeat
-from tailrace_controller.lease import NOBODY, STAND_BACK_LEASES, Candidate, Lease
-from tailrace_controller.seen_file import SeenFile
+from tailrace_controller.metadata_log.database import Database
 
 LEASE_MS = 1000.0
 

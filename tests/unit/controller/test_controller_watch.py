@@ -17,7 +17,7 @@ from tailrace.metadata.replay import replay
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers
 from tailrace_controller.effects import Effects
-from tailrace_controller.watch import REFUSED, SILENT, STALL_MS, Watch
+from tailrace_controller.sessions.watch import REFUSED, SILENT, STALL_MS, SessionWatch
 
 
 class LateClock(ManualClock):
@@ -33,7 +33,7 @@ class Fake:
     """A controller that applies what is decided at once."""
 
     def __init__(self) -> None:
-        image = cluster(2)  # without endpoints: nobody to knock at
+        image = cluster(2)  # without endpoints: nobody to probe at
         self.image = replace(image, brokers={n: replace(known, endpoints=()) for n, known in image.brokers.items()})
         self.clock = LateClock()
         self.log = structlog.get_logger()
@@ -64,8 +64,8 @@ def fenced(image: MetadataImage) -> list[int]:
     return [broker.broker_id for broker in image.brokers.values() if broker.fenced]
 
 
-def watching(fake: Fake) -> Watch:
-    watch = Watch(cast(Controller, fake), timeout_ms=9000, boot_id="boot")
+def watching(fake: Fake) -> SessionWatch:
+    watch = SessionWatch(cast(Controller, fake), timeout_ms=9000, boot_id="boot")
     watch.on_activated()
     return watch
 
@@ -131,21 +131,21 @@ async def test_a_controller_that_was_stopped_fences_nobody_for_its_own_silence()
 
 
 class Listeners:
-    """Says of every knock whether it is refused, as a test has it."""
+    """Says of every probe whether it is refused, as a test has it."""
 
     def __init__(self, *answers: bool) -> None:
         self.answers = list(answers)
-        self.knocks = 0
+        self.probes = 0
 
     async def __call__(self, _endpoint: Endpoint) -> bool:
-        self.knocks += 1
+        self.probes += 1
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-def knocking(listeners: Listeners) -> tuple[Fake, Watch]:
+def probing(listeners: Listeners) -> tuple[Fake, SessionWatch]:
     fake = Fake()
     fake.image = cluster(2)
-    watch = Watch(cast(Controller, fake), timeout_ms=9000, boot_id="boot", refuses=listeners)
+    watch = SessionWatch(cast(Controller, fake), timeout_ms=9000, boot_id="boot", refuses=listeners)
     watch.on_activated()
     return fake, watch
 
@@ -156,8 +156,8 @@ async def pass_by(fake: Fake, ms: float) -> None:
         await turns()
 
 
-async def test_a_broken_connection_and_a_refused_knock_fence_at_once() -> None:
-    fake, watch = knocking(Listeners(True))
+async def test_a_broken_connection_and_a_refused_probe_fence_at_once() -> None:
+    fake, watch = probing(Listeners(True))
     connection = SimpleNamespace()
     watch.heard("broker", 0, 10, connection)
     watch.heard("broker", 1, 11, SimpleNamespace())
@@ -167,8 +167,8 @@ async def test_a_broken_connection_and_a_refused_knock_fence_at_once() -> None:
     watch.close()
 
 
-async def test_a_dying_process_whose_listener_closes_last_is_fenced_by_a_later_knock() -> None:
-    fake, watch = knocking(Listeners(False, False, True))
+async def test_a_dying_process_whose_listener_closes_last_is_fenced_by_a_later_probe() -> None:
+    fake, watch = probing(Listeners(False, False, True))
     connection = SimpleNamespace()
     watch.heard("broker", 0, 10, connection)
     watch.on_connection_lost(connection)
@@ -181,7 +181,7 @@ async def test_a_dying_process_whose_listener_closes_last_is_fenced_by_a_later_k
 
 async def test_connections_that_are_reset_again_and_again_fence_nobody() -> None:
     listeners = Listeners(False)
-    fake, watch = knocking(listeners)
+    fake, watch = probing(listeners)
     for _ in range(50):
         connection = SimpleNamespace()
         watch.heard("broker", 0, 10, connection)
@@ -190,22 +190,22 @@ async def test_connections_that_are_reset_again_and_again_fence_nobody() -> None
     watch.heard("broker", 0, 10, SimpleNamespace())
     await pass_by(fake, 3000)
     assert (fenced(fake.image), watch.connection_breaks, watch.false_fences) == ([], 50, 0)
-    assert listeners.knocks >= 50
+    assert listeners.probes >= 50
     watch.close()
 
 
-async def test_whoever_answers_but_is_silent_is_knocked_at_for_a_second_and_fenced_after_the_timeout() -> None:
+async def test_whoever_answers_but_is_silent_is_probed_for_a_second_and_fenced_after_the_timeout() -> None:
     listeners = Listeners(False)
-    fake, watch = knocking(listeners)
+    fake, watch = probing(listeners)
     connection = SimpleNamespace()
     watch.heard("broker", 0, 10, connection)
     watch.heard("broker", 1, 11, SimpleNamespace())
     watch.on_connection_lost(connection)
     await pass_by(fake, 5000)
-    knocks = listeners.knocks
+    probes = listeners.probes
     watch.heard("broker", 1, 11, SimpleNamespace())
     await pass_by(fake, 5000)
-    assert (fenced(fake.image), watch.fenced[SILENT], listeners.knocks) == ([0], 1, knocks)
+    assert (fenced(fake.image), watch.fenced[SILENT], listeners.probes) == ([0], 1, probes)
     watch.heard("broker", 0, 10, SimpleNamespace())  # it had been stopped, and goes on
     assert watch.false_fences == 1
     watch.close()

@@ -25,7 +25,6 @@ from tailrace.wire.messages import (
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
-from tailrace_controller import projection
 from tailrace_controller.decide import (
     alter_configs,
     client_quotas,
@@ -36,6 +35,7 @@ from tailrace_controller.decide import (
     elect_leaders,
     reassignments,
 )
+from tailrace_controller.metadata_log import projection
 
 CONFIG = Config.load("controller")
 LINEAR = 1.15

@@ -2,7 +2,7 @@
 
 from tailrace.clock import ManualClock
 from tailrace.net.address import Address
-from tailrace_controller.quorum import Position, Quorum, Standby
+from tailrace_controller.election.quorum import Position, Quorum, Standby
 
 START_MS = ManualClock().wall_ms()
 

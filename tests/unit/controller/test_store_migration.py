@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tailrace_controller import bootstrap
-from tailrace_controller.lease import Candidate
+from tailrace_controller.election.lease import Candidate
+from tailrace_controller.metadata_log import bootstrap
+from tailrace_controller.metadata_log.stored import Position, StoreError
 from tailrace_controller.store import Store
 from tailrace_controller.store.schema import SCHEMA_VERSION
-from tailrace_controller.stored import Position, StoreError
 
 DUMP = Path(__file__).parent / "testdata" / "metadata-schema-1.sql"
 

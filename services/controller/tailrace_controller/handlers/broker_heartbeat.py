@@ -2,10 +2,10 @@
 
 from tailrace.net.context import Context
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from tailrace_controller.acceptance import Seen
 from tailrace_controller.decide import brokers
+from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.role import ControllerRole
-from tailrace_controller.watch import BROKER
+from tailrace_controller.sessions.watch import BROKER
 
 
 async def handle(request: BrokerHeartbeatRequest, context: Context, role: ControllerRole) -> BrokerHeartbeatResponse:

@@ -4,7 +4,7 @@ from tailrace.net.context import Context
 from tailrace.wire.messages import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tailrace_controller.decide import brokers
 from tailrace_controller.role import ControllerRole
-from tailrace_controller.watch import BROKER
+from tailrace_controller.sessions.watch import BROKER
 
 
 async def handle(

@@ -12,7 +12,7 @@ from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse
-from tailrace_controller.quorum import Position
+from tailrace_controller.election.quorum import Position
 from tailrace_controller.role import ControllerRole
 
 _Topic = DescribeQuorumResponse.TopicData

@@ -15,9 +15,9 @@ from tailrace.net.address import Address
 from tailrace.net.context import Context
 from tailrace.net.metadata_batches import TOPIC_ID
 from tailrace.wire.messages import FetchRequest, FetchResponse
-from tailrace_controller.acceptance import Seen
 from tailrace_controller.controller import Controller
-from tailrace_controller.log import MetadataLog
+from tailrace_controller.election.acceptance import Seen
+from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.role import ControllerRole
 
 _Topic = FetchResponse.FetchableTopicResponse

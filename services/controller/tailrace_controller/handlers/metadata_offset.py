@@ -6,7 +6,7 @@ asks it next.
 
 from tailrace.net.context import Context
 from tailrace.wire.messages import MetadataOffsetRequest, MetadataOffsetResponse
-from tailrace_controller.acceptance import Seen
+from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.role import ControllerRole
 
 

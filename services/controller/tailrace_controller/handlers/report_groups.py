@@ -8,8 +8,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import ReportGroupsRequest, ReportGroupsResponse
 from tailrace_controller.decide import reports, services
+from tailrace_controller.metadata_log.stored import ReportPart
 from tailrace_controller.role import ControllerRole
-from tailrace_controller.stored import ReportPart
 
 
 async def handle(request: ReportGroupsRequest, context: Context, role: ControllerRole) -> ReportGroupsResponse:

@@ -2,8 +2,8 @@
 
 from tailrace.net.context import Context
 from tailrace.wire.messages import ServiceHeartbeatRequest, ServiceHeartbeatResponse
-from tailrace_controller.acceptance import Seen
 from tailrace_controller.decide import services
+from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.role import ControllerRole
 
 

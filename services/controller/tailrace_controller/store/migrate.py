@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tailrace_controller.lease import NOBODY, Lease
+from tailrace_controller.election.lease import NOBODY, Lease
 from tailrace_controller.store.schema import LEASE, PROJECTIONS, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
 
 OLDEST_VERSION = 1

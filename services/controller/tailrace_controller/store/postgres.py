@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tailrace_controller.stored import OutcomeUnknown, StoreError
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, StoreError
 
 CHANNEL = "tailrace_metadata"
 CONNECT_TIMEOUT_S = 2  # libpq's least

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from tailrace.private_files import private_opener, take_from_others
-from tailrace_controller.blame import describe_holders
-from tailrace_controller.stored import OutcomeUnknown
+from tailrace_controller.metadata_log.lock_holders import describe_holders
+from tailrace_controller.metadata_log.stored import OutcomeUnknown
 
 BUSY_TIMEOUT_MS = 250  # how long SQLite waits for somebody's write lock before we look who it is
 BLAME_EVERY_MS = 5000

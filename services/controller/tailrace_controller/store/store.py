@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from tailrace_controller.lease import NOBODY, Candidate, Lease
+from tailrace_controller.election.lease import NOBODY, Candidate, Lease
+from tailrace_controller.metadata_log.stored import (
+    Deposed,
+    Loaded,
+    OutcomeUnknown,
+    Position,
+    ReportPart,
+    StoredRecord,
+    StoredSnapshot,
+    StoreError,
+)
 from tailrace_controller.store import rows
 from tailrace_controller.store.engine import Engine
 from tailrace_controller.store.migrate import OLDEST_VERSION, migrate
@@ -31,21 +41,11 @@ from tailrace_controller.store.schema import (
     VIEWS,
 )
 from tailrace_controller.store.sqlite import Sqlite, sqlite_path
-from tailrace_controller.stored import (
-    Deposed,
-    Loaded,
-    OutcomeUnknown,
-    Position,
-    ReportPart,
-    StoredRecord,
-    StoredSnapshot,
-    StoreError,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace_controller.projection import Change
+    from tailrace_controller.metadata_log.projection import Change
 
 DEFAULT_LEASE_MS = 1000.0
 _REPORTED = {"groups": GROUPS, "group_offsets": GROUP_OFFSETS}

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tailrace.clock import Clock
 from tailrace.net.backoff import Backoff
-from tailrace_controller.database import Database
-from tailrace_controller.lease import Candidate, Judge, Lease, Tenure
-from tailrace_controller.stored import Deposed, Loaded, OutcomeUnknown, Position
+from tailrace_controller.election.lease import Candidate, Judge, Lease, Tenure
+from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.stored import Deposed, Loaded, OutcomeUnknown, Position
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

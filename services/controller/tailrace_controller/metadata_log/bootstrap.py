@@ -10,8 +10,8 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ClusterRecord, FeatureLevelRecord, MetadataRecord
 from tailrace.metadata.replay import replay as replay_records
 from tailrace.net.metadata_batches import Batch, Snapshot, decode_snapshot, encode_batch
-from tailrace_controller.log import MetadataLog
-from tailrace_controller.stored import Loaded, StoredRecord
+from tailrace_controller.metadata_log.log import MetadataLog
+from tailrace_controller.metadata_log.stored import Loaded, StoredRecord
 
 ELR_FEATURE, ELR_LEVEL = "eligible.leader.replicas.version", 1  # KIP-966
 NO_CLUSTER = UUID(int=0)

@@ -1,4 +1,4 @@
-"""Watches the sessions: expires silent brokers and services, and checks a suspicion by knocking at the listener.
+"""Watches the sessions: expires silent brokers and services, and probes the listener of one whose connection broke.
 
 A heartbeat connection that breaks is only a suspicion (connections break for many reasons). A refused reconnect to the
 service's own listener proves that its process is gone, and it is fenced at once; otherwise the session timeout decides.
@@ -13,19 +13,19 @@ from tailrace.errors import ApiError
 from tailrace.metadata.records import Endpoint
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers, services
-from tailrace_controller.liveness import SessionKey, Sessions
+from tailrace_controller.sessions.liveness import SessionKey, Sessions
 
 BROKER = "broker"
-KNOCK_TIMEOUT_MS = 1000
-# After a controller starts, what lives comes back within this time; what has not is knocked at.
+PROBE_TIMEOUT_MS = 1000
+# After a controller starts, what lives comes back within this time; what has not is probed.
 SETTLE_MS = 1000
 # A process that dies closes its connections one after the other: its listener may still answer for a moment.
-KNOCK_AGAIN_MS = (10, 20, 50, 100, 200, 500)
+PROBE_AGAIN_MS = (10, 20, 50, 100, 200, 500)
 REFUSED, SILENT = "its connection broke and its listener refuses", "silent for the session timeout"
 STALL_MS = 500  # a timer this late says that nobody was heard because nobody listened
 
 
-class Watch:
+class SessionWatch:
     """Ties the sessions to the controller's clock, its connections and its decisions."""
 
     def __init__(
@@ -35,11 +35,11 @@ class Watch:
         boot_id: str,
         refuses: Callable[[Endpoint], Awaitable[bool]] | None = None,
     ) -> None:
-        """refuses says whether nobody listens at an endpoint; without it, by knocking there."""
+        """refuses says whether nobody listens at an endpoint; without it, by a probe."""
         self.sessions = Sessions(timeout_ms)
         self._controller = controller
         self._boot_id = boot_id
-        self._refuses = refuses or knock
+        self._refuses = refuses or probe
         self._timers: list[Cancellable] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._check: Cancellable | None = None
@@ -53,7 +53,7 @@ class Watch:
     def on_activated(self) -> None:
         """Gives everything in the image a whole session to be heard again (grace after a controller's start)."""
         self.sessions.keep(self._expected(), self._now_ms())
-        self._timers = [self._controller.clock.call_later(SETTLE_MS, self._suspect_the_silent)]
+        self._timers = [self._controller.clock.call_later(SETTLE_MS, self._probe_silent)]
         self._plan()
 
     def on_resigned(self) -> None:
@@ -82,7 +82,7 @@ class Watch:
             return
         for key in self.sessions.on_connection_lost(connection):
             self.connection_breaks += 1
-            self._spawn(self._knock(key))
+            self._spawn(self._probe(key))
 
     def close(self) -> None:
         """Stops all timers and checks."""
@@ -99,9 +99,9 @@ class Watch:
         live = [(BROKER, broker.broker_id, broker.broker_epoch) for broker in image.live_brokers()]
         return live + [(role, number, service.service_epoch) for (role, number), service in image.services.items()]
 
-    def _suspect_the_silent(self) -> None:
+    def _probe_silent(self) -> None:
         for key in self.sessions.unconnected():
-            self._spawn(self._knock(key))
+            self._spawn(self._probe(key))
 
     def _plan(self) -> None:
         """Keeps one timer, for the earliest deadline; touching a session later only makes it fire early, once."""
@@ -128,10 +128,10 @@ class Watch:
             self._spawn(self._expire(key, SILENT))
         self._plan()
 
-    async def _knock(self, key: SessionKey) -> None:
-        """Knocks until somebody heartbeats again, the listener refuses, or it has answered for a second."""
+    async def _probe(self, key: SessionKey) -> None:
+        """Probes until somebody heartbeats again, the listener refuses, or it has answered for a second."""
         endpoint = self._endpoint(key)
-        for delay_ms in (*KNOCK_AGAIN_MS, None):
+        for delay_ms in (*PROBE_AGAIN_MS, None):
             if endpoint is None or key not in self.sessions.unconnected():
                 return
             if await self._refuses(endpoint):
@@ -185,10 +185,10 @@ class Watch:
         return self._controller.clock.monotonic_ms()
 
 
-async def knock(endpoint: Endpoint) -> bool:
+async def probe(endpoint: Endpoint) -> bool:
     """Says whether nobody listens at the endpoint; a timeout or an unreachable host proves nothing."""
     try:
-        async with asyncio.timeout(KNOCK_TIMEOUT_MS / 1000):
+        async with asyncio.timeout(PROBE_TIMEOUT_MS / 1000):
             if endpoint.port == 0:
                 _, writer = await asyncio.open_unix_connection(endpoint.host)
             else:

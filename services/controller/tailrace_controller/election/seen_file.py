@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.private_files import private_folder, private_opener
-from tailrace_controller.acceptance import Seen
+from tailrace_controller.election.acceptance import Seen
 
 DIRECTORY = "metadata-seen"
 NOTE_EVERY_MS = 1000.0

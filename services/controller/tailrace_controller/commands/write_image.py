@@ -11,9 +11,9 @@ from pathlib import Path
 from tailrace.net.metadata_batches import encode_snapshot
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
-from tailrace_controller import bootstrap
-from tailrace_controller.accept_restored import database_url
-from tailrace_controller.stored import OutcomeUnknown, Position, StoreError
+from tailrace_controller.commands.accept_restored import database_url
+from tailrace_controller.metadata_log import bootstrap
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, Position, StoreError
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
-from tailrace_controller.stored import OutcomeUnknown, Position, StoreError
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, Position, StoreError
 
 if TYPE_CHECKING:
     from tailrace.config import Config

@@ -18,9 +18,9 @@ from tailrace.metadata.snapshot import to_records
 from tailrace.net.metadata_batches import Snapshot, decode_snapshot, encode_snapshot
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
-from tailrace_controller import bootstrap, projection
-from tailrace_controller.accept_restored import database_url
-from tailrace_controller.stored import OutcomeUnknown, Position, StoredSnapshot, StoreError
+from tailrace_controller.commands.accept_restored import database_url
+from tailrace_controller.metadata_log import bootstrap, projection
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, Position, StoredSnapshot, StoreError
 
 
 def main(arguments: Sequence[str]) -> int:

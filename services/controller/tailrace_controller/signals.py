@@ -7,7 +7,7 @@ from typing import Any
 from tailrace.clock import Clock
 
 
-class Turns:
+class ChangeSignal:
     """A change that anybody may wait for; wake() ends all waits that began before it."""
 
     def __init__(self, clock: Clock) -> None:

@@ -6,7 +6,7 @@ from tailrace.metadata.records import NO_LEADER, MetadataRecord, PartitionChange
 from tailrace_controller.decide.partition_change import RECOVERING
 
 
-class Counts:
+class ElectionCounts:
     """Plain numbers; they begin at zero with the process."""
 
     def __init__(self) -> None:
@@ -14,7 +14,7 @@ class Counts:
         self.unclean_leader_elections = 0
 
     def add(self, records: Iterable[MetadataRecord]) -> None:
-        """Counts one decision."""
+        """ElectionCounts one decision."""
         for record in records:
             if isinstance(record, PartitionChangeRecord) and record.leader > NO_LEADER:
                 self.leader_elections += 1

@@ -10,15 +10,15 @@ from tailrace.clock import Cancellable
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord, MetadataRecord
-from tailrace_controller.bootstrap import ELR_FEATURE, ELR_LEVEL
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import elections, internal_topics, preferred_leaders
 from tailrace_controller.effects import Effects
+from tailrace_controller.metadata_log.bootstrap import ELR_FEATURE, ELR_LEVEL
 
 LOOK_EVERY_MS = 1000
 
 
-class Upkeep:
+class PeriodicTasks:
     """One timer while the controller is active; at most one round of decisions at a time."""
 
     def __init__(self, controller: Controller) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tailrace_controller.lease import Lease
+from tailrace_controller.election.lease import Lease
 
 
 class StoreError(Exception):

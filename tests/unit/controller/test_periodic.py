@@ -16,7 +16,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import internal_topics, preferred_leaders
 from tailrace_controller.effects import Effects
-from tailrace_controller.upkeep import LOOK_EVERY_MS, Upkeep
+from tailrace_controller.periodic import LOOK_EVERY_MS, PeriodicTasks
 
 CONFIG = Config.load("controller", overrides={"leader.imbalance.check.interval.seconds": "10"})
 AWAY = after(
@@ -121,21 +121,21 @@ def fake() -> Any:
 
 
 async def test_internal_topics_grow_soon_and_leaders_move_after_the_interval(fake: Fake) -> None:
-    upkeep = Upkeep(cast(Controller, fake))
-    upkeep.on_activated()
+    periodic = PeriodicTasks(cast(Controller, fake))
+    periodic.on_activated()
     await pass_by(fake, LOOK_EVERY_MS)
     assert len(fake.image.topics["__consumer_offsets"].partitions[0].replicas) == 3
     assert fake.image.features["eligible.leader.replicas.version"] == 1
     await pass_by(fake, 8000)
     assert fake.image.leader("a", 0) == 1
     await pass_by(fake, 2000)
-    assert (fake.image.leader("a", 0), upkeep.preferred_elections) == (0, 2)
-    upkeep.close()
+    assert (fake.image.leader("a", 0), periodic.preferred_elections) == (0, 2)
+    periodic.close()
 
 
 async def test_an_internal_topic_that_was_made_smaller_stays_so_until_a_broker_joins(fake: Fake) -> None:
-    upkeep = Upkeep(cast(Controller, fake))
-    upkeep.on_activated()
+    periodic = PeriodicTasks(cast(Controller, fake))
+    periodic.on_activated()
     await pass_by(fake, LOOK_EVERY_MS)
     assert internal_topics.are_moving(fake.image)
     fake.image = completed(fake.image)
@@ -148,13 +148,13 @@ async def test_an_internal_topic_that_was_made_smaller_stays_so_until_a_broker_j
     fake.image = after(fake.image, *broker(3, 500))
     await pass_by(fake, LOOK_EVERY_MS)
     assert len(fake.image.topics["__consumer_offsets"].partitions[0].replicas) == 3
-    upkeep.close()
+    periodic.close()
 
 
 async def test_who_joins_while_replicas_are_added_is_not_forgotten(fake: Fake) -> None:
     everybody, fake.image = fake.image.brokers, replace(fake.image, brokers=cluster(2).brokers)
-    upkeep = Upkeep(cast(Controller, fake))
-    upkeep.on_activated()
+    periodic = PeriodicTasks(cast(Controller, fake))
+    periodic.on_activated()
     await pass_by(fake, LOOK_EVERY_MS)
     fake.image = replace(fake.image, brokers=everybody)
     await pass_by(fake, LOOK_EVERY_MS)
@@ -162,50 +162,50 @@ async def test_who_joins_while_replicas_are_added_is_not_forgotten(fake: Fake) -
     fake.image = completed(fake.image)
     await pass_by(fake, LOOK_EVERY_MS)
     assert len(fake.image.topics["__consumer_offsets"].partitions[0].replicas) == 3
-    upkeep.close()
+    periodic.close()
 
 
 async def test_an_image_that_does_not_change_costs_no_decision(fake: Fake) -> None:
-    upkeep = Upkeep(cast(Controller, fake))
-    upkeep.on_activated()
+    periodic = PeriodicTasks(cast(Controller, fake))
+    periodic.on_activated()
     await pass_by(fake, 3000)
     before = fake.decisions
     await pass_by(fake, 5000)
     assert fake.decisions == before
-    upkeep.close()
+    periodic.close()
     await pass_by(fake, 20_000)
     assert fake.decisions == before
 
 
 async def test_what_was_refused_is_tried_again_at_the_next_look(fake: Fake) -> None:
     fake.refusing = True
-    upkeep = Upkeep(cast(Controller, fake))
-    upkeep.on_activated()
+    periodic = PeriodicTasks(cast(Controller, fake))
+    periodic.on_activated()
     await pass_by(fake, 2000)
     fake.refusing = False
     await pass_by(fake, 1000)
     assert len(fake.image.topics["__consumer_offsets"].partitions[0].replicas) == 3
-    upkeep.close()
+    periodic.close()
 
 
 async def test_a_controller_that_is_not_active_decides_nothing(fake: Fake) -> None:
     fake.active = False
-    upkeep = Upkeep(cast(Controller, fake))
-    upkeep.on_activated()
+    periodic = PeriodicTasks(cast(Controller, fake))
+    periodic.on_activated()
     await pass_by(fake, 20_000)
     assert fake.decisions == 0
-    upkeep.close()
+    periodic.close()
 
 
 async def test_a_partition_that_may_be_led_uncleanly_is_found_at_the_interval() -> None:
     image = after(cluster(1), *replicated("u", 1, isr=(), leader=-1))
     fake = Fake(after(image, r.ConfigRecord(2, "u", "unclean.leader.election.enable", "true")))
     fake.config = Config.load("controller", overrides={"unclean.leader.election.interval.ms": "2000"})
-    upkeep = Upkeep(cast(Controller, fake))
-    upkeep.on_activated()
+    periodic = PeriodicTasks(cast(Controller, fake))
+    periodic.on_activated()
     await pass_by(fake, 1000)
     assert fake.image.leader("u", 0) == -1
     await pass_by(fake, 2000)
     assert fake.image.leader("u", 0) == 0
     assert fake.image.topic_by_id(topic_id(1)) is not None
-    upkeep.close()
+    periodic.close()

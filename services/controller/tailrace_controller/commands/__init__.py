@@ -1,0 +1,1 @@
+"""Operators' commands: `tailrace controller accept-restored`, begin-with and write-image."""
