@@ -84,3 +84,19 @@ def test_the_port_of_a_gateway_started_by_hand_is_one_of_tailrace(
     assert refused.returncode == 1
     pid = services["gateway"].pid
     assert f"is taken by another Tailrace (pid {pid}:" in refused.stderr and f"`kill {pid}`" in refused.stderr
+
+
+def test_a_role_names_the_settings_without_effect_in_one_line(tmp_path: Path) -> None:
+    settings = (f"data.dir={tmp_path}", "num.io.threads=9", "num.network.threads=4")
+    command = [sys.executable, "-m", "tailrace_quota", "--log-format", "json"]
+    process = subprocess.Popen(
+        [*command, *(word for setting in settings for word in ("--set", setting))], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr
+    try:
+        named = json.loads(process.stderr.readline())["event"]
+    finally:
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=30)[1]
+    assert named == "Set, but without effect in Tailrace yet: num.io.threads, num.network.threads."
+    assert "num.io.threads" not in rest

@@ -214,6 +214,16 @@ def test_brokers_of_an_earlier_start_that_hold_partitions_are_named_when_they_ar
     assert "tailrace broker drain ID" in named["sentence"]
 
 
+@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
+def test_settings_without_effect_are_named_once_for_the_whole_cluster(tmp_path: Path, mode: tuple[str, ...]) -> None:
+    settings = ("--set", "num.io.threads=9", "--set", "num.network.threads=4")
+    with fake_cluster(tmp_path, *settings, *mode, brokers=2) as cluster:
+        named = cluster.wait_for("config_warning", timeout_seconds=0)
+        assert named["sentence"] == "Set, but without effect in Tailrace yet: num.io.threads, num.network.threads."
+        cluster.stop()
+        assert "num.io.threads" not in cluster.last_log()
+
+
 def test_an_unknown_setting_is_refused_in_one_sentence(cluster: Cluster, tmp_path: Path) -> None:
     refused = second_up(cluster, "--data", str(tmp_path / "other"), "--port", "0", "--set", "log.retention.hour=1")
     assert refused.returncode == 1

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -123,4 +124,7 @@ def not_honoured() -> Iterator[str]:
     yield "They are described with Kafka's types and defaults; setting one away from its default is logged.\n"
     for scope, table in (("topic", TOPIC_DEFINITIONS), ("broker", DEFINITIONS)):
         names = sorted(d.name for d in table.values() if not d.honoured and not d.internal)
-        yield f"**{scope}** ({len(names)}): " + ", ".join(f"`{name}`" for name in names) + "\n"
+        yield f"{len(names)} {scope} keys, by the first word of their names:\n"
+        for word, group in groupby(names, lambda name: name.partition(".")[0]):
+            yield f"- {word}: " + ", ".join(f"`{name}`" for name in group)
+        yield ""

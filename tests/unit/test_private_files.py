@@ -14,11 +14,11 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net import metadata_cache
 from tailrace.private_files import private_data_dir, private_folder, take_from_others
 from tailrace.runtime.run_files import RunFile
-from tailrace_controller.acceptance import Seen
 from tailrace_controller.app import only_controller
-from tailrace_controller.seen_file import SeenFile
+from tailrace_controller.election.acceptance import Seen
+from tailrace_controller.election.seen_file import SeenFile
+from tailrace_controller.metadata_log.stored import Position
 from tailrace_controller.store import Store
-from tailrace_controller.stored import Position
 
 
 @pytest.fixture(autouse=True)

@@ -63,13 +63,15 @@ class Up:
         preload(modules)
         self.instances = plan.instances(given)
         self._roles = {role: find_role(role) for role in plan.ROLES}
-        self._check_settings()
+        self._config_warnings = self._check_settings()
 
     def run(self) -> int:
         """Supervises until all is stopped; returns the exit status."""
         screen = Screen(as_json=self.given.json, colour=self.log_format == "colour", prefix=self.log_format != "json")
         screen.expect([instance.name for instance in self.instances])
         self._announce({})
+        for warning in self._config_warnings:  # once for all roles, which are given the same settings
+            screen.event(warning, event="config_warning")
         self._name_brokers_left_out(screen)
         try:
             return self._run_inline(screen) if self.given.inline else self._run_children(screen)
@@ -120,15 +122,17 @@ class Up:
     def settings(self, instance: Instance) -> Mapping[str, str]:
         return plan.settings(self.given, self.data_dir.sockets, self.ports.port, tuple(self.ports.hosts), instance)
 
-    def _check_settings(self) -> None:
+    def _check_settings(self) -> tuple[str, ...]:
+        """What is to be said of them; raises Refused where every role would refuse them."""
         from tailrace.config import Config, ConfigError
         from tailrace.net.internal import internal_address
 
         try:
             config = Config.load("broker", None, os.environ, self.settings(self.instances[0]))
-            internal_address(config, None, "any")  # what it refuses, every role would
+            internal_address(config, None, "any")
         except ConfigError as error:
             raise Refused(str(error)) from None
+        return config.warnings
 
     def _live(self, instance: Instance, report_fd: int) -> int:
         """A child's life."""

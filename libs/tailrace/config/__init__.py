@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tailrace.config.config import Config
-from tailrace.config.definition import ConfigDef, ConfigError
+from tailrace.config.definition import LONG_MAX, ConfigDef, ConfigError
 from tailrace.config.definitions import DEFINITIONS, TOPIC_DEFINITIONS
-from tailrace.config.definitions.row import LONG_MAX
 from tailrace.config.topic import TopicConfig
 
 __all__ = ["DEFINITIONS", "LONG_MAX", "TOPIC_DEFINITIONS", "Config", "ConfigDef", "ConfigError", "TopicConfig"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from tailrace.config.config import Config
-from tailrace.config.definition import ConfigDef, ConfigError, Dynamic, Scope, Type, Value
+from tailrace.config.definition import ConfigDef, ConfigError, Dynamic, Scope, Type
 from tailrace.config.definitions import (
     CLIENT_METRICS_DEFINITIONS,
     DEFINITIONS,
@@ -17,6 +17,7 @@ from tailrace.config.definitions import (
     GROUP_DEFINITIONS,
     TOPIC_DEFINITIONS,
 )
+from tailrace.config.validators import Value
 from tailrace.errors import ApiError, ErrorCode
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.config import properties
-from tailrace.config.definition import ConfigDef, ConfigError, Scope, Value
+from tailrace.config.definition import ConfigDef, ConfigError, Scope
 from tailrace.config.definitions import DEFINITIONS
+from tailrace.config.validators import Value
 from tailrace.config.values import Values
 
 
@@ -41,7 +42,7 @@ _ATTRIBUTES = {name: definition.attribute for name, definition in DEFINITIONS.it
 
 
 class Config(Values):
-    """Values by attribute (`config.min_insync_replicas`) or by key; `warnings` are sentences for the log."""
+    """Values by attribute (`config.min_insync_replicas`) or by key; `warnings` are said once per start."""
 
     def __init__(
         self,
@@ -79,7 +80,8 @@ class Config(Values):
         static.update(_from_file(file or "", file_name, warnings))
         static.update(_from_environment(environ or {}, warnings))
         static.update(_from_overrides(overrides or {}))
-        warnings += not_honoured({name: given.text for name, given in static.items()}, DEFINITIONS)
+        if names := not_honoured({name: given.text for name, given in static.items()}, DEFINITIONS):
+            warnings.append(f"Set, but without effect in Tailrace yet: {', '.join(names)}.")
         if "process.roles" not in static and role in {"broker", "controller"}:
             static["process.roles"] = Given(role, (role,), "the role that was started")
         return cls(static, tuple(warnings))
@@ -170,11 +172,11 @@ def _dynamic_layer(source: Mapping[str, str], warnings: list[str]) -> dict[str, 
 
 
 def not_honoured(texts: Mapping[str, str], definitions: Mapping[str, ConfigDef]) -> list[str]:
-    """Sentences about keys that are set to something else than their default and have no effect yet."""
-    sentences = []
-    for name, text in texts.items():
-        definition = definitions.get(name)
-        if definition is not None and not definition.honoured and definition.parse(text) != definition.default:
-            shown = "[hidden]" if definition.sensitive else text
-            sentences.append(f"{name}={shown} is accepted but has no effect in Tailrace yet.")
-    return sentences
+    """The keys that are set to something else than their default and have no effect yet."""
+    return [
+        name
+        for name, text in texts.items()
+        if (definition := definitions.get(name)) is not None
+        and not definition.honoured
+        and definition.parse(text) != definition.default
+    ]

@@ -34,10 +34,10 @@ def attributes(definitions: Iterable[ConfigDef]) -> str:
 
 
 def values_stub() -> str:
-    return f"""# Written by `python -m tailrace.config.generate` from the table in definitions/; do not edit.
+    return f"""# Written by `python -m tailrace.config.generate` from kafka.tsv and ours.tsv; do not edit.
 from collections.abc import Mapping
 
-from tailrace.config.definition import Value
+from tailrace.config.validators import Value
 
 class Values:
     def __init__(self, values: Mapping[str, Value]) -> None: ...
@@ -46,7 +46,7 @@ class Values:
 
 
 def topic_values() -> str:
-    return f'''"""Written by `python -m tailrace.config.generate` from definitions/topic.py; do not edit."""
+    return f'''"""Written by `python -m tailrace.config.generate` from kafka.tsv; do not edit."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TopicValues:
 
 _PAGE = """# Configuration
 
-<!-- Written by `python -m tailrace.config.generate` from libs/tailrace/config/definitions; do not edit. -->
+<!-- Written by `python -m tailrace.config.generate` from libs/tailrace/config/kafka.tsv and ours.tsv; do not edit. -->
 
 A key is looked up on the command line (`--set KEY=VALUE`), then in the environment, then in the file (`--config FILE`,
 in the syntax of Kafka's `server.properties`), then here. In the environment `min.insync.replicas` is
@@ -72,7 +72,8 @@ about elsewhere.
 
 Keys marked with * can be changed while the cluster runs, for all brokers or for one, with `kafka-configs.sh` or any
 client; topic keys always can. Every other key of Kafka 4.3.1 is accepted and described too, and has no effect yet:
-[compatibility.md](compatibility.md) lists them, and the log says so when one is set.
+[compatibility.md](compatibility.md) lists them. Where some are set, one line says so at the start: `tailrace up` prints
+it once for the whole cluster, a role that is started alone logs it.
 """
 
 

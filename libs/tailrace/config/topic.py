@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace.config.config import Config
-from tailrace.config.definition import ConfigDef, ConfigError, Value
+from tailrace.config.definition import ConfigDef, ConfigError
 from tailrace.config.definitions import TOPIC_DEFINITIONS
 from tailrace.config.topic_values import TopicValues
+from tailrace.config.validators import Value
 from tailrace.errors import ApiError, ErrorCode
 
 

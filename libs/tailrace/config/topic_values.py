@@ -1,4 +1,4 @@
-"""Written by `python -m tailrace.config.generate` from definitions/topic.py; do not edit."""
+"""Written by `python -m tailrace.config.generate` from kafka.tsv; do not edit."""
 
 from __future__ import annotations
 

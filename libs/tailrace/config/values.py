@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tailrace.config.definition import Value
+from tailrace.config.validators import Value
 
 
 class Values:

@@ -1,7 +1,7 @@
-# Written by `python -m tailrace.config.generate` from the table in definitions/; do not edit.
+# Written by `python -m tailrace.config.generate` from kafka.tsv and ours.tsv; do not edit.
 from collections.abc import Mapping
 
-from tailrace.config.definition import Value
+from tailrace.config.validators import Value
 
 class Values:
     def __init__(self, values: Mapping[str, Value]) -> None: ...

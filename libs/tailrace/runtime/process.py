@@ -79,6 +79,8 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     run_dir = Path(config.run_dir or Path(config.data_dir) / "run").absolute()
     FileReporter.refuse_a_second(run_dir, role.name, config.node_id)
     private_data_dir(Path(config.data_dir).absolute())
+    for warning in config.warnings:
+        logs.logger(role.name, config.node_id, named=False).warning(warning)
     reporter = FileReporter(run_dir, role.name, config.node_id)
     try:
         live(Service(role, config.node_id, config, reporter))

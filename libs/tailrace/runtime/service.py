@@ -57,8 +57,6 @@ async def run_service(service: Service, stop: asyncio.Event, *, alone: bool = Fa
         lambda: opened is not None and opened.ready.is_set(),
         lambda: _health(opened),
     )
-    for warning in service.config.warnings:
-        environment.log.warning(warning)
     server = await http.serve_pages(
         pages, service.config.health_listen, _health_port(service.config), environment.clock
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.wire import codec
+from tailrace.wire import codec, library
 from tailrace.wire.apis import APIS, Api, ApiKey
 from tailrace.wire.fetch import decode_fetch
 from tailrace.wire.list_offsets import decode_list_offsets
@@ -41,7 +41,7 @@ CASES = [
     pytest.param(api, version, path, id=f"{api.key.name}-v{version}-{'.'.join(path)}")
     for api in APIS.values()
     for version in flexible(api)
-    for path in texts(api.request._struct, version)
+    for path in texts(library.struct_of(api.request), version)
 ]
 
 
@@ -66,7 +66,7 @@ def is_taken(decode: Callable[[], Any]) -> bool:
 @pytest.mark.parametrize(("api", "version", "path"), CASES)
 def test_a_string_longer_than_a_record_can_hold_is_malformed(api: Api, version: int, path: tuple[str, ...]) -> None:
     for text, fits in (("x" * LONGEST, True), ("x" * (LONGEST + 1), False), ("é" * 16_384, False)):
-        request = holding(api.request(), api.request._struct, path, text)
+        request = holding(api.request(), library.struct_of(api.request), path, text)
         body = codec.encode_response_body(request, version)
         assert is_taken(partial(codec.decode_request, api.key, version, body)) is fits
         by_hand = BY_HAND.get(api.key)

@@ -23,12 +23,16 @@ def cluster_config(image: MetadataImage, config: Config) -> Config:
 
 def without_effect(records: Iterable[MetadataRecord]) -> list[str]:
     """Says which configs that are being set have no effect yet; for the log."""
-    return [
-        f"{sentence} (set on {_ALTERABLE[record.resource_type].value} {record.resource_name or 'default'})"
-        for record in records
-        if isinstance(record, ConfigRecord) and record.value is not None and record.resource_type in _ALTERABLE
-        for sentence in not_honoured({record.name: record.value}, DEFINITIONS_OF[_ALTERABLE[record.resource_type]])
-    ]
+    sentences = []
+    for record in records:
+        if not (isinstance(record, ConfigRecord) and record.value is not None and record.resource_type in _ALTERABLE):
+            continue
+        scope = _ALTERABLE[record.resource_type]
+        for name in not_honoured({record.name: record.value}, DEFINITIONS_OF[scope]):
+            shown = "[hidden]" if DEFINITIONS_OF[scope][name].sensitive else record.value
+            place = f"{scope.value} {record.resource_name or 'default'}"
+            sentences.append(f"{name}={shown} is accepted but has no effect in Tailrace yet. (set on {place})")
+    return sentences
 
 
 def check_exists(image: MetadataImage, resource_type: int, name: str) -> None:

@@ -1,6 +1,5 @@
 """The table against what a real Apache Kafka 4.3.1 said of itself (testdata, recorded with DescribeConfigs v4)."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,9 @@ import pytest
 from tailrace.config import DEFINITIONS, TOPIC_DEFINITIONS, describe
 from tailrace.config.config import Config
 from tailrace.config.definition import Scope
+from tailrace.config.definitions import lines
 from tailrace.config.describe import Entry
+from tailrace.config.validators import validator
 
 TESTDATA = Path(__file__).parent / "testdata" / "kafka-4.3.1-configs.tsv"
 NO_DEFAULT_IN_KAFKA = {"node.id", "process.roles", "controller.listener.names"}
@@ -84,38 +85,16 @@ def test_a_topics_honoured_key_names_broker_keys_that_exist() -> None:
             assert synonym.name in DEFINITIONS
 
 
-# Code names these, and they have no effect all the same.
-NAMED_WITHOUT_EFFECT = {
-    "advertised.listeners": "DescribeConfigs answers with what the client is told, whatever is set",
-    "quota.url": "the quota service refuses to start with it",
-    "remote.storage.enable": "import-kafka refuses topics that have it",
-    "ssl.keystore.password": "the memory twin of the REST backend has it as an example of a secret",
-}
+def test_each_table_names_a_key_once_for_a_scope_and_in_order() -> None:
+    for table in ("kafka.tsv", "ours.tsv"):
+        names = [(scope, name) for scope, name, *_ in lines(table)]
+        assert len(set(names)) == len(names)
+        scopes = list(dict.fromkeys(scope for scope, _ in names))
+        assert names == sorted(names, key=lambda row: (scopes.index(row[0]), row[1]))
 
 
-def named_in_the_code() -> set[str]:
-    """Keys that some file outside of tailrace.config reads from a config object, by attribute, or has as a text."""
-    root = Path(__file__).parents[2]
-    own = root / "libs" / "tailrace" / "config"
-    files = [*(root / "libs").rglob("*.py"), *(root / "services").rglob("*.py")]
-    text = "\n".join(file.read_text() for file in files if not file.is_relative_to(own))
-    attributes = set(re.findall(r"(?:(?<=config\.)|(?<=settings\.)|(?<=self\.))([a-z0-9_]+)", text))
-    attributes |= set(re.findall(r"getattr\([^()]*\"([a-z0-9_]+)\"", text))
-    literals = set(re.findall(r"\"([a-z0-9]+(?:\.[a-z0-9]+)+)\"", text))
-    definitions = (*DEFINITIONS.values(), *TOPIC_DEFINITIONS.values())
-    return {one.name for one in definitions if one.attribute in attributes or one.name in literals}
-
-
-def test_a_key_that_claims_an_effect_is_read_by_some_code() -> None:
-    """Not a proof that it is honoured, but a key that nobody reads certainly is not."""
-    named = named_in_the_code()
-    topics = [definition for name, definition in TOPIC_DEFINITIONS.items() if name in named]
-    named |= {synonym.name for definition in topics for synonym in definition.synonyms}
-    definitions = (*DEFINITIONS.values(), *TOPIC_DEFINITIONS.values())
-    assert not [definition.name for definition in definitions if definition.honoured and definition.name not in named]
-
-
-def test_a_key_that_some_code_reads_claims_an_effect() -> None:
-    definitions = (*DEFINITIONS.values(), *TOPIC_DEFINITIONS.values())
-    without = {definition.name for definition in definitions if not definition.honoured}
-    assert named_in_the_code() & without == NAMED_WITHOUT_EFFECT.keys()
+def test_the_valid_values_of_a_key_are_written_as_it_shows_them() -> None:
+    for table in ("kafka.tsv", "ours.tsv"):
+        for _, name, type_, _, values, *_ in lines(table):
+            if values:
+                assert str(validator(values, of_list=type_ == "list")) == values, name

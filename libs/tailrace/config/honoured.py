@@ -1,0 +1,148 @@
+"""The keys that have an effect, by the module that obeys them.
+
+A key stands once, at the module where it takes effect; others may read it, too. A broker key that topics follow
+(`log.retention.ms`) stands nowhere: where nobody reads it for itself, its effect is that of the topic key
+(`INHERITED`). Every other key is accepted and described, and is said to have no effect when it is set. A unit test
+holds the table against what the modules read, both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+INHERITED = "tailrace.config.topic"
+
+BROKER_KEYS = {
+    "tailrace.net.internal": ("internal.listen", "internal.insecure"),
+    "tailrace.net.metadata_follower": ("controller.quorum.bootstrap.servers",),
+    "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
+    "tailrace.runtime.service": ("health.listen", "health.port"),
+    "tailrace_broker.app": (
+        "broker.fast.path",
+        "broker.heartbeat.interval.ms",
+        "broker.rack",
+        "controlled.shutdown.enable",
+        "log.cold.read.buffer.bytes",
+        "log.dirs",
+        "max.incremental.fetch.session.cache.slots",
+        "producer.id.expiration.ms",
+        "socket.receive.buffer.bytes",
+        "socket.request.max.bytes",
+        "socket.send.buffer.bytes",
+    ),
+    "tailrace_broker.background.housekeeping": ("log.retention.check.interval.ms",),
+    "tailrace_broker.broker": (
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "num.recovery.threads.per.data.dir",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "replica.lag.time.max.ms",
+        "replica.selector.class",
+    ),
+    "tailrace_broker.compaction.cleaner": (
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.enable",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.threads",
+    ),
+    "tailrace_broker.directories.disk_pressure": ("log.dir.pressure.refuse.bytes", "log.dir.pressure.slow.bytes"),
+    "tailrace_broker.directories.failure": ("log.dir.failure.timeout.ms",),
+    "tailrace_broker.directories.moves": ("num.replica.alter.log.dirs.threads",),
+    "tailrace_broker.fetch.consumer": ("fetch.max.bytes",),
+    "tailrace_broker.replication.fetcher": (
+        "replica.fetch.backoff.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.min.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+    ),
+    "tailrace_controller.app": ("broker.session.timeout.ms", "controller.quorum.election.timeout.ms"),
+    "tailrace_controller.commands.accept_restored": ("metadata.url",),
+    "tailrace_controller.decide.create_topics": (
+        "default.replication.factor",
+        "num.partitions",
+        "offsets.topic.num.partitions",
+        "offsets.topic.segment.bytes",
+    ),
+    "tailrace_controller.decide.delete_topics": ("delete.topic.enable",),
+    "tailrace_controller.decide.internal_topics": (
+        "offsets.topic.replication.factor",
+        "share.coordinator.state.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+    ),
+    "tailrace_controller.decide.topic_rules": ("min.insync.replicas", "unclean.leader.election.enable"),
+    "tailrace_controller.periodic": (
+        "auto.leader.rebalance.enable",
+        "leader.imbalance.check.interval.seconds",
+        "unclean.leader.election.interval.ms",
+    ),
+    "tailrace_coordinator.app": ("offsets.commit.timeout.ms",),
+    "tailrace_coordinator.groups.classic.join": (
+        "group.max.session.timeout.ms",
+        "group.max.size",
+        "group.min.session.timeout.ms",
+    ),
+    "tailrace_coordinator.groups.classic.rebalance": ("group.initial.rebalance.delay.ms",),
+    "tailrace_coordinator.groups.config": ("offsets.retention.check.interval.ms", "offsets.retention.minutes"),
+    "tailrace_coordinator.groups.offsets": ("offset.metadata.max.bytes",),
+    "tailrace_coordinator.shards.kind": ("message.max.bytes",),
+    "tailrace_gateway.app": (
+        "admin.allowed.hosts",
+        "admin.port",
+        "auto.create.topics.enable",
+        "connections.max.idle.ms",
+        "gateway.advertise",
+        "gateway.advertised.host",
+        "gateway.advertised.port",
+        "gateway.handover",
+        "gateway.listen",
+        "gateway.port",
+        "max.connections",
+        "queued.max.request.bytes",
+        "quota.max.entries",
+        "quota.max.throttle.ms",
+        "quota.unavailable",
+    ),
+    "tailrace_quota.app": ("quota.lease.ms",),
+}
+
+TOPIC_KEYS = {
+    "tailrace.log.compaction.cleanable": (
+        "cleanup.policy",
+        "max.compaction.lag.ms",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+    ),
+    "tailrace.log.compaction.plan": ("delete.retention.ms",),
+    "tailrace.log.flush": ("flush.messages", "flush.ms"),
+    "tailrace.log.limits": (
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.type",
+        "segment.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+    ),
+    "tailrace.log.local_log": ("segment.index.bytes",),
+    "tailrace.log.log": ("index.interval.bytes",),
+    "tailrace.log.retention": ("file.delete.delay.ms", "retention.bytes", "retention.ms"),
+    "tailrace_broker.partitions.partition": (
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "min.insync.replicas",
+    ),
+    "tailrace_controller.decide.topic_rules": ("unclean.leader.election.enable",),
+}
+
+
+def obeyed_by(keys: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Key -> the module that obeys it."""
+    return {key: module for module, of_module in keys.items() for key in of_module}
