@@ -12,6 +12,7 @@ from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import KeyValue, Output, Shard
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
 from tailrace_coordinator.groups.classic.join import Join
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
@@ -54,6 +55,12 @@ class Driver:
         after = Driver(self.config, self.log)
         after.now_ms = self.now_ms
         return after
+
+    def classic(self, group_id: str) -> ClassicGroup:
+        """A group of the classic protocol as it is now."""
+        group = classic_group(self.machine.groups, group_id)
+        assert group is not None
+        return group
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
@@ -214,3 +221,11 @@ class Driver:
             self.log += self.in_flight
             self.in_flight = None
             self._take(self.shard.committed())
+
+
+def member_of(driver: Driver, group_id: str = "g", *topics: str, **options: Any) -> str:
+    """A stable group of one consumer of these topics."""
+    member, token = driver.joined(group_id, protocols=(("range", subscription(*topics)),), **options)
+    driver.advance(0)
+    driver.sync(group_id, member, driver.answers[token].generation_id, {member: b"all"})
+    return member

@@ -28,7 +28,7 @@ def again(driver: Traced, name: str, member: str, **options: object) -> int:
 
 def sync(driver: Traced, name: str, member: str, generation: int, **assignments: str) -> int:
     """Syncs; assignments are by the names of members' clients."""
-    ids = {m.client_id: m.member_id for m in driver.machine.groups["g"].members.values()}
+    ids = {m.client_id: m.member_id for m in driver.classic("g").members.values()}
     driver.asks(name, f"sync generation {generation}")
     return driver.sync("g", member, generation, {ids[who]: what.encode() for who, what in assignments.items()})
 
@@ -55,7 +55,7 @@ def three_members_join_within_the_initial_delay() -> Traced:
 
 def _stable_three() -> tuple[Traced, str, str, str]:
     driver = three_members_join_within_the_initial_delay()
-    a, b, c = driver.machine.groups["g"].members
+    a, b, c = driver.classic("g").members
     driver.lines = []
     return driver, a, b, c
 
@@ -119,7 +119,7 @@ def static_members_restart_without_a_rebalance() -> Traced:
         driver.asks(name, f"join as instance {name}")
         driver.join(instance=name, client_id=name)
     driver.advance(1_500)
-    a, b = driver.machine.groups["g"].members
+    a, b = driver.classic("g").members
     sync(driver, "b", b, 1)
     sync(driver, "a", a, 1, a="0", b="1")
     driver.asks("b", "restart: join as instance b")

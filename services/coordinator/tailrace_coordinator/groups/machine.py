@@ -18,11 +18,13 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import Effects, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
-from tailrace_coordinator.groups import describe, offsets
+from tailrace_coordinator.groups import offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
+from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
 from tailrace_coordinator.groups.config import GroupConfig
+from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision
+from tailrace_coordinator.groups.group import Group
 from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
 
 GroupEffects = Effects[GroupRecord]
@@ -39,7 +41,7 @@ class GroupMachine:
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
 
     def __len__(self) -> int:
@@ -49,34 +51,38 @@ class GroupMachine:
         """Changes replicated state; live and in replay alike."""
         match record:
             case GroupMetadata():
-                self._group(record.group_id).apply(record)
+                self._classic(record.group_id).apply(record)
             case ConsumerGroupRecord():
                 self._apply_consumer(record)
             case GroupRemoved():
                 self.groups.pop(record.group_id, None)
             case OffsetCommitted():
-                self._group(record.group_id)  # a "simple consumer group" comes into being with its first offset
+                if record.group_id not in self.groups:  # with its first offset: Kafka's "simple consumer group"
+                    self.groups[record.group_id] = ClassicGroup(record.group_id)
                 self.offsets.apply(record)
             case OffsetRemoved():
                 self.offsets.apply(record)
 
     def _apply_consumer(self, record: ConsumerGroupRecord) -> None:
+        group = self.groups.get(record.group_id)
         if record.value is not None:
-            group = self._group(record.group_id)
-            group.is_consumer = True
-            group.consumer_keys.add(record.key)
-            return
-        gone = self.groups.get(record.group_id)
-        if gone is None:
-            return
-        gone.consumer_keys.discard(record.key)
-        if record.removes_the_group and gone.is_consumer:  # else a classic group takes its place
-            del self.groups[record.group_id]
+            if not isinstance(group, ConsumerGroup):
+                owed = group.replaced_keys if isinstance(group, ClassicGroup) else ()
+                group = self.groups[record.group_id] = ConsumerGroup(record.group_id, owed)
+            group.keys.add(record.key)
+        elif isinstance(group, ConsumerGroup):
+            group.keys.discard(record.key)
+            if record.removes_the_group:
+                del self.groups[record.group_id]
+        elif isinstance(group, ClassicGroup):  # in its place
+            group.replaced_keys.discard(record.key)
 
-    def _group(self, group_id: str) -> ClassicGroup:
+    def _classic(self, group_id: str) -> ClassicGroup:
+        """The classic group of that id, in place of one of another kind."""
         group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id)
+        if not isinstance(group, ClassicGroup):
+            replaced = group.keys if isinstance(group, ConsumerGroup) else ()
+            group = self.groups[group_id] = ClassicGroup(group_id, replaced_keys=replaced)
         return group
 
     def join(self, now_ms: int, request: join.Join) -> GroupEffects:
@@ -127,7 +133,10 @@ class GroupMachine:
         """Replies one ErrorCode per partition."""
 
         def decide(decision: GroupDecision) -> list[ErrorCode]:
-            group = offsets.validate_delete(self.groups.get(group_id))
+            group = self.groups.get(group_id)
+            if group is None:
+                raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+            group.validate_offset_delete()
             return [offsets.delete(decision, group, self.offsets, topic, partition) for topic, partition in partitions]
 
         return self._answer(now_ms, token, decide)
@@ -142,33 +151,46 @@ class GroupMachine:
             codes: dict[str, ErrorCode] = {}
             left = MANY
             for group_id in group_ids:
-                group = self.groups.get(group_id)
-                if group is None:
-                    codes[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
-                elif group.state is not GroupState.EMPTY:
-                    codes[group_id] = ErrorCode.NON_EMPTY_GROUP
-                else:
-                    held = self.offsets.of_group(group_id)
-                    for offset in islice(held.values(), left):
-                        decision.append(OffsetRemoved(group_id, offset.topic, offset.partition))
-                    if len(held) > left:
-                        break
-                    left -= len(held)
-                    self._remove(decision, group)
-                    codes[group_id] = ErrorCode.NONE
+                try:
+                    removed = self._delete(decision, group_id, left)
+                except ApiError as refused:
+                    codes[group_id] = refused.code
+                    continue
+                if removed is None:
+                    break
+                left -= removed
+                codes[group_id] = ErrorCode.NONE
             return codes
 
         return self._answer(now_ms, token, decide)
 
+    def _delete(self, decision: GroupDecision, group_id: str, most: int) -> int | None:
+        """Removes the group and its offsets: how many, None where there are more than most. Raises ApiError."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        group.validate_delete()
+        held = self.offsets.of_group(group_id)
+        for offset in islice(held.values(), most):
+            decision.append(OffsetRemoved(group_id, offset.topic, offset.partition))
+        if len(held) > most:
+            return None
+        self._remove(decision, group)
+        return len(held)
+
     def describe_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
         """Replies {group id: Described, or None for a group that does not exist}."""
         found = {group_id: self.groups.get(group_id) for group_id in group_ids}
-        described = {name: None if group is None else describe.describe(group) for name, group in found.items()}
+        described = {name: None if group is None else group.describe() for name, group in found.items()}
         return self._answer(now_ms, token, lambda _: described)
 
     def list_groups(self, now_ms: int, token: Token, states: frozenset[str], types: frozenset[str]) -> GroupEffects:
-        """Replies (Listed, ...)."""
-        listed = describe.list_groups(self.groups, states, types)
+        """Replies (Listed, ...): of these states (KIP-518) and types (KIP-848), lower case; empty ones take all."""
+        listed = tuple(
+            group.listed()
+            for group in self.groups.values()
+            if (not states or group.state.lower() in states) and (not types or group.group_type in types)
+        )
         return self._answer(now_ms, token, lambda _: listed)
 
     def expire_offsets(self, now_ms: int) -> GroupEffects:
@@ -180,7 +202,7 @@ class GroupMachine:
     def _expire_offsets(self, decision: GroupDecision) -> None:
         for group in tuple(self.groups.values()):
             no_offsets = offsets.expire(decision, group, self.offsets)
-            if no_offsets and group.state is GroupState.EMPTY and not group.pending_members:
+            if no_offsets and group.is_disused:
                 self._remove(decision, group)
 
     def on_image(self, now_ms: int, delta: MetadataDelta) -> GroupEffects:
@@ -201,32 +223,27 @@ class GroupMachine:
             case ("expiry",):
                 self._expire_offsets(decision)
                 self._schedule_expiry(decision)
-            case ("heartbeat", str(group_id), str(member_id)) if group_id in self.groups:
-                rebalance.on_heartbeat_deadline(decision, self.groups[group_id], member_id)
-            case ("join", str(group_id)) if group_id in self.groups:
-                rebalance.on_join_deadline(decision, self.groups[group_id])
-            case ("sync", str(group_id)) if group_id in self.groups:
-                rebalance.on_sync_deadline(decision, self.groups[group_id])
+            case (str(), str(group_id), *_) if (group := classic_group(self.groups, group_id)) is not None:
+                rebalance.on_deadline(decision, group, key)
         return decision.effects()
 
     def on_loaded(self, now_ms: int, image: MetadataImage) -> GroupEffects:
-        """Starts every member's session anew; a group above group.max.size rebalances to lose the late ones."""
+        """Begins the deadlines of all groups."""
         decision = GroupDecision(self.config, now_ms)
         self._schedule_expiry(decision)
         for group in self.groups.values():
-            for member in group.members.values():
-                rebalance.reschedule_heartbeat(decision, group, member)
-            if len(group.members) > self.config.group_max_size:
-                rebalance.prepare(decision, group)
+            if isinstance(group, ClassicGroup):
+                rebalance.on_loaded(decision, group)
         return decision.effects()
 
     def _schedule_expiry(self, decision: GroupDecision) -> None:
         decision.schedule(EXPIRY_KEY, self.config.offsets_retention_check_interval_ms)
 
-    def _remove(self, decision: GroupDecision, group: ClassicGroup) -> None:
-        rebalance.forget_timers(decision, group)
-        rebalance.end_consumer(decision, group)
-        decision.append(GroupRemoved(group.group_id))
+    def _remove(self, decision: GroupDecision, group: Group) -> None:
+        for key in group.timer_keys():
+            decision.cancel(key)
+        for record in group.tombstones():
+            decision.append(record)
 
     def _answer(self, now_ms: int, token: Token, decide: Callable[[GroupDecision], object]) -> GroupEffects:
         decision = GroupDecision(self.config, now_ms)

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
-from tailrace_coordinator.groups.classic.rebalance import reschedule_heartbeat
 from tailrace_coordinator.groups.decision import GroupDecision
+from tailrace_coordinator.groups.group import Group
 
 TopicPartition = tuple[str, int]
 
@@ -73,13 +72,17 @@ class Position:
 
 
 def commit(
-    decision: GroupDecision, groups: Mapping[str, ClassicGroup], request: Commit, positions: Iterable[Position]
+    decision: GroupDecision, groups: Mapping[str, Group], request: Commit, positions: Iterable[Position]
 ) -> list[ErrorCode]:
     """Decides an OffsetCommit; returns one code per position. Raises ApiError when the whole request is refused.
 
     A group that does not exist comes into being with the records (a "simple consumer group").
     """
-    _validate_commit(decision, groups, request)
+    group = groups.get(request.group_id)
+    if group is not None:
+        group.validate_offset_commit(decision, request.member_id, request.group_instance_id, request.generation_id)
+    elif request.generation_id >= 0:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if request.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION)
     expire_timestamp_ms = -1 if request.retention_time_ms == -1 else decision.now_ms + request.retention_time_ms
     codes = []
     for position in positions:
@@ -104,35 +107,7 @@ def commit(
     return codes
 
 
-def _validate_commit(decision: GroupDecision, groups: Mapping[str, ClassicGroup], request: Commit) -> None:
-    group = groups.get(request.group_id)
-    if group is None:
-        if request.generation_id < 0:
-            return
-        unknown = ErrorCode.GROUP_ID_NOT_FOUND if request.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION
-        raise ApiError(unknown)
-    if request.generation_id < 0 and group.state is GroupState.EMPTY:
-        return
-    if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # somebody's group is at work: no commit from outside
-    member = group.validate_member(request.member_id, request.group_instance_id)
-    if request.generation_id != group.generation_id:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-    reschedule_heartbeat(decision, group, member)  # a commit is a sign of life
-
-
-def validate_delete(group: ClassicGroup | None) -> ClassicGroup:
-    """Returns the group whose offsets may be deleted (KIP-496). Raises ApiError."""
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not GroupState.EMPTY and group.protocol_type != "consumer":
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
-    return group
-
-
-def delete(decision: GroupDecision, group: ClassicGroup, offsets: Offsets, topic: str, partition: int) -> ErrorCode:
+def delete(decision: GroupDecision, group: Group, offsets: Offsets, topic: str, partition: int) -> ErrorCode:
     """Deletes one offset unless a living consumer group reads its topic; deleting what is not there succeeds."""
     if group.is_subscribed_to(topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -141,11 +116,9 @@ def delete(decision: GroupDecision, group: ClassicGroup, offsets: Offsets, topic
     return ErrorCode.NONE
 
 
-def expire(decision: GroupDecision, group: ClassicGroup, offsets: Offsets) -> bool:
+def expire(decision: GroupDecision, group: Group, offsets: Offsets) -> bool:
     """Removes what offsets.retention.minutes has outlived (KIP-211). True: the group has no offsets any more."""
     held = offsets.of_group(group.group_id)
-    if not _may_expire(group):
-        return not held
     expired = 0
     for offset in held.values():
         if _is_expired(decision, group, offset):
@@ -154,18 +127,10 @@ def expire(decision: GroupDecision, group: ClassicGroup, offsets: Offsets) -> bo
     return expired == len(held)
 
 
-def _may_expire(group: ClassicGroup) -> bool:
-    if group.protocol_type is None or group.state is GroupState.EMPTY:
-        return True
-    return group.state is GroupState.STABLE and group.subscribed_topics is not None
-
-
-def _is_expired(decision: GroupDecision, group: ClassicGroup, offset: OffsetCommitted) -> bool:
-    if group.state is not GroupState.EMPTY and group.is_subscribed_to(offset.topic):
+def _is_expired(decision: GroupDecision, group: Group, offset: OffsetCommitted) -> bool:
+    begins_ms = group.retention_begins_ms(offset)
+    if begins_ms is None:
         return False
     if offset.expire_timestamp_ms != -1:
         return decision.now_ms >= offset.expire_timestamp_ms
-    since_ms = offset.commit_timestamp_ms
-    if group.protocol_type is not None and group.state is GroupState.EMPTY:
-        since_ms = group.current_state_timestamp_ms or since_ms
-    return decision.now_ms - since_ms >= decision.config.offsets_retention_ms
+    return decision.now_ms - begins_ms >= decision.config.offsets_retention_ms

@@ -15,7 +15,7 @@ from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.group import GroupState
-from tailrace_coordinator.groups.describe import Described
+from tailrace_coordinator.groups.group import Described
 
 # READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all of a group; without an authorizer nobody is denied.
 ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})

@@ -27,6 +27,11 @@ class Deadlines:
     def __len__(self) -> int:
         return sum(len(deadlines) for deadlines in self._at_ms.values())
 
+    @property
+    def entries(self) -> int:
+        """Entries of the heap, with those of deadlines that were moved or cancelled since."""
+        return len(self._heap)
+
     def schedule(self, due: Callable[[Hashable], None], key: Hashable, delay_ms: float) -> None:
         """Sets a deadline in place of the one of the same owner and key."""
         at_ms = self._clock.monotonic_ms() + delay_ms

@@ -9,7 +9,7 @@ from tailrace.coordination import group_records
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace_coordinator.groups.config import group_config
 from tailrace_coordinator.groups.machine import GroupMachine
-from tailrace_coordinator.groups.show import GROUP_REPORTS, group_gauges
+from tailrace_coordinator.groups.reports import GROUP_REPORTS, group_gauges
 from tailrace_coordinator.shards.kind import ShardKind
 
 KINDS: dict[str, ShardKind[Any]] = {

@@ -1,11 +1,9 @@
 """OffsetCommit, OffsetFetch, OffsetDelete, DeleteGroups, ListGroups, and what expires."""
 
-from typing import Any
-
 import pytest
 
-from support.groups import START_MS, Driver, subscription
-from tailrace.coordination.group_records import GroupRemoved, OffsetCommitted, decode, encode
+from support.groups import START_MS, Driver, member_of
+from tailrace.coordination.group_records import OffsetCommitted, decode
 from tailrace.errors import ErrorCode
 from tailrace_coordinator.groups.classic.leave import Leaver
 from tailrace_coordinator.groups.config import GroupConfig
@@ -13,14 +11,6 @@ from tailrace_coordinator.groups.offsets import Commit, Position
 
 RETENTION_MS = 7 * 24 * 3600 * 1000
 SIMPLE = Commit("simple", -1, "", None, 9)
-
-
-def member_of(driver: Driver, group_id: str = "g", *topics: str, **options: Any) -> str:
-    """A stable group of one consumer of these topics."""
-    member, token = driver.joined(group_id, protocols=(("range", subscription(*topics)),), **options)
-    driver.advance(0)
-    driver.sync(group_id, member, driver.answers[token].generation_id, {member: b"all"})
-    return member
 
 
 def test_a_standalone_consumer_commits_without_a_group() -> None:
@@ -31,50 +21,6 @@ def test_a_standalone_consumer_commits_without_a_group() -> None:
     offset = found["t", 0]
     assert (offset.offset, offset.leader_epoch, offset.metadata) == (42, 7, "mine")
     assert driver.describe("simple").state == "Empty"
-
-
-def consumer_group(name: str) -> list[tuple[bytes, bytes | None]]:
-    """As Kafka's coordinator writes one, with a member."""
-    text = len(name).to_bytes(2) + name.encode()
-    keys = [bytes((0, kind)) + text + (b"\0\1m" if kind in (5, 7, 8) else b"") for kind in (5, 3, 7, 6, 8)]
-    return [(key, b"value") for key in keys]
-
-
-def compacted(log: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
-    return list(dict(log).items())
-
-
-def test_an_imported_consumer_group_is_one_until_a_member_joins() -> None:
-    before = [encode(OffsetCommitted("g", "t", 0, 42)), encode(GroupRemoved("g"))]
-    driver = Driver(log=[*before, *consumer_group("g")])  # KIP-848's upgrade
-    (listed,) = driver.list_groups()
-    assert (listed.group_type, listed.protocol_type, listed.state) == ("consumer", "consumer", "Empty")
-    assert not driver.list_groups(types=["classic"]) and not driver.list_groups("stable")
-    assert driver.list_groups("empty", types=["consumer"]) == (listed,)
-    assert driver.describe("g").protocol_type == "consumer"
-    member_of(driver, "g", "t")
-    for at in (driver, driver.reloaded()):
-        (listed,) = at.list_groups()
-        assert (listed.group_type, listed.protocol_type) == ("classic", "consumer")
-        assert at.fetch("g")["t", 0].offset == 42
-
-
-def test_an_imported_consumer_group_is_deleted_for_good() -> None:
-    driver = Driver(log=[*consumer_group("g"), encode(OffsetCommitted("g", "t", 0, 42))])
-    assert driver.delete_group("g") == ErrorCode.NONE
-    for at in (driver, driver.reloaded()):
-        assert not at.list_groups() and not at.fetch("g")
-    assert not [key for key, value in compacted(driver.log) if value is not None]  # it stays away for ever
-
-
-def test_a_member_that_joins_an_imported_consumer_group_leaves_nothing_of_that_in_the_log() -> None:
-    driver = Driver(log=consumer_group("g"))
-    member_of(driver, "g", "t")
-    assert [key[1] for key, value in compacted(driver.log) if value is not None] == [2]
-    ended = [key[1] for key, value in driver.log if value is None]
-    assert ended == [8, 7, 6, 5, 3]  # Kafka loads no other order
-    kinds = [key[1] for key, _ in driver.log]
-    assert kinds.index(2) == len(kinds) - 1
 
 
 def test_committed_offsets_survive_the_coordinator() -> None:

@@ -39,7 +39,7 @@ def test_a_heartbeat_a_second_keeps_one_entry() -> None:
     for _ in range(100):
         deadlines.schedule(fired.append, "session", 10_000)
         clock.advance(1_000)
-        assert len(deadlines._heap) == 1  # noqa: SLF001
+        assert deadlines.entries == 1
     clock.advance(9_000)
     assert fired == ["session"]
 

@@ -7,16 +7,22 @@ must survive (generation, members, assignments) changes through `GroupMetadata` 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from tailrace.coordination.group_records import ConsumerGroupRecord, GroupMetadata, MemberMetadata
+from tailrace.coordination.group_records import (
+    GroupMetadata,
+    GroupRecord,
+    GroupRemoved,
+    MemberMetadata,
+    OffsetCommitted,
+)
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.state import Token
+from tailrace_coordinator.groups.classic.member import Member, Protocols
+from tailrace_coordinator.groups.consumer.group import key_tombstones
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
-
-Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the member's order of preference
+from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, sync_key
+from tailrace_coordinator.groups.group import Described, Group, GroupType
 
 
 class GroupState(StrEnum):
@@ -29,51 +35,13 @@ class GroupState(StrEnum):
     DEAD = "Dead"
 
 
-@dataclass(slots=True)
-class Member:
-    """One member; awaiting_join and awaiting_sync hold the asker whose answer is due."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocol_type: str
-    protocols: Protocols
-    assignment: bytes = b""
-    awaiting_join: Token | None = None
-    awaiting_sync: Token | None = None
-    is_new: bool = False
-
-    def metadata(self, protocol: str | None) -> bytes:
-        """Returns what the member says of itself under a protocol, empty when it does not speak it."""
-        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
-
-    def vote(self, candidates: frozenset[str]) -> str:
-        """Returns the first of its protocols that everybody speaks."""
-        return next(name for name, _ in self.protocols if name in candidates)
-
-    @property
-    def metadata_size_bytes(self) -> int:
-        return sum(len(metadata) for _, metadata in self.protocols)
-
-    @property
-    def satisfies_heartbeat(self) -> bool:
-        """Whoever waits for us need not be heard of; but a new member has no id yet and may be long gone."""
-        return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
-
-
-class ClassicGroup:
+class ClassicGroup(Group):
     """Members in the order they came; previous_state tells an initial rebalance from a later one."""
 
     __slots__ = (
-        "consumer_keys",
         "current_state_timestamp_ms",
         "generation_id",
-        "group_id",
         "initial_delay",
-        "is_consumer",
         "leader",
         "members",
         "metadata_size_bytes",
@@ -83,14 +51,19 @@ class ClassicGroup:
         "previous_state",
         "protocol_name",
         "protocol_type",
+        "replaced_keys",
         "speakers",
         "state",
         "static_members",
         "subscribed_topics",
     )
 
-    def __init__(self, group_id: str, now_ms: int | None = None) -> None:
-        self.group_id = group_id
+    group_type = GroupType.CLASSIC
+    state: GroupState
+
+    def __init__(self, group_id: str, now_ms: int | None = None, replaced_keys: Iterable[bytes] = ()) -> None:
+        """replaced_keys: what the log still has of a consumer group whose place it takes (KIP-848)."""
+        super().__init__(group_id)
         self.state = self.previous_state = GroupState.EMPTY
         self.current_state_timestamp_ms = now_ms
         self.generation_id = 0
@@ -106,8 +79,7 @@ class ClassicGroup:
         self.new_member_added = False
         self.initial_delay: tuple[int, int] | None = None  # (delay_ms, remaining_ms) of the initial rebalance
         self.subscribed_topics: frozenset[str] | None = None  # None: not known
-        self.is_consumer = False  # imported from Kafka as one of KIP-848, and nobody has joined it since
-        self.consumer_keys: set[bytes] = set()  # of what the log still has of that
+        self.replaced_keys = set(replaced_keys)
 
     @property
     def can_rebalance(self) -> bool:
@@ -135,7 +107,6 @@ class ClassicGroup:
             self.static_members[member.group_instance_id] = member.member_id
         if not self.members:
             self.protocol_type = member.protocol_type
-            self.is_consumer = False
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
@@ -234,12 +205,6 @@ class ClassicGroup:
             known |= topics
         self.subscribed_topics = frozenset(known)
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """A consumer group whose topics are not known counts as subscribed to all."""
-        if self.subscribed_topics is None:
-            return self.protocol_type == PROTOCOL_TYPE
-        return topic in self.subscribed_topics
-
     def record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadata:
         """Returns this generation with these assignments as the log keeps it."""
         return GroupMetadata(
@@ -250,27 +215,10 @@ class ClassicGroup:
             self.leader,
             now_ms,
             tuple(
-                MemberMetadata(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    member.rebalance_timeout_ms,
-                    member.session_timeout_ms,
-                    member.metadata(self.protocol_name),
-                    assignments.get(member.member_id, b""),
-                )
+                member.record(self.protocol_name, assignments.get(member.member_id, b""))
                 for member in self.members.values()
             ),
         )
-
-    def consumer_tombstones(self) -> list[ConsumerGroupRecord]:
-        """For all that the log has of a KIP-848 group: compaction may else forget a later tombstone, and not that.
-
-        The highest key types first, the group's own last: Kafka refuses to load a log with any other order.
-        """
-        keys = sorted(self.consumer_keys, reverse=True)
-        return [ConsumerGroupRecord(self.group_id, key, None) for key in keys]
 
     def apply(self, record: GroupMetadata) -> None:
         """Takes a generation from the log; members that live here keep what the log does not say of them."""
@@ -279,7 +227,6 @@ class ClassicGroup:
         if record.current_state_timestamp_ms == -1:
             self.current_state_timestamp_ms = None
         self.generation_id = record.generation_id
-        self.is_consumer = False
         self.protocol_type = record.protocol_type or None
         self.protocol_name = record.protocol
         self.leader = record.leader
@@ -301,6 +248,69 @@ class ClassicGroup:
         }
         self.learn_subscribed_topics()
 
+    # -- what a group of every kind answers -----------------------------------------------------------------------
+
+    @property
+    def shown_protocol_type(self) -> str:
+        return self.protocol_type or ""
+
+    @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
+    def is_disused(self) -> bool:
+        return self.state is GroupState.EMPTY and not self.pending_members
+
+    def describe(self) -> Described:
+        protocol = (self.protocol_name or "") if self.state is GroupState.STABLE else None
+        members = tuple(member.describe(protocol) for member in self.members.values())
+        return Described(self.group_id, str(self.state), self.shown_protocol_type, protocol or "", members)
+
+    def validate_offset_commit(
+        self, decision: GroupDecision, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> None:
+        if generation_id < 0 and self.state is GroupState.EMPTY:
+            return
+        if generation_id < 0 and not member_id and group_instance_id is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # somebody's group is at work: no commit from outside
+        member = self.validate_member(member_id, group_instance_id)
+        if generation_id != self.generation_id:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+        decision.schedule(heartbeat_key(self.group_id, member_id), member.session_timeout_ms)
+
+    def validate_offset_delete(self) -> None:
+        if self.state is not GroupState.EMPTY and self.protocol_type != PROTOCOL_TYPE:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def validate_delete(self) -> None:
+        if self.state is not GroupState.EMPTY:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """A consumer group whose topics are not known counts as subscribed to all."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == PROTOCOL_TYPE
+        return topic in self.subscribed_topics
+
+    def retention_begins_ms(self, offset: OffsetCommitted) -> int | None:
+        if self.protocol_type is None:
+            return offset.commit_timestamp_ms
+        if self.state is GroupState.EMPTY:
+            return self.current_state_timestamp_ms or offset.commit_timestamp_ms
+        if self.state is not GroupState.STABLE or self.subscribed_topics is None:
+            return None
+        return None if offset.topic in self.subscribed_topics else offset.commit_timestamp_ms
+
+    def tombstones(self) -> Sequence[GroupRecord]:
+        return [*key_tombstones(self.group_id, self.replaced_keys), GroupRemoved(self.group_id)]
+
+    def timer_keys(self) -> Sequence[TimerKey]:
+        sessions = [heartbeat_key(self.group_id, member_id) for member_id in (*self.members, *self.pending_members)]
+        return [*sessions, join_key(self.group_id), sync_key(self.group_id)]
+
 
 def _restored(entry: MemberMetadata, record: GroupMetadata) -> Member:
     rebalance_timeout_ms = entry.rebalance_timeout_ms
@@ -314,3 +324,9 @@ def _restored(entry: MemberMetadata, record: GroupMetadata) -> Member:
         record.protocol_type,
         ((record.protocol or "", entry.subscription),),
     )
+
+
+def classic_group(groups: Mapping[str, Group], group_id: str) -> ClassicGroup | None:
+    """Returns the group that members of the classic protocol ask for, None where there is none of that kind."""
+    group = groups.get(group_id)
+    return group if isinstance(group, ClassicGroup) else None

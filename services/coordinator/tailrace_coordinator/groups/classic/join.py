@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
 from tailrace.wire.messages import JoinGroupRequest
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member, Protocols
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
+from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.classic.rebalance import (
     UNKNOWN_MEMBER,
     fence,
@@ -19,7 +20,9 @@ from tailrace_coordinator.groups.classic.rebalance import (
     prepare_or_complete,
     reschedule_heartbeat,
 )
+from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
+from tailrace_coordinator.groups.group import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +72,21 @@ def validate_join(decision: GroupDecision, request: JoinGroupRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"metadata of more than {config.max_record_bytes} bytes")
 
 
-def join(decision: GroupDecision, groups: Mapping[str, ClassicGroup], join: Join) -> ClassicGroup | None:
-    """Decides a JoinGroup. Returns a group that is to be created for it."""
+def join(decision: GroupDecision, groups: Mapping[str, Group], join: Join) -> ClassicGroup | None:
+    """Decides a JoinGroup. Returns a group that is to be created for it, maybe in place of one of another kind."""
     request = join.request
     try:
         validate_join(decision, request)
     except ApiError as refusal:
         decision.reply(join.token, join_refused(request.member_id, refusal.code))
         return None
-    group = groups.get(request.group_id)
+    group = classic_group(groups, request.group_id)
     is_new_group = group is None
     if group is None:
         if request.member_id != UNKNOWN_MEMBER:
             decision.reply(join.token, join_refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
             return None
-        group = ClassicGroup(request.group_id, decision.now_ms)
+        group = _new_group(groups.get(request.group_id), request.group_id, decision.now_ms)
     if not _has_room(decision, group, join):
         group.remove(request.member_id)
         decision.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -95,6 +98,13 @@ def join(decision: GroupDecision, groups: Mapping[str, ClassicGroup], join: Join
     else:
         _join_known(decision, group, join)
     return None
+
+
+def _new_group(replaced: Group | None, group_id: str, now_ms: int) -> ClassicGroup:
+    """A consumer group (KIP-848) has no members here, so a classic one may take its place."""
+    if isinstance(replaced, ConsumerGroup):
+        return ClassicGroup(group_id, replaced_keys=replaced.keys)
+    return ClassicGroup(group_id, now_ms)
 
 
 def _has_room(decision: GroupDecision, group: ClassicGroup, join: Join) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
 from tailrace_coordinator.groups.classic.rebalance import (
     UNKNOWN_MEMBER,
     expel,
@@ -14,6 +14,7 @@ from tailrace_coordinator.groups.classic.rebalance import (
     prepare_or_complete,
 )
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
+from tailrace_coordinator.groups.group import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,12 @@ class Leaver:
 
 
 def leave(
-    decision: GroupDecision, groups: Mapping[str, ClassicGroup], group_id: str, leavers: Sequence[Leaver]
+    decision: GroupDecision, groups: Mapping[str, Group], group_id: str, leavers: Sequence[Leaver]
 ) -> list[ErrorCode]:
     """Removes the members that may go, then rebalances once; one code for each. Raises ApiError."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = groups.get(group_id)
+    group = classic_group(groups, group_id)
     if group is None:
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
     results = []

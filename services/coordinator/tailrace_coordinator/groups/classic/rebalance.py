@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from tailrace.errors import ErrorCode
 from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
+from tailrace_coordinator.groups.classic.member import Member
+from tailrace_coordinator.groups.consumer.group import key_tombstones
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, join_key, sync_key
 
 UNKNOWN_MEMBER = ""
@@ -148,13 +152,13 @@ def _empty_generation(decision: GroupDecision, group: ClassicGroup) -> None:
     group.generation_id += 1
     group.protocol_name = None
     group.pending_sync_members.clear()
-    end_consumer(decision, group)
+    end_replaced(decision, group)
     decision.append(group.record({}, decision.now_ms))
 
 
-def end_consumer(decision: GroupDecision, group: ClassicGroup) -> None:
-    """Before a group's next record: ends what the log has of it as one of KIP-848, in Kafka's order."""
-    for tombstone in group.consumer_tombstones():
+def end_replaced(decision: GroupDecision, group: ClassicGroup) -> None:
+    """Before a group's next record: ends what the log has of the consumer group whose place it took (KIP-848)."""
+    for tombstone in key_tombstones(group.group_id, group.replaced_keys):
         decision.append(tombstone)
 
 
@@ -212,17 +216,28 @@ def after_removal(decision: GroupDecision, group: ClassicGroup) -> None:
         complete_join(decision, group)
 
 
-def forget_timers(decision: GroupDecision, group: ClassicGroup) -> None:
-    """Cancels what a deleted group had scheduled."""
-    for member_id in (*group.members, *group.pending_members):
-        decision.cancel(heartbeat_key(group.group_id, member_id))
-    decision.cancel(join_key(group.group_id))
-    decision.cancel(sync_key(group.group_id))
-
-
 def fence(decision: GroupDecision, member: Member) -> None:
     """Answers the holder of a static member's old id (KIP-345) so that it knows at once."""
     answer_join(decision, member, join_refused(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
     if member.awaiting_sync is not None:
         decision.reply(member.awaiting_sync, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
         member.awaiting_sync = None
+
+
+def on_deadline(decision: GroupDecision, group: ClassicGroup, key: Hashable) -> None:
+    """A deadline of the group has passed (the keys of `decision.py`)."""
+    match key:
+        case ("heartbeat", _, str(member_id)):
+            on_heartbeat_deadline(decision, group, member_id)
+        case ("join", _):
+            on_join_deadline(decision, group)
+        case ("sync", _):
+            on_sync_deadline(decision, group)
+
+
+def on_loaded(decision: GroupDecision, group: ClassicGroup) -> None:
+    """Starts every member's session anew; a group above group.max.size rebalances to lose the late ones."""
+    for member in group.members.values():
+        reschedule_heartbeat(decision, group, member)
+    if len(group.members) > decision.config.group_max_size:
+        prepare(decision, group)

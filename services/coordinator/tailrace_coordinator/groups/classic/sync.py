@@ -8,9 +8,10 @@ from tailrace.coordination.group_records import encode
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token, size_bytes
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
-from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, Member
+from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
+from tailrace_coordinator.groups.classic.member import Member
 from tailrace_coordinator.groups.classic.rebalance import (
-    end_consumer,
+    end_replaced,
     prepare,
     refuse_syncs,
     reschedule_heartbeat,
@@ -18,11 +19,12 @@ from tailrace_coordinator.groups.classic.rebalance import (
     synced,
 )
 from tailrace_coordinator.groups.decision import GroupDecision, sync_key
+from tailrace_coordinator.groups.group import Group
 
 
 def sync(
     decision: GroupDecision,
-    groups: Mapping[str, ClassicGroup],
+    groups: Mapping[str, Group],
     token: Token,
     request: SyncGroupRequest,
     assignments: Mapping[str, bytes],
@@ -49,10 +51,10 @@ def sync(
         _assign(decision, group, assignments)
 
 
-def _validate_sync(groups: Mapping[str, ClassicGroup], request: SyncGroupRequest) -> tuple[ClassicGroup, Member]:
+def _validate_sync(groups: Mapping[str, Group], request: SyncGroupRequest) -> tuple[ClassicGroup, Member]:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = groups.get(request.group_id)
+    group = classic_group(groups, request.group_id)
     if group is None or group.state is GroupState.EMPTY:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.validate_member(request.member_id, request.group_instance_id)
@@ -72,7 +74,7 @@ def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[s
         refuse_syncs(decision, group, ErrorCode.UNKNOWN_SERVER_ERROR)
         prepare(decision, group)
         return
-    end_consumer(decision, group)
+    end_replaced(decision, group)
     decision.append(record)
     for member in group.members.values():
         if member.awaiting_sync is not None:
@@ -81,11 +83,11 @@ def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[s
             reschedule_heartbeat(decision, group, member)
 
 
-def heartbeat(decision: GroupDecision, groups: Mapping[str, ClassicGroup], request: HeartbeatRequest) -> ErrorCode:
+def heartbeat(decision: GroupDecision, groups: Mapping[str, Group], request: HeartbeatRequest) -> ErrorCode:
     """Keeps the session alive and tells of a rebalance. Raises ApiError."""
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = groups.get(request.group_id)
+    group = classic_group(groups, request.group_id)
     if group is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.validate_member(request.member_id, request.group_instance_id)

@@ -64,7 +64,7 @@ def test_before_v4_the_first_join_makes_a_member() -> None:
 def test_v0_takes_the_session_timeout_for_the_rebalance_timeout() -> None:
     driver = Driver()
     driver.join(version=0, session_ms=7_000, rebalance_ms=-1)
-    assert driver.machine.groups["g"].rebalance_timeout_ms == 7_000
+    assert driver.classic("g").rebalance_timeout_ms == 7_000
 
 
 def test_only_the_leader_learns_the_members() -> None:

@@ -201,7 +201,7 @@ def test_several_members_leave_with_one_request_and_one_rebalance() -> None:
     codes = [code for _, code in driver.leave("g", Leaver(one), Leaver("nobody"), Leaver(two))]
     assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
     assert driver.describe("g").state == "Empty"
-    assert driver.machine.groups["g"].generation_id == 3
+    assert driver.classic("g").generation_id == 3
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance() -> None:

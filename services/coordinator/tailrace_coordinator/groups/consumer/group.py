@@ -1,0 +1,66 @@
+"""A group of the consumer protocol (KIP-848) that Apache Kafka wrote.
+
+Its members are not read, so it is always empty; they join anew. The first JoinGroup puts a classic group in its place,
+as Kafka does with an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tailrace.coordination.group_records import ConsumerGroupRecord, GroupRecord, GroupRemoved, OffsetCommitted
+from tailrace.errors import ApiError, ErrorCode
+from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE
+from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
+from tailrace_coordinator.groups.group import Described, Group, GroupType
+
+
+class ConsumerGroup(Group):
+    """`keys` are of all records that the log has of it: each needs a tombstone one day."""
+
+    __slots__ = ("keys",)
+
+    group_type = GroupType.CONSUMER
+    state = "Empty"
+    shown_protocol_type = PROTOCOL_TYPE
+    member_count = 0
+    is_disused = True
+
+    def __init__(self, group_id: str, keys: Iterable[bytes] = ()) -> None:
+        super().__init__(group_id)
+        self.keys = set(keys)
+
+    def describe(self) -> Described:
+        return Described(self.group_id, self.state, PROTOCOL_TYPE, "")
+
+    def validate_offset_commit(
+        self, decision: GroupDecision, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> None:
+        if generation_id >= 0:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def validate_offset_delete(self) -> None:
+        return
+
+    def validate_delete(self) -> None:
+        return
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return False
+
+    def retention_begins_ms(self, offset: OffsetCommitted) -> int | None:
+        return offset.commit_timestamp_ms
+
+    def tombstones(self) -> Sequence[GroupRecord]:
+        return [*key_tombstones(self.group_id, self.keys), GroupRemoved(self.group_id)]
+
+    def timer_keys(self) -> Sequence[TimerKey]:
+        return ()
+
+
+def key_tombstones(group_id: str, keys: Iterable[bytes]) -> list[ConsumerGroupRecord]:
+    """For all that the log has of a consumer group: compaction may else forget a later tombstone, and not that.
+
+    The highest key types first, the group's own last: Kafka refuses to load a log with any other order.
+    """
+    return [ConsumerGroupRecord(group_id, key, None) for key in sorted(keys, reverse=True)]

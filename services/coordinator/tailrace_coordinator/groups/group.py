@@ -1,0 +1,124 @@
+"""What a group of every kind answers (Kafka's Group), and what is shown of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from tailrace.coordination.group_records import GroupRecord, OffsetCommitted
+from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
+
+
+class GroupType(StrEnum):
+    """Kafka's names, as ListGroups spells them from v5 on (KIP-848)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """One member; metadata is empty while the group has no agreed protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One group as DescribeGroups shows it; protocol is empty unless the group is stable."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[DescribedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of ListGroups."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+class Group(ABC):
+    """One group. Its offsets are kept apart from it (`offsets.py`); how members join depends on the kind."""
+
+    __slots__ = ("group_id",)
+
+    group_type: ClassVar[GroupType]
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+
+    @property
+    @abstractmethod
+    def state(self) -> str:
+        """Kafka's name of it; "Empty" where there is no member."""
+
+    @property
+    @abstractmethod
+    def shown_protocol_type(self) -> str:
+        """What its members speak, empty for a group that has only offsets."""
+
+    @property
+    @abstractmethod
+    def member_count(self) -> int:
+        """How many members it has."""
+
+    @property
+    @abstractmethod
+    def is_disused(self) -> bool:
+        """Whether it has no members and none are about to join: it goes with its last offset."""
+
+    @abstractmethod
+    def describe(self) -> Described:
+        """Returns the group as clients of DescribeGroups see it."""
+
+    def listed(self) -> Listed:
+        """Returns its line of ListGroups."""
+        return Listed(self.group_id, self.shown_protocol_type, str(self.state), self.group_type.value)
+
+    @abstractmethod
+    def validate_offset_commit(
+        self, decision: GroupDecision, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> None:
+        """Refuses those who may not commit; a member's commit is a sign of life. Raises ApiError.
+
+        generation_id -1 and no member: a standalone consumer or an admin.
+        """
+
+    @abstractmethod
+    def validate_offset_delete(self) -> None:
+        """Refuses where living members may read any topic (KIP-496). Raises ApiError."""
+
+    @abstractmethod
+    def validate_delete(self) -> None:
+        """Refuses while it has members. Raises ApiError."""
+
+    @abstractmethod
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads the topic; where that is not known, whether one may."""
+
+    @abstractmethod
+    def retention_begins_ms(self, offset: OffsetCommitted) -> int | None:
+        """From when offsets.retention.minutes counts (KIP-211); None: the offset does not expire now."""
+
+    @abstractmethod
+    def tombstones(self) -> Sequence[GroupRecord]:
+        """All that ends the group in the log, in the order in which Kafka loads it."""
+
+    @abstractmethod
+    def timer_keys(self) -> Sequence[TimerKey]:
+        """Every deadline that it may have."""
