@@ -1,4 +1,4 @@
-"""The clock port: time is an argument everywhere else.
+"""The clock port: time is an argument everywhere else. Pure.
 
 Only runtime/clock.py reads a real clock. Timers exist for backoff, heartbeats, leases and deadlines; nothing waits for
 a state by sleeping.

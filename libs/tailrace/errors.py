@@ -1,4 +1,4 @@
-"""Kafka's error codes: protocol name, number and whether a client may retry (protocol guide, error codes)."""
+"""Kafka's error codes: protocol name, number and whether a client may retry (protocol guide, error codes). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON events to columns, and the reasons why some are none. Pure."""
+"""JSON events to columns, and the reasons why some are none."""
 
 from __future__ import annotations
 

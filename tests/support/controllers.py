@@ -13,7 +13,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tailrace.config import Config
-from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
+from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationRequest, CreateTopicsRequest

@@ -20,9 +20,10 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import PreambleRequest
-from tailrace_gateway.gateway import Advertised, Gateway, Limits
+from tailrace_gateway.answering import AnsweringGateway
+from tailrace_gateway.gateway import Advertised, Limits
 from tailrace_gateway.listener import InternalListener, Listener
-from tailrace_gateway.sweep import Sweep
+from tailrace_gateway.relay.sweep import Sweep
 
 BOOT_ID = "boot"
 TOPIC_ID = UUID(int=7)
@@ -187,7 +188,7 @@ class World:
         self.directory = directory
         self.follower = ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="cluster-of-the-test"))
         self.log = structlog.testing.CapturingLogger()
-        self.gateway = Gateway(
+        self.gateway = AnsweringGateway(
             self.follower,
             SystemClock(),
             random.Random(1),

@@ -20,7 +20,7 @@ from tailrace.metadata.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from tailrace.net.metadata_batches import encode_batch
+from tailrace.net.metadata.batches import encode_batch
 
 TOPIC_ID = UUID(int=77)
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -13,7 +13,7 @@ import structlog
 from support.controllers import WAIT_MS, Node, creation
 from support.postgres import Postgres
 from support.tcp_proxy import TcpProxy
-from tailrace.net.metadata_follower import MetadataFollower
+from tailrace.net.metadata.follower import MetadataFollower
 from tailrace_controller.controller import Controller
 
 

@@ -89,17 +89,17 @@ MORE: Final[tuple[tuple[str, tuple[Argument, ...]], ...]] = (
 )
 # These ask nobody by Kafka's protocol; the tests that are named look at what they refuse.
 OTHERS: Final[Mapping[str, str]] = {
-    "up": "test_runtime_cli.py",
-    "demo": "test_runtime_demo.py",
-    "controller": "test_runtime.py",
-    "coordinator": "test_runtime.py",
-    "gateway": "test_runtime.py",
-    "quota": "test_runtime.py",
-    "status": "test_runtime_status.py",
-    "dump-log": "test_cli_log_files.py",
-    "verify-log": "test_cli_log_files.py",
-    "import-kafka": "test_cli_import_kafka.py",
-    "export-kafka": "test_cli_export_kafka.py",
+    "up": "cli/test_plan.py",
+    "demo": "cli/demo/test_failure.py",
+    "controller": "runtime/test_process.py",
+    "coordinator": "runtime/test_process.py",
+    "gateway": "runtime/test_process.py",
+    "quota": "runtime/test_process.py",
+    "status": "cli/daily/test_status.py",
+    "dump-log": "cli/files/test_dump.py",
+    "verify-log": "cli/files/test_dump.py",
+    "import-kafka": "cli/files/test_importing.py",
+    "export-kafka": "cli/files/test_exporting.py",
 }
 
 

@@ -1,23 +1,49 @@
-"""Where things lie: no circle of imports inside a package, also none for types alone; lists that only shrink."""
+"""Where things lie: no circles of imports, small folders, a README for every package. Its lists may only shrink."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+UNIT = ROOT / "tests" / "unit"
 ROLES = ("broker", "controller", "coordinator", "gateway", "quota")
 PACKAGES = (
     ROOT / "libs" / "tailrace",
     *(ROOT / "services" / role / f"tailrace_{role}" for role in ROLES),
     ROOT / "spark" / "tailrace_spark",
 )
-# Packages that still have circles; the list may only become shorter.
-CIRCLES_LEFT = {"tailrace_gateway"}
+MOST_MODULES = 15
+ONE_FILE_FOR_EACH_API = {"handlers", "decide"}
+# Folders with more, and how many.
+LARGE_FOLDERS = {
+    "libs/tailrace/wire": 20,
+    "spark/tailrace_spark": 21,
+    "spark/tailrace_spark/logs": 17,
+}
+SCREEN_LINES = 50
+WITH_README = (
+    *sorted(path.parent for path in PACKAGES[0].glob("*/__init__.py")),
+    *(ROOT / "services" / r for r in ROLES),
+)
+# Tests of tests/unit that are not about one module: what they show needs a floor higher, or the whole package.
+ABOUT_MORE = {
+    "broker/test_before_registration.py",
+    "broker/test_data_path.py",
+    "broker/test_many_partitions.py",
+    "broker/test_transactions.py",
+    "controller/test_many_rows.py",
+    "coordinator/handlers/test_answers.py",
+    "coordinator/handlers/test_many_rows.py",
+    "gateway/rest/test_log_dir_moves.py",
+    "gateway/rest/test_replication.py",
+}
+NOT_OF_THE_PRODUCT = ("bench", "docs")  # folders of tests/unit for tests/bench and docs
 EXCUSE = "noqa: " + "SLF001"
 MOST_EXCUSED = 77  # may only become fewer
 
@@ -75,10 +101,7 @@ def circles(known: Mapping[str, Path]) -> list[list[str]]:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_no_modules_import_one_another(package: Path) -> None:
-    if package.name in CIRCLES_LEFT:
-        assert circles(modules(package)), f"{package.name} has no circles any more: take it out of CIRCLES_LEFT"
-    else:
-        assert circles(modules(package)) == []
+    assert circles(modules(package)) == []
 
 
 def test_a_circle_for_types_alone_is_seen(tmp_path: Path) -> None:
@@ -97,3 +120,73 @@ def test_no_further_test_looks_at_what_is_private() -> None:
         line for path in (ROOT / "tests").rglob("*.py") for line in path.read_text().splitlines() if EXCUSE in line
     ]
     assert len(excused) <= MOST_EXCUSED
+
+
+def folder_sizes() -> dict[str, int]:
+    """How many modules each folder of the product has."""
+    sizes: dict[str, int] = {}
+    for package in PACKAGES:
+        for path in modules(package).values():
+            if path.stem not in ("__init__", "__main__") and path.parent.name not in ONE_FILE_FOR_EACH_API:
+                name = path.parent.relative_to(ROOT).as_posix()
+                sizes[name] = sizes.get(name, 0) + 1
+    return sizes
+
+
+def test_a_folder_has_no_more_modules_than_a_reader_keeps_in_mind() -> None:
+    large = {name: size for name, size in folder_sizes().items() if size > MOST_MODULES}
+    assert large == LARGE_FOLDERS, "a folder that grew needs rooms; one that shrank leaves the table"
+
+
+@pytest.mark.parametrize("folder", WITH_README, ids=lambda path: path.name)
+def test_a_readme_is_one_screen(folder: Path) -> None:
+    assert len((folder / "README.md").read_text().splitlines()) <= SCREEN_LINES
+
+
+@pytest.mark.parametrize("folder", WITH_README, ids=lambda path: path.name)
+def test_what_a_readme_names_exists(folder: Path) -> None:
+    written = re.sub(r"```.*?```", "", (folder / "README.md").read_text(), flags=re.S)
+    places = (folder, *folder.glob("tailrace_*"), ROOT)
+    named = [word for word in re.findall(r"`([^`\s]+)`", written) if is_path(word)]
+    named += [word.partition("#")[0] for word in re.findall(r"\]\(([^)]+)\)", written)]
+    assert named and [word for word in named if not any((place / word).exists() for place in places)] == []
+
+
+def is_path(word: str) -> bool:
+    roots = ("libs/", "services/", "tests/", "docs/")
+    return re.fullmatch(r"[\w./-]+(\.py|\.md|/)", word) is not None or word.startswith(roots)
+
+
+@pytest.mark.parametrize(
+    "folder", [path for path in WITH_README if path.parent == PACKAGES[0]], ids=lambda path: path.name
+)
+def test_a_readme_says_what_its_package_imports(folder: Path) -> None:
+    (said,) = re.findall(r"Imports of Tailrace: ([^.]*)\.", (folder / "README.md").read_text())
+    known = modules(PACKAGES[0])
+    found = {name.split(".")[1] for path in folder.rglob("*.py") for name in imported(path, known)} - {folder.name}
+    assert set(re.findall(r"`(\w+)`", said)) == found
+
+
+def source_folder(folder: Path) -> Path:
+    """Where the modules lie that a folder of tests/unit is about."""
+    parts = folder.relative_to(UNIT).parts
+    if parts and parts[0] in ROLES and not (PACKAGES[0] / parts[0]).joinpath(*parts[1:]).is_dir():
+        return (ROOT / "services" / parts[0] / f"tailrace_{parts[0]}").joinpath(*parts[1:])
+    return PACKAGES[0].joinpath(*parts)
+
+
+def is_about_a_module(test: Path) -> bool:
+    """Whether a test is named test_<module>.py or test_<module>_<what>.py, in the folder that mirrors the module's."""
+    about = test.stem.removeprefix("test_")
+    folders = [source_folder(test.parent)]
+    if test.relative_to(UNIT).parts[0] == "quota":  # the package and the service have one name
+        folders.append(ROOT / "services" / "quota" / "tailrace_quota")
+    names = {path.stem for folder in folders if folder.is_dir() for path in folder.iterdir()} - {"__init__", "__main__"}
+    return any(about == name or about.startswith(f"{name}_") for name in names)
+
+
+def test_unit_tests_lie_as_the_modules_they_are_about() -> None:
+    """So that the tests of a module are found in one guess, and the module of a test in another."""
+    tests = [path for path in UNIT.rglob("test_*.py") if path.relative_to(UNIT).parts[0] not in NOT_OF_THE_PRODUCT]
+    others = {path.relative_to(UNIT).as_posix() for path in tests if not is_about_a_module(path)}
+    assert others - {"test_architecture.py", "test_layout.py"} == ABOUT_MORE

@@ -11,7 +11,7 @@ import pytest
 
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata.image import MetadataImage
-from tailrace.net import metadata_cache
+from tailrace.net.metadata import cache as metadata_cache
 from tailrace.private_files import private_data_dir, private_folder, take_from_others
 from tailrace.runtime.run_files import RunFile
 from tailrace_controller.app import only_controller

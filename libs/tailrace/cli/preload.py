@@ -17,7 +17,7 @@ MODULES = (
     "tailrace.runtime.service",
     "tailrace.net.server",
     "tailrace.net.client",
-    "tailrace.net.metadata_follower",
+    "tailrace.net.metadata.follower",
 )
 
 

@@ -125,7 +125,7 @@ class Up:
     def _check_settings(self) -> tuple[str, ...]:
         """What is to be said of them; raises Refused where every role would refuse them."""
         from tailrace.config import Config, ConfigError
-        from tailrace.net.internal import internal_address
+        from tailrace.net.members.internal import internal_address
 
         try:
             config = Config.load("broker", None, os.environ, self.settings(self.instances[0]))

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 INHERITED = "tailrace.config.topic"
 
 BROKER_KEYS = {
-    "tailrace.net.internal": ("internal.listen", "internal.insecure"),
-    "tailrace.net.metadata_follower": ("controller.quorum.bootstrap.servers",),
+    "tailrace.net.members.internal": ("internal.listen", "internal.insecure"),
+    "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
     "tailrace.runtime.service": ("health.listen", "health.port"),
     "tailrace_broker.app": (

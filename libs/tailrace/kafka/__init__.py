@@ -1,1 +1,1 @@
-"""What Apache Kafka calls things and the numbers it gives them, each once. Values only: nothing here does anything."""
+"""What Apache Kafka calls things and the numbers it gives them, each once. Pure."""

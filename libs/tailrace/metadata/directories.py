@@ -1,4 +1,4 @@
-"""The ids of log directories in the metadata, and Kafka's reserved ones (KIP-858). Pure."""
+"""The ids of log directories in the metadata, and Kafka's reserved ones (KIP-858)."""
 
 from collections.abc import Collection
 from typing import Final

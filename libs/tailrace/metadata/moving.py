@@ -1,4 +1,4 @@
-"""An image as it must be before another system serves its logs: nobody leads, who may lead again stays known. Pure."""
+"""An image as it must be before another system serves its logs: nobody leads, who may lead again stays known."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ One request at a time per connection for ordinary handlers, as Apache Kafka does
 handlers may be pipelined: they answer at once, leave a future, which the next request waits for, or a Promised slot,
 which it does not. Bounds: one frame
 of at most max_frame_bytes buffered, 1 MiB of answers (or a single larger one) before they are written, and no reading
-while the client does not take them. Who is quiet for too long is closed (tailrace.net.patience).
+while the client does not take them. Who is quiet for too long is closed (tailrace.net.limits.patience).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from struct import Struct
 from typing import Any, Protocol
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.answering import IN_FLIGHT_MAX, Answering
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
-from tailrace.net.patience import IDLE, Patience, Quiet
-from tailrace.net.receiving import SIZE
+from tailrace.net.limits.patience import IDLE, Patience, Quiet
+from tailrace.net.transport.answering import IN_FLIGHT_MAX, Answering
+from tailrace.net.transport.receiving import SIZE
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header

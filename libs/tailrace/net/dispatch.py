@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.buffers import SocketBuffers
 from tailrace.net.context import Context
 from tailrace.net.large import Large
-from tailrace.net.patience import Patience
-from tailrace.net.request_memory import RequestMemory
+from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.request_memory import RequestMemory
+from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
 from tailrace.wire.messages import ApiVersionsResponse

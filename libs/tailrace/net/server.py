@@ -12,8 +12,8 @@ from pathlib import Path
 from tailrace.net.address import Address
 from tailrace.net.connection import Connection
 from tailrace.net.dispatch import Service
-from tailrace.net.request_memory_watch import RequestMemoryWatch
-from tailrace.net.sweep import Sweep
+from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
+from tailrace.net.limits.sweep import Sweep
 
 
 def bind_unix(path: str) -> socket.socket:

@@ -1,1 +1,1 @@
-"""Byte-rate quotas that hold over the whole cluster: buckets at the gateways, leases from the quota service."""
+"""Byte-rate quotas that hold over the whole cluster: buckets at the gateways, leases from the service. Pure."""

@@ -2,7 +2,7 @@
 
 Otherwise a few bytes that name something large again and again make an answer of any size. Apache Kafka answers most
 of these repeats once, refuses some, and answers the others as often as they come; here the last kind is answered once,
-too. A list that is kept as it came says why nothing grows with its repeats. Pure.
+too. A list that is kept as it came says why nothing grows with its repeats.
 """
 
 from __future__ import annotations

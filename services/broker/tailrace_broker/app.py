@@ -25,15 +25,15 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside, in_thread
 from tailrace.net.backoff import Backoff
-from tailrace.net.buffers import SocketBuffers
 from tailrace.net.dispatch import Handler, Service
-from tailrace.net.endpoints import endpoint_of
-from tailrace.net.internal import internal_address
-from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
-from tailrace.net.patience import Patience
-from tailrace.net.request_memory import RequestMemory
-from tailrace.net.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.request_memory import RequestMemory
+from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.members.endpoints import endpoint_of
+from tailrace.net.members.internal import internal_address
+from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
+from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import FOLDER_MODE, private_folder
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey

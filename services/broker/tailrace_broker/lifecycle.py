@@ -18,7 +18,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.net.metadata_follower import MetadataFollower
+from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.wire.messages import BrokerHeartbeatRequest, BrokerRegistrationRequest
 
 _ASK_TIMEOUT_MS = 5000

@@ -11,10 +11,10 @@ from tailrace.config import Config, ConfigError
 from tailrace.net.background import beside
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
-from tailrace.net.internal import internal_address
-from tailrace.net.metadata_follower import controller_addresses
-from tailrace.net.request_memory import RequestMemory
-from tailrace.net.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.limits.request_memory import RequestMemory
+from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.members.internal import internal_address
+from tailrace.net.metadata.follower import controller_addresses
 from tailrace.net.server import serve
 from tailrace.private_files import private_data_dir, private_opener
 from tailrace.runtime.role import Environment, Role

@@ -24,7 +24,7 @@ from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
-from tailrace.net.metadata_batches import Batch, Snapshot, encode_batch, encode_snapshot
+from tailrace.net.metadata.batches import Batch, Snapshot, encode_batch, encode_snapshot
 from tailrace_controller.decide import resources
 from tailrace_controller.effects import Effects
 from tailrace_controller.election import acceptance

@@ -1,4 +1,4 @@
-"""What a decision wants to happen: records to append, and the reply once they are committed."""
+"""What a decision wants to happen: records to append, and the reply once they are committed. Pure."""
 
 from collections.abc import Sized
 from dataclasses import dataclass

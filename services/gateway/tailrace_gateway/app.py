@@ -18,20 +18,21 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
-from tailrace.net.buffers import SocketBuffers
-from tailrace.net.lease_client import LeaseClient
-from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
-from tailrace.net.registration import Registration
-from tailrace.net.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.members.lease_client import LeaseClient
+from tailrace.net.members.registration import Registration
+from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
+from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
 from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.role import Environment, Role
-from tailrace_gateway.admin import Admin
-from tailrace_gateway.gateway import Advertised, Gateway, Limits
+from tailrace_gateway.answering import AnsweringGateway
+from tailrace_gateway.gateway import Advertised, Limits
 from tailrace_gateway.listener import InternalListener, Listener
 from tailrace_gateway.metrics import GatewayMetrics
-from tailrace_gateway.quotas import Quotas
-from tailrace_gateway.sweep import Sweep
+from tailrace_gateway.quotas.meters import Quotas
+from tailrace_gateway.relay.sweep import Sweep
+from tailrace_gateway.rest.kafka.admin import Admin
 from tailrace_gateway.versions import ServedVersions
 
 _QUOTA_WINDOW_MS = 500.0
@@ -43,7 +44,7 @@ _DRAIN_MS = 400.0
 class OpenGateway:
     """A gateway that runs; ready once it has an image with one broker that is not fenced."""
 
-    def __init__(self, gateway: Gateway, follower: MetadataFollower, addresses: dict[str, str]) -> None:
+    def __init__(self, gateway: AnsweringGateway, follower: MetadataFollower, addresses: dict[str, str]) -> None:
         self.gateway = gateway
         self.follower = follower
         self.addresses = addresses
@@ -90,7 +91,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
         terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, _QUOTA_WINDOW_MS)
         quotas = Quotas(terms, config.quota_max_entries, clock)
-        gateway = Gateway(
+        gateway = AnsweringGateway(
             follower,
             clock,
             environment.random,
@@ -156,7 +157,7 @@ def leases_of(config: Config, environment: Environment, follower: MetadataFollow
     )
 
 
-def serve_brokers(gateway: Gateway, node_id: int, run_dir: Path) -> InternalListener:
+def serve_brokers(gateway: AnsweringGateway, node_id: int, run_dir: Path) -> InternalListener:
     """The Unix socket for what brokers relay."""
     private_folder(run_dir)
     return InternalListener(gateway, str(run_dir / f"gateway-{node_id}.sock"))
@@ -224,7 +225,7 @@ async def registered(
     await registration.leave(_LEAVE_MS)
 
 
-async def close_connections(gateway: Gateway) -> None:
+async def close_connections(gateway: AnsweringGateway) -> None:
     """Answers what was asked, for a moment, then ends every client connection and what still runs for them."""
     for connection in list(gateway.connections):
         connection.finish()

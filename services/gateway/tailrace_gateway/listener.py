@@ -16,9 +16,9 @@ from typing import Any
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
 from tailrace.net.server import bind_unix
-from tailrace_gateway.connection import ClientLink
-from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.routes import PREAMBLE_ONLY
+from tailrace_gateway.answering import AnsweringGateway
+from tailrace_gateway.relay.client import ClientLink
+from tailrace_gateway.relay.routes import PREAMBLE_ONLY
 
 _BACKLOG = 1024
 _REST_MS = 200.0
@@ -51,7 +51,7 @@ def _bind(host: str, port: int) -> socket.socket:
 class InternalListener:
     """The Unix socket by which brokers relay what is not theirs to answer (gateway.advertise=brokers)."""
 
-    def __init__(self, gateway: Gateway, path: str) -> None:
+    def __init__(self, gateway: AnsweringGateway, path: str) -> None:
         self.gateway = gateway
         self.path = path
         self._loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ class InternalListener:
 class Listener:
     """Listens for a gateway; `base_port` is known after `open_node(0)` when it was given as 0."""
 
-    def __init__(self, gateway: Gateway, hosts: Sequence[str], base_port: int) -> None:
+    def __init__(self, gateway: AnsweringGateway, hosts: Sequence[str], base_port: int) -> None:
         self.gateway = gateway
         self.hosts = list(hosts)
         self.base_port = base_port

@@ -7,14 +7,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tailrace.wire.apis import ApiKey
+from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.cluster_state import BrokerStatus, state_of
-from tailrace_gateway.gateway import Gateway
 
 
 class GatewayMetrics(Collector):
     """Requests by API, bytes in and out, connections, and how old the image is."""
 
-    def __init__(self, registry: CollectorRegistry, gateway: Gateway, min_insync_replicas: int) -> None:
+    def __init__(self, registry: CollectorRegistry, gateway: AnsweringGateway, min_insync_replicas: int) -> None:
         self._gateway = gateway
         self._min_insync_replicas = min_insync_replicas
         registry.register(self)

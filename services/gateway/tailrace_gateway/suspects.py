@@ -9,17 +9,15 @@ the controller's word, and no longer than the time in which a dead broker is fen
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Identity
-from tailrace.net.endpoints import address_of
-from tailrace_gateway.upstream import Exchange
-
-if TYPE_CHECKING:
-    from tailrace_gateway.gateway import Gateway
+from tailrace.net.members.endpoints import address_of
+from tailrace_gateway.relay.node import Exchange
 
 JUDGEMENT_MS = 150.0
 
@@ -33,10 +31,26 @@ class _Suspicion:
     knocking: asyncio.Task[None] | None = None
 
 
+class Cluster(Protocol):
+    """What it needs of its Gateway."""
+
+    clock: Clock
+    boot_id: str
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def follower(self) -> Any: ...
+
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs something beside the requests."""
+
+
 class Suspects:
     """By node id. A suspicion ends by an image that gives the broker up, or by a knock that somebody answers."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Cluster) -> None:
         self._gateway = gateway
         self._suspected: dict[int, _Suspicion] = {}
 

@@ -13,12 +13,12 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.endpoints import address_of
+from tailrace.net.members.endpoints import address_of
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import ApiVersionsRequest
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.routes import Versions
-from tailrace_gateway.upstream import CLIENT_ID
+from tailrace_gateway.relay.node import CLIENT_ID
+from tailrace_gateway.relay.routes import Versions
 
 _ASK_TIMEOUT_MS = 3000.0
 Member: TypeAlias = tuple[str, int, int]  # role, id, epoch of this life

@@ -11,12 +11,12 @@ from uuid import UUID
 from tailrace.config import Config, ConfigError
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
-from tailrace.net.endpoints import endpoint_of
-from tailrace.net.internal import internal_address
-from tailrace.net.metadata_follower import MetadataFollower, open_metadata_follower
-from tailrace.net.registration import Registration
-from tailrace.net.request_memory import RequestMemory
-from tailrace.net.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.limits.request_memory import RequestMemory
+from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.members.endpoints import endpoint_of
+from tailrace.net.members.internal import internal_address
+from tailrace.net.members.registration import Registration
+from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS

@@ -1,4 +1,4 @@
-"""The search language: error AND (timeout OR "connection reset") NOT service:cart trace*. Pure.
+"""The search language: error AND (timeout OR "connection reset") NOT service:cart trace*.
 
 Words side by side are both wanted. Quotes want the words in that order, with what is between them. A `*` at the end
 takes every word that begins so. `name:value` asks a field. Case does not matter, except in AND, OR and NOT.

@@ -1,4 +1,4 @@
-"""Requests to partial counts, and the counts of closed windows to metrics. Pure."""
+"""Requests to partial counts, and the counts of closed windows to metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders through the stages. Pure."""
+"""Orders through the stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Item co-occurrence. Pure.
+"""Item co-occurrence.
 
 Two products are similar if those who bought the one bought the other: the cosine of their sets of buyers, damped so
 that a pair few bought together does not beat one that many did.

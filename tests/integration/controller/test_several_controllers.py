@@ -17,7 +17,7 @@ from tailrace.metadata.records import NoOpRecord
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
-from tailrace.net.metadata_follower import MetadataFollower
+from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.wire.messages import DescribeQuorumRequest
 from tailrace_controller.commands import accept_restored
 from tailrace_controller.effects import Effects

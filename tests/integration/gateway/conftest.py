@@ -8,7 +8,7 @@ import pytest
 
 from support.gateway import World
 from tailrace_gateway.gateway import Advertised, Limits
-from tailrace_gateway.meter import unmetered
+from tailrace_gateway.quotas.meter import unmetered
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from uuid import UUID
 import pytest
 
 from support.plugin import leave_out
+from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.runtime.clock import SystemClock
 from tailrace_gateway.rest.backend import ControllerView
-from tailrace_gateway.rest.memory_backend import MemoryBackend, MemoryGroup
 from tailrace_gateway.rest.server import open_rest
 
 # Milliseconds of the page's own time, which stands still while it waits for an answer.

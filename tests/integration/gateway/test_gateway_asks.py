@@ -11,8 +11,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire import messages as m
-from tailrace_gateway.admin import Admin
 from tailrace_gateway.gateway import Limits
+from tailrace_gateway.rest.kafka.admin import Admin
 
 BROKER, TOPIC, LOGGER = 4, 2, 8
 

@@ -18,7 +18,7 @@ from tailrace.wire import messages as m
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace_gateway.gateway import Advertised, Limits
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.sweep import Sweep
+from tailrace_gateway.relay.sweep import Sweep
 from tailrace_gateway.versions import ServedVersions
 
 QUICK = Limits(head_ms=60, dribble_ms=60, dribble_bytes=100, idle_ms=400)

@@ -12,8 +12,8 @@ from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
-from tailrace_gateway.admin import Admin
 from tailrace_gateway.gateway import Limits
+from tailrace_gateway.rest.kafka.admin import Admin
 
 ASKED = [
     (m.MetadataRequest(topics=None), 12),

@@ -13,10 +13,10 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.refuse import refuse
-from tailrace_gateway.admin import Admin
-from tailrace_gateway.forward import READ_ONLY
+from tailrace_gateway.forward.controller import READ_ONLY
 from tailrace_gateway.gateway import Limits
-from tailrace_gateway.routes import ROUTES, Route
+from tailrace_gateway.relay.routes import ROUTES, Route
+from tailrace_gateway.rest.kafka.admin import Admin
 
 
 async def created(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> None:

@@ -18,18 +18,18 @@ from support.gateway import BOOT_ID, Client, World, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, TopicImage
 from tailrace.metadata.records import Endpoint
-from tailrace.net.buffers import SocketBuffers
 from tailrace.net.context import Identity
-from tailrace.net.patience import Patience
+from tailrace.net.limits.patience import Patience
+from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace_broker.connections import client_listener
 from tailrace_gateway.app import close_connections
 from tailrace_gateway.gateway import Advertised, Limits
-from tailrace_gateway.handover import Handover
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.meter import unmetered
+from tailrace_gateway.quotas.meter import unmetered
+from tailrace_gateway.relay.handover import Handover
 
 
 class Pair:

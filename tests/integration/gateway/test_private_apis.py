@@ -16,7 +16,7 @@ from integration.gateway.test_handover import Pair, paired
 from support.gateway import Client
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS, INTERNAL_APIS
-from tailrace_gateway.routes import ROUTES
+from tailrace_gateway.relay.routes import ROUTES
 
 PRIVATE = sorted(set(INTERNAL_APIS) - set(APIS))
 VERSIONS = [

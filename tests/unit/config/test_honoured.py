@@ -19,7 +19,6 @@ NAMED_WITHOUT_EFFECT = {
     "advertised.listeners": "DescribeConfigs answers with what the client is told, whatever is set",
     "quota.url": "the quota service refuses to start with it",
     "remote.storage.enable": "import-kafka refuses topics that have it",
-    "ssl.keystore.password": "the memory twin of the REST backend has it as an example of a secret",
 }
 _ATTRIBUTE = re.compile(r"(?:(?<=config\.)|(?<=settings\.)|(?<=self\.))([a-z0-9_]+)|getattr\([^()]*\"([a-z0-9_]+)\"")
 _LITERAL = re.compile(r"\"([a-z0-9]+(?:\.[a-z0-9]+)+)\"")

@@ -16,7 +16,9 @@ from tailrace.state.partitioner import partition_for
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import APIS, ApiKey
-from tailrace_gateway.gateway import Advertised, Gateway, Limits, fenced_now, gone
+from tailrace_gateway.answering import AnsweringGateway, fenced_now, gone
+from tailrace_gateway.encoded_topics import EncodedTopics
+from tailrace_gateway.gateway import Advertised, Gateway, Limits
 from tailrace_gateway.handlers import (
     HANDLERS,
     api_versions,
@@ -25,9 +27,8 @@ from tailrace_gateway.handlers import (
     find_coordinator,
     metadata,
 )
-from tailrace_gateway.handlers.metadata import Told
 from tailrace_gateway.handlers.topics import legal
-from tailrace_gateway.routes import table
+from tailrace_gateway.relay.routes import table
 from tailrace_gateway.suspects import Suspects
 from tailrace_gateway.versions import narrowed
 
@@ -49,7 +50,7 @@ class Follower:
         return self.news
 
 
-class Stub(Gateway):
+class Stub(AnsweringGateway):
     """A gateway without event loop that remembers what it would have created."""
 
     def __init__(self, image: MetadataImage, advertised: Advertised | None = None) -> None:
@@ -62,7 +63,7 @@ class Stub(Gateway):
         self.clock = ManualClock()
         self.wanted: list[str] = []
         self.suspects = Suspects(self)
-        self.told = Told()
+        self.told = EncodedTopics()
         self.turns = 0
         self.others_first = self._turn
         self.fenced_at_ms: dict[int, float] = {}

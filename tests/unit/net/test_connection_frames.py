@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from support.memory_streams import MemoryTransport, VirtualLoop
 from tailrace.errors import ApiError
-from tailrace.net.answering import Promised
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.server import Server
+from tailrace.net.transport.answering import Promised
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse

@@ -19,7 +19,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service
-from tailrace.net.patience import Patience
+from tailrace.net.limits.patience import Patience
 from tailrace.net.server import Server, serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey

@@ -15,15 +15,15 @@ import pytest
 import structlog
 import uvloop
 
-from tailrace.net import receiving
 from tailrace.net.address import Address
-from tailrace.net.buffers import SocketBuffers
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
-from tailrace.net.patience import Patience
-from tailrace.net.request_memory import OWN_BYTES
+from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.server import Server, serve
+from tailrace.net.transport import receiving
+from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import FetchRequest, HeartbeatRequest, HeartbeatResponse

@@ -23,7 +23,7 @@ from tailrace.log.segment.segment import LOG_SUFFIX, file_name
 from tailrace.metadata import moving
 from tailrace.metadata.directories import MIGRATING, UNASSIGNED
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.metadata_batches import Snapshot, decode_snapshot
+from tailrace.net.metadata.batches import Snapshot, decode_snapshot
 from tailrace.runtime.clock import SystemClock
 
 

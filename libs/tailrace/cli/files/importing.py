@@ -31,7 +31,7 @@ from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.segment.segment import LOG_SUFFIX, file_name
 from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.metadata_batches import encode_snapshot
+from tailrace.net.metadata.batches import encode_snapshot
 from tailrace.runtime.clock import SystemClock
 
 _TIERED = "remote.storage.enable"

@@ -9,7 +9,7 @@ from tailrace.inspect import kafka_metadata
 from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
-from tailrace.net import metadata_cache
+from tailrace.net.metadata import cache as metadata_cache
 
 _POLICY: Final = "cleanup.policy"
 

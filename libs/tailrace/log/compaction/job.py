@@ -1,4 +1,4 @@
-"""A compaction job and its outcome as lines of JSON, between a broker and its cleaner process. Pure."""
+"""A compaction job and its outcome as lines of JSON, between a broker and its cleaner process."""
 
 from __future__ import annotations
 

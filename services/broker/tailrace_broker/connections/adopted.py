@@ -13,10 +13,10 @@ from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
-from tailrace.net import descriptor
 from tailrace.net.connection import Connection
 from tailrace.net.context import Connected, Identity
 from tailrace.net.server import Server
+from tailrace.net.transport import descriptor
 from tailrace.quota.entity import ClientQuotas, Kind
 from tailrace_broker.connections.client_listener import GatewayRelay
 

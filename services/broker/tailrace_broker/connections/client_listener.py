@@ -15,11 +15,11 @@ from operator import is_not
 from typing import Any
 
 from tailrace.metadata.image import MetadataImage
-from tailrace.net import descriptor
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.endpoints import address_of
-from tailrace.net.metadata_follower import MetadataFollower
+from tailrace.net.members.endpoints import address_of
+from tailrace.net.metadata.follower import MetadataFollower
+from tailrace.net.transport import descriptor
 
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
 _RELAY_TIMEOUT_MS = 1_860_000

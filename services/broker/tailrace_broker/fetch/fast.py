@@ -1,7 +1,7 @@
 """Fetch with less work, for the usual request: one partition, no session, and enough data there for an answer at once.
 
 plain.py has the rules; whatever is not as usual, and everything with broker.fast.path=false, goes through it.
-tests/unit/broker/test_fast_path.py holds the two to the same answers.
+tests/unit/broker/produce/test_fast.py holds the two to the same answers.
 """
 
 from __future__ import annotations

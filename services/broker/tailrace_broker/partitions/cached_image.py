@@ -1,4 +1,4 @@
-"""What a start may believe of the cached image: only what was so when the earlier life was closed cleanly. Pure.
+"""What a start may believe of the cached image: only what was so when the earlier life was closed cleanly.
 
 A leader that was closed cleanly and goes on with its log, by the image that it had followed, is no other than one that
 stood still for a while: what others decided meanwhile keeps them from following it. An older image may give it an epoch

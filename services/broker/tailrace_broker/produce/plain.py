@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import Examined
-from tailrace.net.answering import Promised
+from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire.produce import ProducePartition, decode_produce
 from tailrace_broker.produce import answers, checks

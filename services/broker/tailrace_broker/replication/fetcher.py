@@ -16,7 +16,7 @@ from tailrace.log.directory.borrowed_log import begin_anew, cut
 from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.endpoints import address_of
+from tailrace.net.members.endpoints import address_of
 from tailrace.wire.fetch import FetchPartition
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.replica_fetch import (

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.answering import Promised
+from tailrace.net.transport.answering import Promised
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
 

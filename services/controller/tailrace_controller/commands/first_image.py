@@ -15,7 +15,7 @@ from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord
 from tailrace.metadata.snapshot import to_records
-from tailrace.net.metadata_batches import Snapshot, decode_snapshot, encode_snapshot
+from tailrace.net.metadata.batches import Snapshot, decode_snapshot, encode_snapshot
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
 from tailrace_controller.commands.accept_restored import database_url

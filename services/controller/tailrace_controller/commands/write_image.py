@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tailrace.net.metadata_batches import encode_snapshot
+from tailrace.net.metadata.batches import encode_snapshot
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
 from tailrace_controller.commands.accept_restored import database_url

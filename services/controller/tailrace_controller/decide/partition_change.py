@@ -3,7 +3,7 @@
 Leaders come from the ISR in the order of the replicas; with an empty ISR from the eligible leader replicas, who left it
 while it was below min.insync.replicas and so hold all that was committed (KIP-966); with both empty the last leader
 known may return, and may have lost records: its election is unclean, as is one that a topic allows of any live replica.
-A leader epoch rises when the leader changes or a replica leaves the assignment, not when the ISR shrinks. Pure.
+A leader epoch rises when the leader changes or a replica leaves the assignment, not when the ISR shrinks.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,7 +1,7 @@
 """Where replicas go: round-robin over the live brokers, their racks in turn, from where the fewest partitions lead.
 
 Partition p of 12 on four nodes with three replicas gets N(p), N(p+1), N(p+2). Brokers are taken in the order of their
-ids, one of each rack after the other, and no rack gets a second replica of a partition before every rack has one. Pure.
+ids, one of each rack after the other, and no rack gets a second replica of a partition before every rack has one.
 """
 
 from collections import Counter

@@ -4,8 +4,8 @@ broker are that broker's to describe; here they are described from the cluster's
 from typing import Any
 
 from tailrace.errors import ErrorCode
-from tailrace.net.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
 from tailrace.net.context import Context
+from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from tailrace_controller.decide import describe_configs

@@ -13,7 +13,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.context import Context
-from tailrace.net.metadata_batches import TOPIC_ID
+from tailrace.net.metadata.batches import TOPIC_ID
 from tailrace.wire.messages import FetchRequest, FetchResponse
 from tailrace_controller.controller import Controller
 from tailrace_controller.election.acceptance import Seen

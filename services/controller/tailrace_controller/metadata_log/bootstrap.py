@@ -9,7 +9,7 @@ from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ClusterRecord, FeatureLevelRecord, MetadataRecord
 from tailrace.metadata.replay import replay as replay_records
-from tailrace.net.metadata_batches import Batch, Snapshot, decode_snapshot, encode_batch
+from tailrace.net.metadata.batches import Batch, Snapshot, decode_snapshot, encode_batch
 from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.metadata_log.stored import Loaded, StoredRecord
 

@@ -6,7 +6,7 @@ The log begins where the snapshot before last ended; a follower that is further 
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from tailrace.net.metadata_batches import Batch, Snapshot
+from tailrace.net.metadata.batches import Batch, Snapshot
 
 
 class MetadataLog:

@@ -1,4 +1,4 @@
-"""What the metadata database takes, gives and refuses; apart from store/ so that nobody imports SQLAlchemy for it."""
+"""What the metadata database takes, gives and refuses; apart from store/, which imports SQLAlchemy. Pure."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,1 +1,1 @@
-"""Groups and offsets as pure state machines."""
+"""Groups and offsets as state machines. Pure."""

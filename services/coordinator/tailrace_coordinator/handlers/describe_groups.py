@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
 from tailrace.net.context import Context
+from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator

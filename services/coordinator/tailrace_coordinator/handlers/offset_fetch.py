@@ -13,8 +13,8 @@ from typing import Any
 
 from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.answer_budget import AnswerBudget, text_bytes
 from tailrace.net.context import Context
+from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
 from tailrace.net.pieces import in_pieces, others_first
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator

@@ -16,7 +16,7 @@ from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.endpoints import address_of
+from tailrace.net.members.endpoints import address_of
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_coordinator.groups.machine import GroupMachine

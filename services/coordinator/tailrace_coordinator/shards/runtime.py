@@ -17,7 +17,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
-from tailrace.net.endpoints import address_of
+from tailrace.net.members.endpoints import address_of
 from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces, others_first
 from tailrace.state import Effects, hashing_rows, partition_for
 from tailrace_coordinator.shards.deadlines import Deadlines

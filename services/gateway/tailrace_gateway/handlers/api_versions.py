@@ -8,15 +8,13 @@ minimum versions; versions 0-2 close the connection when used.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.messages import ApiVersionsResponse
-
-if TYPE_CHECKING:
-    from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.gateway import Gateway
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}

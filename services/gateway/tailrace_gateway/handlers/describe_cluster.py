@@ -5,15 +5,13 @@ v1: endpoint_type (KIP-919); controllers are not offered here. v2: fenced broker
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
 from tailrace.wire.messages import DescribeClusterResponse
+from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS
-
-if TYPE_CHECKING:
-    from tailrace_gateway.gateway import Gateway
 
 _BROKERS = 1
 _CONTROLLERS = 2

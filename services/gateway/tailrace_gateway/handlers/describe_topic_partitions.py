@@ -8,7 +8,7 @@ named it must be at one of them. A partition without a leader says leader -1 and
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
@@ -16,11 +16,9 @@ from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
 from tailrace.net.pieces import ROWS_AT_ONCE, in_turns
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
+from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
 from tailrace_gateway.handlers.topics import Reach, legal
-
-if TYPE_CHECKING:
-    from tailrace_gateway.gateway import Gateway
 
 PARTITIONS_MAX = 2000
 _Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic

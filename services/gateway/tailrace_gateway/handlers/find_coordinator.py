@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
@@ -20,10 +20,8 @@ from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
 from tailrace.state import hashing_rows
 from tailrace.wire.messages import FindCoordinatorResponse
-from tailrace_gateway.shards import owner_address, shard_of
-
-if TYPE_CHECKING:
-    from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.forward.shards import owner_address, shard_of
+from tailrace_gateway.gateway import Gateway
 
 _GROUP, _TRANSACTION = 0, 1
 _Found = tuple[ErrorCode, str, int, str, int]  # error code, message, node id, host, port

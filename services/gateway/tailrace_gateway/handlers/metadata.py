@@ -10,7 +10,7 @@ LEADER_NOT_AVAILABLE; the client asks again. A topic named several times is answ
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
@@ -18,38 +18,14 @@ from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
 from tailrace.wire.messages import MetadataResponse
 from tailrace.wire.metadata import encode_metadata, encode_topic
+from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from tailrace_gateway.handlers.topics import Reach, legal
-
-if TYPE_CHECKING:
-    from tailrace_gateway.gateway import Gateway
 
 _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
 _MOST_AT_ONCE: Final = 2000  # topics told again before others have their turn: some two milliseconds
 _ENCODED: Final = 20  # so many take as long as a row that has to be encoded
-_KINDS_KEPT, _SOME = 4, 100  # clients of one cluster speak few versions; topics that are gone are not kept for long
-Kind: TypeAlias = tuple[int, bool]  # version, and whether it tells the authorized operations
-Encoded: TypeAlias = dict[str, tuple[TopicImage, bytes]]
-
-
-class Told:
-    """Topics as Metadata tells them, encoded: one until the image has another of that name or other brokers.
-
-    All clients ask for the same ones, and all at once when a broker dies. What is told of a topic does not depend on
-    who asks: where the gateway names its own ports all brokers have an address, else those with a CLIENT listener.
-    """
-
-    def __init__(self) -> None:
-        self._brokers: object = None
-        self._topics: dict[Kind, Encoded] = {}
-
-    def of(self, image: MetadataImage, kind: Kind) -> Encoded:
-        """What was told under these brokers; who adds to it must have worked with this image."""
-        kept = sum(len(encoded) for encoded in self._topics.values())
-        if self._brokers is not image.brokers or kept > _KINDS_KEPT * len(image.topics) + _SOME:
-            self._brokers, self._topics = image.brokers, {}
-        return self._topics.setdefault(kind, {})
 
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> bytes:

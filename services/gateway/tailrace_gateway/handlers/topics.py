@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from tailrace.errors import ErrorCode
 from tailrace.metadata.directories import MIGRATING, UNASSIGNED, is_online
 from tailrace.metadata.image import MetadataImage, PartitionImage
 from tailrace.metadata.records import NO_LEADER
-
-if TYPE_CHECKING:
-    from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.gateway import Gateway
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

@@ -14,7 +14,7 @@ from support.coordinator import TOPIC_ID, Stage, image
 from support.groups import subscription
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tailrace.net import answer_budget
+from tailrace.net.limits import answer_budget
 from tailrace.wire import messages as m
 
 MANY = 5_000

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from support.rest_backend import MemoryBackend
 from tailrace.clock import ManualClock
 from tailrace_gateway.rest.app import create_app
 from tailrace_gateway.rest.hosts import HostRules
-from tailrace_gateway.rest.memory_backend import MemoryBackend
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
+from support.rest_backend import MemoryBackend
 from tailrace_gateway.rest.hosts import HostRules, host_of
-from tailrace_gateway.rest.memory_backend import MemoryBackend
 
 OWN, ALLOWED = ["build-7", "kafka.example.com"], ["admin.example.com"]
 

@@ -5,8 +5,8 @@ from uuid import UUID
 import httpx
 import pytest
 
+from support.rest_backend import MemoryBackend
 from tailrace.metadata.image import BrokerImage, PartitionImage
-from tailrace_gateway.rest.memory_backend import MemoryBackend
 
 ROOT = "/v3/clusters/memory"
 MOVE = f"{ROOT}/topics/orders/partitions/0/replicas/1/log-dir-move"

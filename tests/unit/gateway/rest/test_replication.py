@@ -6,10 +6,10 @@ from uuid import UUID
 import httpx
 import pytest
 
+from support.rest_backend import MemoryBackend
 from tailrace.cli.daily.status import ANSWER_SECONDS
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace_gateway.rest.kafka import reassignments
-from tailrace_gateway.rest.memory_backend import MemoryBackend
 
 ROOT = "/v3/clusters/memory"
 ORDERS = f"{ROOT}/topics/orders/partitions"

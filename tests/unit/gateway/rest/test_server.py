@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from support.rest_backend import MemoryBackend
 from tailrace.clock import ManualClock
 from tailrace.wire.messages import ApiMessage
 from tailrace_gateway.rest.limits import BODY_BYTES_MAX, REQUESTS_MAX_OF_ONE_ADDRESS
-from tailrace_gateway.rest.memory_backend import MemoryBackend
 from tailrace_gateway.rest.protocol import DEADLINES_MS, Phase
 from tailrace_gateway.rest.server import open_rest
 from tailrace_gateway.rest.serving import CONNECTIONS_MAX_OF_ONE_ADDRESS, HEADER_BYTES_MAX

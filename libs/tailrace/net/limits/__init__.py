@@ -1,0 +1,1 @@
+"""What a connection may take of everybody's room: time, memory, the size of an answer."""

@@ -1,0 +1,153 @@
+"""Keeps a gateway's quota leases filled: AcquireLease every half lease while a limited client is active, else nothing.
+
+All gateways ask the quota service with the lowest id that answers, so that one of several knows all leases. While none
+does, `quota.unavailable` decides what holds (that is in LeasedQuota); asking goes on with backoff and heals by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from tailrace.clock import Clock
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import MetadataImage, ServiceImage
+from tailrace.net.address import Address
+from tailrace.net.backoff import Backoff
+from tailrace.net.client import Client, Disconnected
+from tailrace.net.members.endpoints import address_of
+from tailrace.quota.entity import Kind
+from tailrace.quota.leased import LeasedQuota
+from tailrace.quota.leases import Demand, Grant
+from tailrace.wire.codec import Malformed
+from tailrace.wire.messages import AcquireLeaseRequest, AcquireLeaseResponse
+
+ROLE = "quota"
+_SOONEST_MS = 10.0
+_LONGEST_BACKOFF_MS = 500.0
+
+
+class LeaseClient:
+    """`run` until cancelled. `available` says whether the last question was answered."""
+
+    def __init__(
+        self,
+        leased: LeasedQuota,
+        image: Callable[[], MetadataImage],
+        gateway_id: int,
+        incarnation_id: UUID,
+        *,
+        clock: Clock,
+        random: Random,
+        log: Any,
+        boot_id: str,
+    ) -> None:
+        self.available = True
+        self._leased = leased
+        self._image = image
+        self._gateway_id = gateway_id
+        self._incarnation_id = incarnation_id
+        self._clock = clock
+        self._backoff = Backoff(clock, random, most_ms=_LONGEST_BACKOFF_MS)
+        self._log = log
+        self._boot_id = boot_id
+        self._wake = asyncio.Event()
+        self._clients: dict[int, Client] = {}
+        leased.on_wanted = self._wake.set
+
+    async def run(self) -> None:
+        """Asks while there is anything to ask for; an idle gateway waits without a timer."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                renew_at_ms = 0.0
+                while self._leased.active:
+                    renew_at_ms = await self._step(renew_at_ms)
+        finally:
+            for client in self._clients.values():
+                await client.close()
+
+    async def _step(self, renew_at_ms: float) -> float:
+        """Asks for new clients at once and for all when it is time; returns when that is next."""
+        now_ms = self._clock.monotonic_ms()
+        all_due = now_ms >= renew_at_ms
+        demands = self._leased.demands(now_ms) if all_due else self._leased.fresh_demands(now_ms)
+        if demands and not await self._acquire(demands, now_ms):
+            self._leased.unanswered(demands)
+            await self._backoff.wait()
+            return 0.0
+        if all_due:
+            renew_at_ms = now_ms + self._leased.terms.lease_ms / 2
+        await self._clock.sleep(_SOONEST_MS)
+        await self._until(renew_at_ms)
+        return renew_at_ms
+
+    async def _until(self, at_ms: float) -> None:
+        """Returns at that time, or as soon as a new client wants a lease."""
+        timer = self._clock.call_later(max(0.0, at_ms - self._clock.monotonic_ms()), self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+        self._wake.clear()
+
+    async def _acquire(self, demands: Sequence[Demand], asked_ms: float) -> bool:
+        request = self._request(demands)
+        why = "no quota service is registered"
+        for service in self._image().services_of(ROLE):
+            try:
+                answer = await (await self._client(service)).ask(request, timeout_ms=self._leased.terms.lease_ms / 2)
+            except (Disconnected, TimeoutError, Malformed) as failed:
+                why = str(failed) or "it did not answer in time"
+                continue
+            if answer.error_code == ErrorCode.NONE:
+                self._take(answer, asked_ms)
+                return True
+            why = ErrorCode(answer.error_code).name
+        if self.available:
+            self._log.warning("no quota leases", why=why, until_then=self._leased.terms.unavailable)
+        self.available = False
+        return False
+
+    def _take(self, answer: AcquireLeaseResponse, asked_ms: float) -> None:
+        grants = [
+            Grant(
+                entry.client_id or "", Kind(entry.kind), entry.limited, entry.rate_bytes_per_second, entry.credit_bytes
+            )
+            for entry in answer.entries
+        ]
+        self._leased.granted(grants, answer.lease_ms, asked_ms, self._clock.monotonic_ms())
+        self._backoff.reset()
+        if not self.available:
+            self._log.info("quota leases again")
+        self.available = True
+
+    def _request(self, demands: Sequence[Demand]) -> AcquireLeaseRequest:
+        entry = AcquireLeaseRequest.LeaseDemand
+        return AcquireLeaseRequest(
+            gateway_id=self._gateway_id,
+            incarnation_id=self._incarnation_id,
+            entries=[
+                entry(
+                    client_id=demand.client_id,
+                    kind=demand.kind,
+                    demand_bytes_per_second=demand.bytes_per_second,
+                    used_bytes=demand.used_bytes,
+                    unused_bytes=demand.unused_bytes,
+                )
+                for demand in demands
+            ],
+        )
+
+    async def _client(self, service: ServiceImage) -> Client:
+        address = address_of(service.endpoints, self._boot_id) or Address("", 0)
+        client = self._clients.get(service.service_id)
+        if client is None or client.address != address:
+            if client is not None:
+                await client.close()
+            client = self._clients[service.service_id] = Client(address, f"gateway-{self._gateway_id}")
+        return client

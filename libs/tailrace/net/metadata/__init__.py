@@ -1,0 +1,1 @@
+"""How a role follows `__cluster_metadata`, and keeps its last image."""

@@ -1,0 +1,86 @@
+"""The metadata log as record batches of `__cluster_metadata`: how controllers send it and followers read it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from tailrace.metadata import codec
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import MetadataRecord
+from tailrace.metadata.replay import replay as replay_records
+from tailrace.metadata.snapshot import to_records
+from tailrace.records.batch import HEADER_SIZE, read_header
+from tailrace.records.record import Record, build, iterate
+
+TOPIC_ID: Final = UUID(int=1)
+SNAPSHOT_BATCH_RECORDS: Final = 1000
+
+
+class Batch(NamedTuple):
+    """One decision's records, encoded; base and last offset included, epoch of the controller that wrote it."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    data: bytes
+
+
+class Snapshot(NamedTuple):
+    """An image as record batches; it covers all offsets below end_offset."""
+
+    end_offset: int
+    epoch: int
+    data: bytes
+
+
+def encode_batch(values: Sequence[bytes], base_offset: int, epoch: int, timestamp_ms: int) -> Batch:
+    """Returns the batch that carries these encoded metadata records."""
+    records = (Record(offset=base_offset, timestamp=timestamp_ms, value=value) for value in values)
+    data = build(records, base_offset=base_offset, leader_epoch=epoch)
+    return Batch(base_offset, base_offset + len(values) - 1, epoch, bytes(data))
+
+
+def encode_snapshot(image: MetadataImage, timestamp_ms: int) -> Snapshot:
+    """Returns the snapshot of an image."""
+    values = [codec.encode(record) for record in to_records(image)]
+    steps = range(0, len(values), SNAPSHOT_BATCH_RECORDS)
+    parts = [encode_batch(values[at : at + SNAPSHOT_BATCH_RECORDS], at, image.epoch, timestamp_ms) for at in steps]
+    return Snapshot(image.offset + 1, image.epoch, b"".join(part.data for part in parts))
+
+
+def decode_snapshot(snapshot: Snapshot) -> MetadataImage:
+    """Returns the image of a snapshot; CORRUPT_MESSAGE or MalformedRecord for anything else."""
+    records = [record for batch in _split(snapshot.data) for record in _decode(batch)]
+    return replay_records(MetadataImage(), records, snapshot.end_offset - 1, snapshot.epoch)
+
+
+def replay(image: MetadataImage, data: bytes) -> MetadataImage:
+    """Returns the image after the batches of a fetch, in one copy; what it already holds is passed over.
+
+    Raises CORRUPT_MESSAGE or MalformedRecord; AssertionError if the batches leave a gap.
+    """
+    records: list[MetadataRecord] = []
+    offset, epoch = image.offset, image.epoch
+    for batch in _split(data):
+        header = read_header(batch)
+        if header.last_offset <= offset:
+            continue
+        assert header.base_offset <= offset + 1, "fetched metadata continues the image"
+        records += _decode(batch)[offset + 1 - header.base_offset :]
+        offset, epoch = header.last_offset, header.partition_leader_epoch
+    return replay_records(image, records, offset, epoch) if records else image
+
+
+def _decode(batch: memoryview) -> list[MetadataRecord]:
+    return [codec.decode(record.value or b"") for record in iterate(batch)]
+
+
+def _split(data: bytes) -> Iterable[memoryview]:
+    view = memoryview(data)
+    position = 0
+    while len(view) - position >= HEADER_SIZE:
+        size = read_header(view[position:]).size_bytes
+        yield view[position : position + size]
+        position += max(size, HEADER_SIZE)

@@ -1,0 +1,203 @@
+"""Requests for a node that cannot be reached, and requests that no node takes yet.
+
+They wait, within their timeout and a short limit, for the node to come back or for the image to name another leader of
+one of their partitions. Then they are answered per partition with NOT_LEADER_OR_FOLLOWER and leader hints (KIP-951), so
+that clients move at once instead of backing off against a dead port. Nothing here was sent to any broker before.
+What need not wait does not: a fetch session that died with its broker, and a producer id, which any broker gives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from tailrace.errors import ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import NO_LEADER
+from tailrace.net.backoff import Backoff
+from tailrace.net.context import Identity
+from tailrace.net.members.endpoints import address_of
+from tailrace.wire import codec
+from tailrace.wire import messages as m
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.refuse import refuse
+from tailrace_gateway.forward.controller import NotSentError, UnansweredError, decoded, exchange, refusal
+from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.relay.client import ClientLink
+from tailrace_gateway.relay.requests import Frame
+from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE
+
+_CODES = {
+    # Java takes any other error of a first InitProducerId for fatal.
+    ApiKey.INIT_PRODUCER_ID: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ErrorCode.BROKER_NOT_AVAILABLE,
+    ApiKey.DESCRIBE_LOG_DIRS: ErrorCode.BROKER_NOT_AVAILABLE,
+}
+_PARTITIONS = ("partition_data", "partitions", "partition_indexes")  # what the APIs call them
+_HINTS_FROM: dict[int, int] = {ApiKey.PRODUCE: 10, ApiKey.FETCH: 16}
+_NEVER = 1 << 15
+# Once a node has been away for the whole limit, each further request waits only this long for it.
+_GRACE_MS = 100.0
+
+
+def no_transactions(frame: Frame) -> bytes:
+    """Transactions are not built: the one error that Java and librdkafka both take for final at once."""
+    return refusal(frame, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:
+    """The refusal's frame, or None: the node took the request, or (acks=0) the connection was closed."""
+    request: Any = decoded(frame)
+    if frame.key == ApiKey.INIT_PRODUCER_ID and (answer := await _from_another(gateway, connection, frame)):
+        return answer
+    if frame.key == ApiKey.PRODUCE and connection.refused_batches.precede(request):
+        return _refusal(gateway, connection, frame, request)
+    node_id = connection.node_id
+    now_ms = gateway.clock.monotonic_ms()
+    limit_ms = gateway.away_since_ms.get(node_id, now_ms) + gateway.limits.node_wait_ms - now_ms
+    limit_ms = max(limit_ms, _GRACE_MS)
+    if frame.key == ApiKey.PRODUCE:
+        limit_ms = min(limit_ms, max(request.timeout_ms, 0))
+    until_ms = now_ms + limit_ms
+    partitions = list(asked(request, frame.key, gateway.image))
+    backoff = Backoff(gateway.clock, gateway.random, 20, 200)
+    while True:
+        # Before anything else: a follower serves consumers (KIP-392), so a node that is back may answer what moved.
+        node = await gateway.open_node(connection)
+        if node is not None:
+            connection.refused_batches.clear()
+            _hand_over(connection, frame, request)
+            connection.adopt_node(node)
+            node.write(frame.data)
+            return None
+        if moved(gateway.image, partitions, node_id) or _session_lost(request, frame):
+            break
+        left_ms = until_ms - gateway.clock.monotonic_ms()
+        if left_ms <= 0:
+            break
+        try:
+            await gateway.follower.wait_for(
+                functools.partial(operator.is_not, gateway.image), min(left_ms, backoff.next_ms())
+            )
+        except TimeoutError:
+            continue
+    return _refusal(gateway, connection, frame, request)
+
+
+def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | None:
+    if frame.key == ApiKey.PRODUCE:
+        if request.acks == 0:
+            connection.refuse(f"node {connection.node_id} is away and a Produce with acks=0 cannot be answered")
+            return None
+        connection.refused_batches.refused(request)
+    return codec.encode_response(
+        _refused(request, frame, gateway, connection.identity), frame.version, frame.correlation_id
+    )
+
+
+def _hand_over(connection: ClientLink, frame: Frame, request: Any) -> None:
+    """The collected request becomes the node's: its slot, the newest, turns into the mark of a relayed one."""
+    slots = connection.slots
+    assert slots[-1] is frame.slot
+    slots.pop()
+    row = connection.requests.table[frame.key]
+    mark = frame.correlation_id & CORRELATION_MASK
+    if frame.key == ApiKey.FETCH:
+        mark |= FETCH_FLEXIBLE if frame.version >= row.flexible_from else FETCH
+    if frame.key != ApiKey.PRODUCE or request.acks:
+        slots.append(mark)
+
+
+def asked(request: Any, key: int, image: MetadataImage) -> Iterator[tuple[str, int]]:
+    """The partitions a data request names; those of unknown topics are left out."""
+    for topic in (request.topic_data if key == ApiKey.PRODUCE else getattr(request, "topics", None)) or ():
+        name = getattr(topic, "name", "") or getattr(topic, "topic", "") or image.topic_names.get(topic.topic_id, "")
+        rows = next((rows for field in _PARTITIONS if (rows := getattr(topic, field, None))), ())
+        for partition in rows:
+            number = getattr(partition, "partition_index", None)
+            if number is None:
+                number = getattr(partition, "index", None)
+            if number is None:
+                number = getattr(partition, "partition", partition)
+            yield name, number
+
+
+def moved(image: MetadataImage, partitions: list[tuple[str, int]], node_id: int) -> bool:
+    """Whether a partition asked for is led by another node by now: then waiting for the rest would hold that one up."""
+    return any(image.leader(name, number) not in {NO_LEADER, node_id} for name, number in partitions)
+
+
+def _session_lost(request: Any, frame: Frame) -> bool:
+    """KIP-227: a session lives in its broker's memory, so it has ended with it."""
+    return bool(frame.key == ApiKey.FETCH and frame.version >= 7 and request.session_id and request.session_epoch > 0)
+
+
+async def _from_another(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:
+    """A producer id from any live broker, as the connection's own is away."""
+    for broker in gateway.image.live_brokers():
+        address = address_of(broker.endpoints, gateway.boot_id)
+        if broker.broker_id != connection.node_id and address is not None:
+            with contextlib.suppress(NotSentError, UnansweredError):  # an id that nobody got is merely lost
+                return await exchange(connection, address, frame.data, gateway.limits.connect_ms)
+    return None
+
+
+def _refused(request: Any, frame: Frame, gateway: Gateway, identity: Identity) -> Any:
+    code = _CODES.get(ApiKey(frame.key), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if frame.key == ApiKey.FETCH:
+        response = _refused_fetch(request, lost=_session_lost(request, frame))
+    else:
+        response = refuse(request, frame.key, frame.version, code)
+    if frame.version >= _HINTS_FROM.get(frame.key, _NEVER):
+        _hint(response, frame.key, gateway, identity)
+    return response
+
+
+def _hint(response: Any, key: int, gateway: Gateway, identity: Identity) -> None:
+    """KIP-951: who leads now, and where, so that the client need not ask for metadata."""
+    image, leaders = gateway.image, set()
+    for topic in response.responses:
+        name = (topic.name if key == ApiKey.PRODUCE else topic.topic) or image.topic_names.get(topic.topic_id, "")
+        for partition in topic.partition_responses if key == ApiKey.PRODUCE else topic.partitions:
+            now = image.partition(name, partition.index if key == ApiKey.PRODUCE else partition.partition_index)
+            if now is not None and now.leader not in {NO_LEADER, identity.node_id}:
+                hint = partition.LeaderIdAndEpoch
+                partition.current_leader = hint(leader_id=now.leader, leader_epoch=now.leader_epoch)
+                leaders.add(now.leader)
+    endpoints = []
+    for leader in sorted(leaders & image.brokers.keys()):
+        broker = image.brokers[leader]
+        at = gateway.endpoint_of(broker, identity)
+        if at is not None:
+            endpoints.append(response.NodeEndpoint(node_id=leader, host=at[0], port=at[1], rack=broker.rack))
+    response.node_endpoints = endpoints
+
+
+def _refused_fetch(request: Any, *, lost: bool) -> Any:
+    """A client whose session is gone names all its partitions again."""
+    if lost:
+        return m.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+    topic = m.FetchResponse.FetchableTopicResponse
+    partition = topic.PartitionData
+    return m.FetchResponse(
+        responses=[
+            topic(
+                topic=asked_topic.topic,
+                topic_id=asked_topic.topic_id,
+                partitions=[
+                    partition(
+                        partition_index=p.partition,
+                        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                        high_watermark=-1,
+                        aborted_transactions=None,
+                        records=b"",
+                    )
+                    for p in asked_topic.partitions
+                ],
+            )
+            for asked_topic in request.topics
+        ]
+    )

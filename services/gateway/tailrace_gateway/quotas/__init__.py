@@ -1,0 +1,1 @@
+"""What the relay asks of quotas, and the leases behind it."""

@@ -1,0 +1,1 @@
+"""The relay of data requests: the client's connection, its node's, and what goes through without being collected."""

@@ -1,0 +1,401 @@
+"""A client's connection: its relay, its place among the answers, and the ways it can end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+from tailrace.clock import Cancellable
+from tailrace.net.address import Address
+from tailrace.net.context import Identity
+from tailrace.net.limits.patience import Quiet
+from tailrace.net.limits.request_memory import OWN_BYTES
+from tailrace.net.transport import descriptor
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.codec import Malformed
+from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.relay.buffers import Buffer
+from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link
+from tailrace_gateway.relay.node import Exchange, NodeLink
+from tailrace_gateway.relay.refused_batches import RefusedBatches
+from tailrace_gateway.relay.requests import Frame, Requests
+from tailrace_gateway.relay.slots import Slots
+
+# Kept behind a request that is being answered elsewhere; until then reading goes on, to notice a client that left.
+_BEHIND_BYTES = 65_536
+# Of answers that wait behind the node's: a Fetch may wait for long, and what follows is answered at once.
+_KEPT_BYTES = 1_048_576
+# Nothing is scanned meanwhile; each of them looks again at what was read when it ends.
+_WAITS = MUTED | UNSENT | KEPT
+# What a member that has left is not waited for with: the others would wait for it through a whole rebalance.
+_FOR_MEMBERS = frozenset({int(ApiKey.JOIN_GROUP), int(ApiKey.SYNC_GROUP)})
+_TORN = "the connection ended in the middle of a frame"
+
+
+class ClientLink(Link):
+    """One accepted socket on the port of one node."""
+
+    def __init__(self, sock: socket.socket, gateway: Gateway, identity: Identity) -> None:
+        super().__init__(sock, gateway.pool)
+        self.gateway = gateway
+        self.identity = identity
+        self.node_id = identity.node_id
+        self.slots = Slots()
+        limits = gateway.limits
+        self.requests = Requests(
+            gateway.table,
+            self.slots,
+            gateway.meter_of,
+            limits.max_frame_bytes,
+            limits.max_collected_bytes,
+            gateway.requests,
+        )
+        self.node: NodeLink | None = None
+        # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
+        # a broker that cannot, and for its return.
+        self.lent: socket.socket | None = None
+        self.came_back = False  # and stays: who changes its client id with every request must not escape a quota
+        self.exchanges: dict[Address, Exchange] = {}
+        self.owner: tuple[int, int] | None = None  # (shard, shard epoch) whose owner is answering
+        self.owner_address: Address | None = None
+        self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
+        self.swept_bytes = (0, 0)  # what the last sweep saw
+        self.quiet = Quiet()
+        self.share = gateway.memory.share(self)
+        self._task: asyncio.Task[None] | None = None
+        self._unmute: Cancellable | None = None
+
+    @property
+    def handed_over(self) -> bool:
+        """Whether the client's socket is its broker's."""
+        return self.lent is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is owed."""
+        return bool(self.slots) or self._task is not None or bool(self.pauses & MUTED)
+
+    @property
+    def may_be_handed_over(self) -> bool:
+        """Whether the broker can go on from here: nothing owed, unsent or begun, and no quota to be charged here."""
+        meter = self.requests.meter
+        if self.closed or self.handed_over or self.came_back or self.sock.family == socket.AF_UNIX:
+            return False
+        if self.slots or self.outbox or self.pauses & (MUTED | ENDED) or not self.requests.between_frames:
+            return False
+        return not (self.requests.throttle_time_ms or meter.produce_limited or meter.fetch_limited)
+
+    @property
+    def waits_for_bytes(self) -> bool:
+        """Whether the client has begun a frame and we wait for the rest of it."""
+        if self._task is not None or self.pauses:
+            return False
+        return bool(self.tail) or not self.requests.between_frames
+
+    # -- from the client ------------------------------------------------------------------------------------------
+
+    def received(self, buffer: Buffer, end: int) -> int:
+        consumed = 0
+        if self._task is None and not self.pauses & (UNSENT | KEPT):
+            try:
+                consumed, out = self.requests.scan(buffer.view, end)
+            except Malformed as wrong:
+                self.refuse(str(wrong))
+                return end
+            except Exception:  # what was read must not be scanned again, nor be forgotten
+                self.gateway.log.exception("request failed")
+                self.refuse("a request could not be routed, by a bug")
+                return end
+            for item in out:
+                if type(item) is tuple:
+                    if self.node is not None:
+                        self.node.write(buffer.view[item[0] : item[1]], buffer)
+                elif type(item) is Frame:
+                    self._start(self._answer(item))
+            if self.closed:
+                return end
+            if self.node is not None and self.node.outbox:
+                self.pause(PEER)
+            if self.requests.throttle_time_ms:
+                self._mute()
+            if self.requests.node_wanted:
+                self.requests.node_wanted = False
+                self._start(self._open_node())
+        collecting_bytes = self.requests.collecting_bytes
+        if collecting_bytes > OWN_BYTES and not self.share.take(collecting_bytes):
+            self.pause(MEMORY)
+        if end - consumed > _BEHIND_BYTES and (self._task is not None or self.pauses & _WAITS):
+            self.pause(HELD)
+        return consumed
+
+    def ended(self) -> None:
+        """The client sends no more: what it asked is answered, then the connection is closed."""
+        if self.lent is not None:  # the client left or has ended its side, or its broker died
+            self.gateway.suspects.broke(self.node_id)
+            self.lent.close()  # not shut down: a broker that lives still has to pass on what we answer
+            if not self.busy:
+                self.close()
+                return
+        held = self.requests.held
+        if self.owner is not None and held is not None and held.key in _FOR_MEMBERS:
+            self.close()
+            return
+        self.pause(ENDED)
+        self.close_if_done()
+
+    def finish(self) -> None:
+        """The gateway stops: what was asked is answered, nothing more is read; brokers keep the clients they have."""
+        if self.lent is not None:
+            self.lent.close()
+        if self.requests.between_frames:
+            self.tail = b""
+            self.pause(ENDED)
+            self.close_if_done()
+        else:
+            self.close()
+
+    def failed(self, error: OSError) -> None:
+        self.close()
+
+    def drained(self) -> None:
+        if self.node is not None:
+            self.node.resume(PEER)
+        if self.pauses & UNSENT:
+            self.resume(HELD | UNSENT)
+            self.rescan()
+        self.close_if_done()
+
+    def close_if_done(self) -> None:
+        """After the client's end: closes once every whole request was answered; a torn one is the reason then."""
+        if not self.pauses & ENDED or self._task is not None or self.pauses & _WAITS:
+            return
+        if len(self.slots) > self.requests.torn_slots or self.outbox or (self.node and self.node.outbox):
+            return
+        if self.node is not None and self.requests.unanswered_sent:
+            self.node.finish()
+        else:
+            self.all_taken()
+
+    def all_taken(self) -> None:
+        """After the client's end: nothing is owed, and the node has all that was for it."""
+        if self.tail or not self.requests.between_frames:
+            self.refuse(_TORN)
+        else:
+            self.close()
+
+    def _mute(self) -> None:
+        if self._unmute is None and self.requests.between_frames:
+            self.pause(MUTED)
+            self.gateway.throttled_ms += self.requests.throttle_time_ms
+            self._unmute = self.gateway.clock.call_later(self.requests.throttle_time_ms, self._unmuted)
+
+    def _unmuted(self) -> None:
+        self._unmute = None
+        self.requests.throttle_time_ms = 0
+        self.resume(MUTED | HELD)
+        self.rescan()
+        self.close_if_done()
+
+    # -- from the node --------------------------------------------------------------------------------------------
+
+    def answers_passed(self) -> None:
+        """Called after every read from the node."""
+        if self.closed:
+            return
+        if self.outbox and self.node is not None:
+            self.node.pause(PEER)
+        if self.requests.throttle_time_ms:
+            self._mute()
+        if self.pauses & KEPT and self.slots.kept_bytes <= _KEPT_BYTES:
+            self.resume(KEPT | HELD)
+            self.rescan()
+        self.close_if_done()
+
+    def node_lost(self, why: str) -> None:
+        """The node's connection is gone: what it owed cannot be known any more, so this connection ends with it.
+
+        Without anything owed only the upstream connection goes; the next request opens another.
+        """
+        node = self.node
+        if self.handed_over:
+            self.refuse(why)
+            return
+        if node is None:
+            return
+        owed = self.slots.marks() or not self.requests.between_frames or not node.answers.between_frames
+        if owed or self.requests.unanswered_sent:
+            self.refuse(f"{why} and owed {self.slots.marks()} answers")
+            return
+        node.close()
+        self.node = None
+        self.requests.node_open = False
+        self.resume(PEER)
+
+    def adopt_node(self, node: NodeLink) -> None:
+        """From now on the node's requests are relayed."""
+        self.node = node
+        self.requests.node_open = True
+        self.requests.node_refused = False
+        self.requests.unanswered_sent = False
+        node.start()
+
+    def hand_over(self, sock: socket.socket, rest: bytes) -> None:
+        """From now on the broker is this connection's client; `rest` of what was unread has to follow."""
+        self.requests.node_wanted = False
+        lent = self.sock
+        self.lent = lent  # before the new socket is watched
+        self.exchange_socket(sock)
+        if rest:
+            self.write(rest)
+
+    def _reader(self) -> Callable[[], None]:
+        if self.handed_over:
+            return self._from_the_broker
+        return self._from_a_relay if self.sock.family == socket.AF_UNIX else self._readable
+
+    def _from_the_broker(self) -> None:
+        """A request that the broker relays, or the client's socket back."""
+        self._read(self._receive_from_the_broker)
+
+    def _receive_from_the_broker(self, into: memoryview) -> int | None:
+        count = descriptor.comes_back(self.sock, into)
+        if count is None:
+            self._taken_back()
+        return count
+
+    def _from_a_relay(self) -> None:
+        """What a broker relays for one of its clients, or that client's socket."""
+        self._read(self._receive_from_a_relay)
+
+    def _receive_from_a_relay(self, into: memoryview) -> int | None:
+        came = descriptor.comes_to_stay(self.sock, into)
+        if isinstance(came, int):
+            return came
+        if self.identity.listener == "INTERNAL" or self.busy or self.outbox or self.tail:
+            came.close()
+            self.refuse("a socket came of which nothing is known, or too early")
+        else:  # of a client that a quota limits, and whose gateway has gone
+            self.came_back = True
+            came.setblocking(False)
+            self.exchange_socket(came).close()
+        return None
+
+    def _taken_back(self) -> None:
+        """The broker has left the client at a frame's end: its requests are relayed from the next one on."""
+        if self.busy or self.outbox or self.tail:
+            self.refuse("the broker returned a client to whom something is owed")
+            return
+        lent, self.lent, self.came_back = self.lent, None, True
+        assert lent is not None
+        self.exchange_socket(lent).close()
+
+    async def _open_node(self) -> None:
+        if await self.gateway.offer(self):
+            return
+        node = await self.gateway.open_node(self)
+        if node is None:
+            self.requests.node_refused = True
+        else:
+            self.adopt_node(node)
+
+    def introduced(self, identity: Identity) -> None:
+        """An internal connection says for whom it speaks."""
+        self.identity = identity
+        self.node_id = identity.node_id
+        self.requests.table = self.gateway.table
+
+    # -- from elsewhere -------------------------------------------------------------------------------------------
+
+    async def _answer(self, frame: Frame) -> None:
+        answer = await self.gateway.answer(frame, self)
+        if answer is not None:
+            self.slots.fill(frame.slot, answer)
+        self.requests.answered()
+
+    def _start(self, work: object) -> None:
+        assert self._task is None
+        self._task = self.loop.create_task(work)  # type: ignore[arg-type]
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if self.share.held_bytes:
+            self.share.keep(0)
+        if self.closed:
+            return
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            self.refuse("a request was cancelled")
+        elif isinstance(error, Malformed):
+            self.refuse(str(error))
+        elif error is not None:
+            self.gateway.log.error("request failed", exc_info=error, client_id=self.requests.client_id)
+            self.close()
+        else:
+            for answer in self.slots.release():
+                self.write(answer)
+            if self.outbox:  # who reads no answers asks no more, or they would be kept here
+                if self.node is not None:
+                    self.node.pause(PEER)
+                self.pause(UNSENT)
+                return
+            if self.slots.kept_bytes > _KEPT_BYTES:
+                self.pause(KEPT)
+                return
+            self.resume(HELD)
+            self.rescan()
+            self.close_if_done()
+
+    # -- memory for a request that is collected ----------------------------------------------------------------------
+
+    def memory_granted(self) -> None:
+        """There is room for the request that has begun."""
+        self.resume(MEMORY)
+
+    def reclaim_memory(self) -> None:
+        """Nothing is kept here that is not used."""
+
+    def torn_bytes(self) -> int:
+        """How much of a request has come that is being collected; -1: of none."""
+        return self.requests.collected_bytes
+
+    def give_way(self, why: str) -> None:
+        """Others wait for the memory that this client fills too slowly."""
+        self.refuse(why)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def refuse(self, why: str) -> None:
+        """Closes with one line that says who and why."""
+        if not self.closed:
+            identity = self.identity
+            self.gateway.log.warning(
+                "connection closed",
+                why=why,
+                client=f"{identity.client_host}:{identity.client_port}",
+                client_id=self.requests.client_id.decode("utf-8", "replace"),
+                node=self.node_id,
+            )
+            self.close()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        self.share.keep(0)
+        if self.lent is not None:
+            if self.lent.fileno() >= 0:
+                with contextlib.suppress(OSError):
+                    self.lent.shutdown(socket.SHUT_RDWR)
+            self.lent.close()
+        if self._unmute is not None:
+            self._unmute.cancel()
+        if self._task is not None and self._task is not asyncio.current_task(self.loop):
+            self._task.cancel()
+        if self.node is not None:
+            self.node.close()
+        for exchange in self.exchanges.values():
+            exchange.close()
+        self.gateway.closed(self)

@@ -1,0 +1,205 @@
+"""A non-blocking stream socket of the relay.
+
+It reads into a shared buffer, hands the bytes on at once, and writes at once; what the other socket does not take stays
+in that buffer until it is sent, and meanwhile nothing more is read. So a connection holds at most one buffer
+a direction, and an idle one holds none. asyncio's transports would copy or keep every piece instead (dataplane.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from tailrace_gateway.relay.buffers import BUFFER_BYTES, Buffer, Pool
+
+# Why a link does not read at the moment; it reads when none of these is set.
+PEER = 1  # what was read cannot be passed on yet
+MUTED = 2  # over quota (KIP-219)
+HELD = 4  # a request is being answered elsewhere and enough is waiting behind it
+ENDED = 8  # the other side has finished sending
+UNSENT = 16  # it does not take its answers
+MEMORY = 64  # there is no room for the request that has begun
+KEPT = 32  # answers that wait behind the node's have become too many
+
+
+class Link:
+    """Subclasses say what follows from bytes (`received`), an end (`ended`), a failure (`failed`), room (`drained`)."""
+
+    def __init__(self, sock: socket.socket, pool: Pool) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.sock = sock
+        self.pool = pool
+        self.tail = b""  # read, not consumed yet
+        self.outbox: deque[bytes | memoryview] = deque()
+        self.outbox_bytes = 0
+        self.pauses = 0
+        self.closed = False
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self._fd = sock.fileno()
+        self._lender: Buffer | None = None
+        self._reading = False
+
+    # -- what a subclass answers ----------------------------------------------------------------------------------
+
+    def received(self, buffer: Buffer, end: int) -> int:
+        """Takes bytes 0..end of the buffer and returns how many it consumed."""
+        raise AssertionError("a link is always a client's or a node's")
+
+    def ended(self) -> None:
+        """The other side has finished sending."""
+
+    def failed(self, error: OSError) -> None:
+        """The socket broke."""
+
+    def drained(self) -> None:
+        """Everything written has left."""
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._watch()
+
+    def pause(self, why: int) -> None:
+        self.pauses |= why
+        if self._reading:
+            self._reading = False
+            self.loop.remove_reader(self._fd)
+
+    def resume(self, why: int) -> None:
+        self.pauses &= ~why
+        self._watch()
+
+    def _watch(self) -> None:
+        if not self.pauses and not self._reading and not self.closed:
+            self._reading = True
+            self.loop.add_reader(self._fd, self._reader())
+
+    def _reader(self) -> Callable[[], None]:
+        """What is called when there is something to read."""
+        return self._readable
+
+    def _readable(self) -> None:
+        self._read(self.sock.recv_into)
+
+    def _read(self, receive: Callable[[memoryview], int | None]) -> None:
+        """One read behind what is kept; receive returns how many bytes came, 0 for the end, None for neither."""
+        buffer = self.pool.take()
+        kept = len(self.tail)
+        buffer.view[:kept] = self.tail
+        try:
+            count = receive(buffer.view[kept:] if kept else buffer.view)
+        except (BlockingIOError, InterruptedError):
+            self.pool.give(buffer)
+            return
+        except OSError as error:
+            self.pool.give(buffer)
+            self.failed(error)
+            return
+        if count:
+            self.received_bytes += count
+            self._feed(buffer, kept + count)
+            return
+        self.pool.give(buffer)
+        if count == 0:
+            self.ended()
+
+    def rescan(self) -> None:
+        """Looks again at what was read but not consumed."""
+        if self.tail and not self.closed:
+            buffer = self.pool.take()
+            kept = len(self.tail)
+            buffer.view[:kept] = self.tail
+            self._feed(buffer, kept)
+
+    def _feed(self, buffer: Buffer, end: int) -> None:
+        consumed = self.received(buffer, end)
+        self.tail = bytes(buffer.view[consumed:end]) if consumed < end else b""
+        self.pool.give(buffer)
+        assert len(self.tail) < BUFFER_BYTES or self.pauses or self.closed
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes | memoryview, lender: Buffer | None = None) -> None:
+        """Sends now what the socket takes and keeps the rest in the outbox, a view in its buffer `lender`."""
+        if self.closed:
+            return
+        if not self.outbox:
+            try:
+                sent = self.sock.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError as error:
+                self.failed(error)
+                return
+            self.sent_bytes += sent
+            if sent == len(data):
+                return
+            data = memoryview(data)[sent:]
+            self.loop.add_writer(self._fd, self._writable)
+        if lender is None:
+            self.outbox.append(data)
+        elif self._lender is None or self._lender is lender:
+            if self._lender is None:
+                self._lender = lender
+                lender.holders += 1
+            self.outbox.append(data)
+        else:
+            self.outbox.append(bytes(data))
+        self.outbox_bytes += len(data)
+
+    def _writable(self) -> None:
+        outbox = self.outbox
+        try:
+            while outbox:
+                first = outbox[0]
+                sent = self.sock.send(first)
+                self.sent_bytes += sent
+                self.outbox_bytes -= sent
+                if sent < len(first):
+                    outbox[0] = memoryview(first)[sent:]
+                    return
+                outbox.popleft()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.failed(error)
+            return
+        self.loop.remove_writer(self._fd)
+        self._return_buffer()
+        self.drained()
+
+    def _return_buffer(self) -> None:
+        lender, self._lender = self._lender, None
+        if lender is not None:
+            self.pool.give(lender)
+
+    def exchange_socket(self, sock: socket.socket) -> socket.socket:
+        """Goes on over another socket and returns the one before, still open. Nothing may be unsent."""
+        assert not self.outbox
+        if self._reading:
+            self._reading = False
+            self.loop.remove_reader(self._fd)
+        before = self.sock
+        self.sock, self._fd, self.tail = sock, sock.fileno(), b""
+        self._watch()
+        return before
+
+    def close(self) -> None:
+        """Closes the socket; what is still in the outbox is dropped."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._reading:
+            self._reading = False
+            self.loop.remove_reader(self._fd)
+        if self.outbox:
+            self.loop.remove_writer(self._fd)
+            self.outbox.clear()
+        self._return_buffer()
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()

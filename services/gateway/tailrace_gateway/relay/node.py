@@ -1,0 +1,223 @@
+"""Connections to the services behind: the preamble first, then the client's original frames.
+
+NodeLink is the relay's other end, one per client connection, for the data APIs. Exchange is for the rest: one request
+and its whole answer at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from struct import Struct
+from typing import Any, Protocol
+
+from tailrace.net.address import Address
+from tailrace.net.context import Identity
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.codec import Malformed
+from tailrace.wire.messages import PreambleRequest
+from tailrace_gateway.relay.answers import Answers, Owed
+from tailrace_gateway.relay.buffers import Buffer, Pool
+from tailrace_gateway.relay.link import PEER, Link
+from tailrace_gateway.relay.requests import Requests
+from tailrace_gateway.relay.slots import Slots
+
+CLIENT_ID = "tailrace-gateway"
+_SIZE = Struct(">i")
+_UNIX_SEND_BYTES = 1 << 20
+_ANSWER_BYTES_MAX = 1 << 28
+
+
+async def connect(address: Address, timeout_ms: float) -> socket.socket:
+    """A connected non-blocking socket; raises OSError (TimeoutError is one)."""
+    family = socket.AF_UNIX if address.is_unix else socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    target = address.host if address.is_unix else (address.host, address.port)
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await asyncio.get_running_loop().sock_connect(sock, target)
+        if address.is_unix:
+            # The kernel's default takes less than one of our reads; every rest costs a wake-up.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def preamble(identity: Identity) -> bytes:
+    """The frame every upstream connection begins with."""
+    return codec.encode_request(PreambleRequest(**identity._asdict()), 0, 0, CLIENT_ID)
+
+
+class Client(Protocol):
+    """What a node's link needs of its client's: tailrace_gateway.relay.client.ClientLink."""
+
+    gateway: Any
+    node_id: int
+    slots: Slots
+    requests: Requests
+
+    def write(self, data: Any, buffer: Buffer | None = None) -> None:
+        """Sends an answer's bytes, which may lie in a buffer."""
+
+    def resume(self, reason: int) -> None:
+        """Goes on with reading, as far as this was the reason to stop."""
+
+    def refuse(self, why: str) -> None:
+        """Closes the connection and says why."""
+
+    def answers_passed(self) -> None:
+        """Answers went out: what waited for room may go on."""
+
+    def all_taken(self) -> None:
+        """The broker has taken everything and closed."""
+
+    def node_lost(self, why: str) -> None:
+        """The node's end broke."""
+
+    def close_if_done(self) -> None:
+        """Closes a connection that is ending and owes nothing any more."""
+
+
+class NodeLink(Link):
+    """The node's end of one client connection's relay."""
+
+    def __init__(self, sock: socket.socket, pool: Pool, client: Client) -> None:
+        super().__init__(sock, pool)
+        self.client = client
+        self.answers = Answers(client.slots, client.requests)
+        self._finishing = False
+
+    def finish(self) -> None:
+        """Says that no more will come, and lets the broker close: only then has it taken all acks=0 requests.
+
+        Closed at once, the broker's next write (of the preamble's answer, say) fails, and what it has not read is lost.
+        """
+        if not self._finishing:
+            self._finishing = True
+            with contextlib.suppress(OSError):  # the broker is gone: the end is on its way
+                self.sock.shutdown(socket.SHUT_WR)
+            self.resume(PEER)
+
+    def received(self, buffer: Buffer, end: int) -> int:
+        client = self.client
+        try:
+            consumed, out = self.answers.scan(buffer.view, end)
+        except Malformed as wrong:
+            client.refuse(str(wrong))
+            return end
+        except Exception:  # what was read must not be scanned again, nor be forgotten
+            client.gateway.log.exception("answer failed", node=client.node_id)
+            client.refuse("an answer could not be relayed, by a bug")
+            return end
+        for item in out:
+            if type(item) is tuple:
+                client.write(buffer.view[item[0] : item[1]], buffer)
+            elif type(item) is bytes:
+                client.write(item)
+            elif type(item) is Owed:
+                client.write(throttled(item))
+        client.answers_passed()
+        return consumed
+
+    def ended(self) -> None:
+        self._over("the broker closed its connection")
+
+    def failed(self, error: OSError) -> None:
+        self._over(f"the broker's connection broke: {error}")
+
+    def _over(self, why: str) -> None:
+        if self._finishing:
+            self.client.all_taken()
+        else:
+            self.client.gateway.suspects.broke(self.client.node_id)
+            self.client.node_lost(why)
+
+    def drained(self) -> None:
+        self.client.resume(PEER)
+        self.client.close_if_done()
+
+
+def throttled(owed: Owed) -> bytes:
+    """A Produce answer with its throttle_time_ms set; the only answer the gateway decodes and encodes again."""
+    mark, frame = owed.mark, memoryview(owed.data)[4:]
+    response = codec.decode_response(
+        ApiKey.PRODUCE, mark.version, codec.response_body(ApiKey.PRODUCE, mark.version, frame)
+    )
+    response.throttle_time_ms = max(response.throttle_time_ms, mark.throttle_time_ms)
+    return codec.encode_response(response, mark.version, codec.response_correlation_id(frame))
+
+
+class Exchange:
+    """One connection to a controller or coordinator for one client; a failure or a cancelled question closes it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def open(cls, address: Address, identity: Identity, timeout_ms: float) -> Exchange:
+        """Connects and introduces the client; raises OSError."""
+        exchange = cls(await connect(address, timeout_ms))
+        async with asyncio.timeout(timeout_ms / 1000):
+            answer = await exchange.ask(preamble(identity))
+        body = codec.response_body(ApiKey.PREAMBLE, 0, memoryview(answer)[4:])
+        response = codec.decode_response(ApiKey.PREAMBLE, 0, body)
+        if response.error_code:
+            exchange.close()
+            raise ConnectionRefusedError(f"{address} refused the preamble: error {response.error_code}")
+        return exchange
+
+    def alive(self) -> bool:
+        """Whether the peer has kept the connection, as far as this host knows."""
+        if self._sock.fileno() < 0:
+            return False
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        return False  # closed, or bytes that nobody asked for
+
+    async def ask(self, frame: bytes) -> bytes:
+        """Sends one frame and returns the answer's, size included; raises OSError when the connection is lost."""
+        try:
+            await self._loop.sock_sendall(self._sock, frame)
+            head = await self._read(4)
+            (size,) = _SIZE.unpack(head)
+            if not 4 <= size <= _ANSWER_BYTES_MAX:
+                raise ConnectionAbortedError(f"an answer of {size} bytes was announced")
+            return head + await self._read(size)
+        except BaseException:
+            self.close()
+            raise
+
+    async def _read(self, count: int) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            part = await self._loop.sock_recv(self._sock, min(count, 1 << 18))
+            if not part:
+                raise ConnectionResetError("the connection was closed before the answer was whole")
+            parts.append(part)
+            count -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def detach(self) -> socket.socket:
+        """The socket, for another use than questions; nothing may be on its way."""
+        return self._sock
+
+    def break_off(self) -> None:
+        """Lets a waiting `ask` fail now."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.close()

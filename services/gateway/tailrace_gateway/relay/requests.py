@@ -1,0 +1,292 @@
+"""The relay's way to the node, without its sockets: a client's bytes in, routed segments out.
+
+Requests to the node are never collected: their bytes are passed on as they arrive, in runs as long as one read brought.
+Everything else is collected whole into a Frame, and nothing behind it is read until it is answered (Apache Kafka mutes
+a connection the same way), so at most one answer per connection is not the node's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import TypeAlias
+
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.codec import Malformed
+from tailrace_gateway.quotas.meter import MeterOf
+from tailrace_gateway.relay import peek
+from tailrace_gateway.relay.routes import Route, Row
+from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, Later, Slots, Throttled
+
+_HEAD = Struct(">ihhih")  # size, api key, version, correlation id, length of the client id
+_SIZE = Struct(">i")
+_SIZE_CORRELATION_OVER = Struct(">i4xI")  # over api key and version
+HEAD_BYTES = _HEAD.size
+API_KEYS = 128
+FRAME_BYTES_MIN = HEAD_BYTES - 4
+_FIELDS_BYTES_MAX = 2 * 32_767 + 1024  # client id and transactional id at their longest, and some tags
+PRODUCE, FETCH_KEY, INIT_PRODUCER_ID = int(ApiKey.PRODUCE), int(ApiKey.FETCH), int(ApiKey.INIT_PRODUCER_ID)
+_NODE = int(Route.NODE)
+_SHORT = (IndexError, struct.error)
+
+
+@dataclass(slots=True)
+class Frame:
+    """A request that was collected: `data` is the whole frame with its size; `slot` takes the answer."""
+
+    route: int
+    key: int
+    version: int
+    correlation_id: int
+    client_id: bytes
+    data: bytes
+    slot: Later
+
+    @property
+    def body_offset(self) -> int:
+        """Where the client id ends in `data`; flexible versions have a tag section there."""
+        return HEAD_BYTES + len(self.client_id)
+
+
+class _Last:
+    """The head of the last request for the node; a connection's requests are mostly all of one kind."""
+
+    __slots__ = ("api", "bytes", "key", "kind", "rest")
+
+    def __init__(self) -> None:
+        self.api = self.rest = b""
+        self.bytes = self.key = self.kind = 0
+
+
+Segment: TypeAlias = tuple[int, int]  # from, to: bytes of the view that was scanned, for the node
+
+
+class Requests:
+    """The client's direction. `scan` may be called again with the bytes it did not consume and more behind them."""
+
+    def __init__(
+        self,
+        table: Mapping[int, Row],
+        slots: Slots,
+        meter_of: MeterOf,
+        max_frame_bytes: int,
+        max_collected_bytes: int,
+        counts: list[int] | None = None,
+    ) -> None:
+        self.table = table
+        self.slots = slots
+        self.max_frame_bytes = max_frame_bytes
+        self.max_collected_bytes = max_collected_bytes
+        self.client_id = b""
+        self.meter_of = meter_of
+        self.meter = meter_of(b"")
+        self.node_open = False  # an upstream connection to the node exists
+        self.node_refused = False  # the node cannot be reached: its requests are collected
+        self.node_wanted = False  # set when a request for the node waits at the front
+        self.unanswered_sent = False  # an acks=0 Produce went to the node: only closing can report its failure
+        self.throttle_time_ms = 0  # set by a charge: nothing is read before that time has passed
+        self.held: Frame | None = None  # the request being answered elsewhere
+        self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
+        self._last: _Last | None = None
+        self._left = 0  # bytes of a frame in passage that have not come yet
+        self._silent = False  # the last frame that was no repetition expects no answer
+        self.collecting_bytes = 0  # the size of a request that is being collected
+        self._body = bytearray()
+        self._frame: Frame | None = None
+
+    @property
+    def between_frames(self) -> bool:
+        """Whether everything scanned so far was whole frames."""
+        return self._left == 0
+
+    @property
+    def collected_bytes(self) -> int:
+        """How much has come of the request that is being collected; -1 where none is."""
+        return len(self._body) if self.collecting_bytes else -1
+
+    @property
+    def torn_slots(self) -> int:
+        """How many slots wait for the answer of a request that has come in part: 0 or 1, the newest."""
+        return int(self._left > 0 and not self._silent)
+
+    def scan(self, view: memoryview, end: int) -> tuple[int, list[Segment | Frame]]:
+        """Routes the first `end` bytes of the view, which must be writable.
+
+        Returns how many were consumed and what to do, in order. Raises Malformed; segments before it are lost with it.
+        """
+        out: list[Segment | Frame] = []
+        data = view[:end]
+        start = at = 0
+        if self._left:
+            at = min(self._left, end)
+            self._left -= at
+            if self._frame is not None:
+                self._body += data[:at]
+                start = at
+                if not self._left:
+                    out.append(self._collected())
+        while end - at >= 4 and self.held is None and not self.throttle_time_ms:
+            size = self._like_the_last(data, at, end)
+            passes = size > 0
+            if not passes:
+                row, size, passes = self._head(data, at, end)
+                if row is None:
+                    break
+            frame_end = at + 4 + size
+            taken = frame_end if frame_end <= end else end
+            self._left = frame_end - taken
+            if passes:
+                at = taken
+                continue
+            if start < at:
+                out.append((start, at))
+            self.collecting_bytes = size + 4
+            self._body = bytearray(data[at:taken])
+            at = start = taken
+            if not self._left:
+                out.append(self._collected())
+        if start < at:
+            out.append((start, at))
+        return at, out
+
+    def _like_the_last(self, data: memoryview, at: int, end: int) -> int:
+        """The size of a frame whose head says the same as the last one's; 0 if it must be read, as most need not be."""
+        last = self._last
+        if last is None or not self.node_open or end - at < last.bytes:
+            return 0
+        size, correlation_id = _SIZE_CORRELATION_OVER.unpack_from(data, at)
+        if (
+            data[at + 4 : at + 8] != last.api
+            or data[at + 12 : at + last.bytes] != last.rest
+            or not last.bytes - 4 <= size <= self.max_frame_bytes
+            or self.meter.produce_limited
+            or self.meter.fetch_limited
+        ):
+            return 0
+        self.counts[last.key] += 1
+        self.slots.append(last.kind | correlation_id)
+        return int(size)
+
+    def _remember(self, data: memoryview, at: int, fields_end: int, key: int, kind: int) -> None:
+        """What the next frame's head is compared with: everything that was read but size and correlation id."""
+        last = self._last
+        if last is None:
+            last = self._last = _Last()
+        last.api, last.rest = bytes(data[at + 4 : at + 8]), bytes(data[at + 12 : fields_end])
+        last.bytes, last.key, last.kind = fields_end - at, key, kind
+
+    def _head(self, data: memoryview, at: int, end: int) -> tuple[Row | None, int, bool]:
+        """Reads one head: (row, or None when more bytes or the node are needed; size; whether it goes to the node)."""
+        (size,) = _SIZE.unpack_from(data, at)
+        if not FRAME_BYTES_MIN <= size <= self.max_frame_bytes:
+            raise Malformed(not_kafka(bytes(data[at : at + 8]), size))
+        if end - at < HEAD_BYTES:
+            return None, 0, False
+        _, key, version, correlation_id, id_bytes = _HEAD.unpack_from(data, at)
+        row = self.table.get(key)
+        if row is None or not row.min_version <= version <= row.max_version:
+            row = self._unserved(key, version)
+        body = at + HEAD_BYTES + (id_bytes if id_bytes > 0 else 0)
+        if body > at + 4 + size or id_bytes < -1:
+            raise Malformed(f"client id has length {id_bytes} in a frame of {size} bytes")
+        if body > end:
+            return None, 0, False
+        client_id = bytes(data[at + HEAD_BYTES : body])
+        if client_id != self.client_id:
+            self.client_id = client_id
+            self.meter = self.meter_of(client_id)
+        if row.route == _NODE:
+            try:
+                passes = self._to_node(data, at, body, size, row, key, version, correlation_id)
+            except (ValueError, *_SHORT) as short:
+                if end >= at + 4 + size or isinstance(short, ValueError):
+                    raise Malformed(f"api key {key} version {version} ends too early: {short}") from short
+                if end - at > _FIELDS_BYTES_MAX:
+                    raise Malformed(f"the first fields of api key {key} take more than {end - at} bytes") from short
+                return None, 0, False
+            if passes is None:
+                return None, 0, False
+            if passes:
+                self.counts[key] += 1
+                return row, size, True
+        if size > self.max_collected_bytes:
+            raise Malformed(f"a request of {size} bytes (api key {key}) cannot be kept until it is answered")
+        if key < API_KEYS:
+            self.counts[key] += 1
+        self._silent = False
+        slot = Later()
+        self.slots.append(slot)
+        self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot)
+        return row, size, False
+
+    def _to_node(
+        self, data: memoryview, at: int, body: int, size: int, row: Row, key: int, version: int, correlation_id: int
+    ) -> bool | None:
+        """Leaves the mark of a request for the node; False collects it instead, None waits for the node."""
+        flexible = version >= row.flexible_from
+        self._silent = False
+        if key == INIT_PRODUCER_ID and peek.transactional_id(data, body, flexible):
+            return False
+        if not self.node_open:
+            self.node_wanted = not self.node_refused
+            return False if self.node_refused else None
+        kind, fields_end = PASS, body
+        correlation_id &= CORRELATION_MASK
+        if key == PRODUCE:
+            acks, fields_end = peek.produce_acks(data, body, flexible)
+            if fields_end > at + 4 + size:
+                raise ValueError("acks lies outside the frame")
+            if self.meter.produce_limited:
+                self.throttle_time_ms = self.meter.produced(size)
+            if acks == 0:
+                self.unanswered_sent = self._silent = True
+                self._last = None  # a repetition of that one would not say that it is answered
+                return True
+            if self.throttle_time_ms:
+                self.slots.append(Throttled(version, correlation_id, self.throttle_time_ms))
+                return True
+        elif key == FETCH_KEY:
+            if self.meter.fetch_limited:
+                cap_at = peek.fetch_max_bytes_at(data, body, version, flexible)
+                if cap_at + 4 > at + 4 + size:
+                    raise ValueError("max_bytes lies outside the frame")
+                peek.cap_int32(data, cap_at, self.meter.fetch_max_bytes())
+            kind = FETCH_FLEXIBLE if flexible else FETCH
+        if key != INIT_PRODUCER_ID:
+            self._remember(data, at, fields_end, key, kind)
+        self.slots.append(kind | correlation_id)
+        return True
+
+    def _unserved(self, key: int, version: int) -> Row:
+        """KIP-511: ApiVersions of any version is answered; everything else unknown closes the connection."""
+        row = self.table.get(key)
+        if row is None:
+            raise Malformed(f"api key {key} (version {version}) is not served here")
+        if key != ApiKey.API_VERSIONS or version < 0:
+            raise Malformed(
+                f"api key {key} is served in versions {row.min_version}-{row.max_version}, not in {version}"
+            )
+        return row
+
+    def _collected(self) -> Frame:
+        frame, self._frame = self._frame, None
+        assert frame is not None
+        frame.data = bytes(self._body)
+        self._body = bytearray()
+        self.collecting_bytes = 0
+        return frame
+
+    def answered(self) -> None:
+        """The held request has its answer (or became the node's): reading may go on."""
+        self.held = None
+
+
+def not_kafka(first: bytes, size: int) -> str:
+    """Says what was probably sent to the Kafka port, for the log line of the connection it closes."""
+    if first[:3] in {b"GET", b"POS", b"PUT", b"HEA", b"DEL", b"OPT", b"CON", b"PAT", b"PRI"}:
+        return "an HTTP request was sent to the Kafka port"
+    if first[0] == 0x16 and first[1:2] == b"\x03":
+        return "a TLS handshake was sent to the plaintext Kafka port"
+    return f"a frame of {size} bytes was announced"

@@ -1,0 +1,46 @@
+"""Connections that have gone quiet at this gateway, looked at by one sweep over all of them (tailrace.net.limits)."""
+
+from __future__ import annotations
+
+from tailrace.clock import Cancellable
+from tailrace.net.limits.patience import IDLE, Patience
+from tailrace_gateway.answering import AnsweringGateway
+from tailrace_gateway.relay.client import ClientLink
+
+
+class Sweep:
+    """Runs until closed."""
+
+    def __init__(self, gateway: AnsweringGateway) -> None:
+        self._gateway = gateway
+        limits = gateway.limits
+        self._patience = Patience(limits.idle_ms, limits.head_ms, limits.dribble_ms, limits.dribble_bytes)
+        self.interval_ms = self._patience.interval_ms
+        self._timer: Cancellable = gateway.clock.call_later(self.interval_ms, self._run)
+
+    def _run(self) -> None:
+        for connection in list(self._gateway.connections):
+            why = judge(connection, self._patience, self.interval_ms)
+            if why == IDLE:
+                connection.close()
+            elif why:
+                connection.refuse(why)
+        self._timer = self._gateway.clock.call_later(self.interval_ms, self._run)
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+
+def judge(connection: ClientLink, patience: Patience, passed_ms: float) -> str:
+    """Counts the time without progress; says why the connection must go, or nothing."""
+    received, sent = connection.swept_bytes
+    came, went = connection.received_bytes - received, connection.sent_bytes - sent
+    connection.swept_bytes = (connection.received_bytes, connection.sent_bytes)
+    quiet = connection.quiet
+    if not connection.waits_for_bytes:
+        quiet.whole()
+    elif why := quiet.torn(patience, passed_ms, came, head=connection.requests.between_frames):
+        return why
+    # A broker sees by itself whether a client that was handed over to it is idle.
+    owed = connection.busy or connection.handed_over
+    return quiet.idle(patience, passed_ms, moved=bool(came or went), unsent=bool(connection.outbox), owed=owed)

@@ -1,0 +1,168 @@
+"""What the REST API asks of the cluster: an in-process Kafka client that knows where everybody is from the image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.net.client import Client
+from tailrace.net.context import Identity
+from tailrace.net.members.endpoints import address_of
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
+from tailrace.wire.messages import ApiMessage, DescribeProducersRequest
+from tailrace.wire.producers import Described, decode_describe_producers
+from tailrace_gateway.cluster_state import ClusterState, state_of
+from tailrace_gateway.forward import unfenced
+from tailrace_gateway.forward.controller import READ_ONLY
+from tailrace_gateway.forward.shards import owner_address, shard_of
+from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView
+
+ASK_TIMEOUT_MS = 10_000
+NO_CONTROLLER = "No controller answers: nothing can be changed until one does. Look before you repeat a change."
+CLIENT_ID = "tailrace-rest"
+_CORRELATION_ID = 0
+
+
+class Admin:
+    """The gateway's AdminBackend. Raises TimeoutError, ConnectionError or ApiError as that says.
+
+    Where no controller answers already, one is waited for as long as one takes over from another, and no longer.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        node_address: Callable[[], tuple[str, int]],
+        min_insync_replicas: int = 1,
+        log_dir_marks: Callable[[int], Marks] = lambda total_bytes: marks(total_bytes, AUTOMATIC, AUTOMATIC),
+    ) -> None:
+        self._gateway = gateway
+        self._min_insync_replicas = min_insync_replicas
+        self._node_address = node_address
+        self._log_dir_marks = log_dir_marks
+        self._clients: dict[Address, Client] = {}
+
+    def image(self) -> MetadataImage:
+        return self._gateway.image
+
+    def state(self) -> ClusterState:
+        return state_of(self._gateway.image, self._min_insync_replicas)
+
+    def log_dir_marks(self, total_bytes: int) -> Marks:
+        return self._log_dir_marks(total_bytes)
+
+    def controller(self) -> ControllerView:
+        follower = self._gateway.follower
+        address = follower.controller
+        return ControllerView(
+            follower.controller_id,
+            max(follower.controller_epoch, self._gateway.image.epoch),
+            None if address is None else str(address),
+            follower.stale,
+            self._gateway.image.offset,
+        )
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> bool:
+        try:
+            await self._gateway.follower.wait_for(predicate, ASK_TIMEOUT_MS)
+        except TimeoutError:
+            return False
+        return True
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        """Host and port that a client at the admin port's host would be told."""
+        host, base_port = self._node_address()
+        broker = self._gateway.image.brokers.get(node_id)
+        identity = Identity(advertised_host=host, base_port=base_port, node_id=node_id)
+        found = None if broker is None else self._gateway.endpoint_of(broker, identity)
+        return found or (host, base_port + node_id)
+
+    async def ask_controller(
+        self, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        gateway = self._gateway
+        writes = message.API_KEY not in READ_ONLY
+        if message.API_KEY in unfenced.PLACES_REPLICAS:
+            await unfenced.up_to_date(gateway)
+            if not gateway.has_live_broker(gateway.image):
+                raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, unfenced.sentence(gateway.image))
+        answer = await self._ask_controller(message, version, timeout_ms)
+        if writes:  # what is asked for next shows what was written
+            await gateway.follower.catch_up(gateway.limits.catch_up_ms)
+        return answer
+
+    async def _ask_controller(self, message: ApiMessage, version: int | None, timeout_ms: int | None) -> Any:
+        follower = self._gateway.follower
+        none_answers = follower.stale
+        timeout_ms = timeout_ms or (READ_TIMEOUT_MS if none_answers else ASK_TIMEOUT_MS)
+        if version is None:
+            try:
+                return await follower.ask_controller(message, timeout_ms)
+            except (TimeoutError, ConnectionError):
+                if none_answers and follower.stale:
+                    raise ApiError(ErrorCode.NOT_CONTROLLER, NO_CONTROLLER) from None
+                raise
+        if follower.controller is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "No controller has answered yet.")
+        return await self._ask(follower.controller, message, version, timeout_ms)
+
+    async def ask_broker(
+        self, node_id: int, message: ApiMessage, version: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        return await self._ask(self._address_of(node_id), message, version, timeout_ms or ASK_TIMEOUT_MS)
+
+    async def producers(self, node_id: int, topic: str, partition: int) -> Described:
+        asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
+        client = self._client(self._address_of(node_id))
+        frame = codec.encode_request(DescribeProducersRequest(topics=[asked]), 0, _CORRELATION_ID, CLIENT_ID)
+        answer = await client.ask_raw(frame, timeout_ms=ASK_TIMEOUT_MS)
+        topics = decode_describe_producers(codec.response_body(ApiKey.DESCRIBE_PRODUCERS, 0, answer))
+        return topics[0][1][0]
+
+    async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:
+        image = self._gateway.image
+        address = owner_address(image, shard_of(image, group_id), self._gateway.boot_id)
+        if address is None:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "No coordinator owns the group's shard.")
+        return await self._ask(address, message, version)
+
+    async def ask_coordinators(self, message: ApiMessage, version: int | None = None) -> list[Any]:
+        image = self._gateway.image
+        shards: Mapping[tuple[str, int], Any] = image.shards
+        owners = [
+            owner_address(image, number, self._gateway.boot_id)
+            for topic, number in sorted(shards)
+            if topic == GROUP_METADATA_TOPIC
+        ]
+        if None in owners:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Some shards have no owner.")
+        return [await self._ask(address, message, version) for address in dict.fromkeys(owners) if address]
+
+    def _address_of(self, node_id: int) -> Address:
+        broker = self._gateway.image.brokers.get(node_id)
+        address = None if broker is None else address_of(broker.endpoints, self._gateway.boot_id)
+        if broker is None or broker.fenced or address is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {node_id} is not there.")
+        return address
+
+    def _client(self, address: Address) -> Client:
+        client = self._clients.get(address)
+        if client is None:
+            client = self._clients[address] = Client(address, CLIENT_ID)
+        return client
+
+    async def _ask(
+        self, address: Address, message: ApiMessage, version: int | None, timeout_ms: int = ASK_TIMEOUT_MS
+    ) -> Any:
+        return await self._client(address).ask(message, timeout_ms=timeout_ms, version=version)
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()

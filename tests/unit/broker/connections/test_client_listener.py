@@ -1,0 +1,104 @@
+"""What a client at the broker asks of a gateway, while there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+import structlog
+
+from tailrace.clock import ManualClock
+from tailrace.metadata.image import MetadataImage, ServiceImage
+from tailrace.net.address import Address
+from tailrace.net.client import Disconnected
+from tailrace.net.context import Context, Identity
+from tailrace.net.dispatch import Service
+from tailrace.net.members.endpoints import endpoint_of
+from tailrace.net.metadata.follower import MetadataFollower
+from tailrace.net.server import Server, serve
+from tailrace.wire import codec
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.messages import ListGroupsRequest, ListGroupsResponse
+from tailrace_broker.connections import client_listener
+from tailrace_broker.connections.client_listener import GatewayRelay
+
+BOOT_ID = "boot"
+
+
+class Asker:
+    """As much of a connection as a relay sees."""
+
+    identity = Identity()
+    closing = False
+
+
+CONNECTION = Asker()
+LIST_GROUPS = codec.encode_request(ListGroupsRequest(states_filter=[]), 4, 7, "raw")[4:]
+
+
+async def list_groups(request: ListGroupsRequest, context: Context, role: None) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=0, groups=[])
+
+
+async def gateway(address: Address) -> Server:
+    service = Service(
+        role=None, handlers={ApiKey.LIST_GROUPS: list_groups}, apis=INTERNAL_APIS, log=structlog.get_logger()
+    )
+    return await serve([address], service)
+
+
+def image_with(*addresses: Address) -> MetadataImage:
+    services = {
+        ("gateway", n): ServiceImage("gateway", n, n, UUID(int=n), (endpoint_of(address, BOOT_ID),))
+        for n, address in enumerate(addresses)
+    }
+    return MetadataImage(services=services)
+
+
+@pytest.fixture
+async def follower(tmp_path: Path) -> AsyncIterator[MetadataFollower]:
+    nowhere = Address(str(tmp_path / "controller"), -1)
+    follower = MetadataFollower([nowhere], "broker-0", ManualClock(), random.Random(0), structlog.get_logger(), None)
+    yield follower
+    await follower.close()
+
+
+async def test_a_request_waits_for_the_gateway_that_comes_next(tmp_path: Path, follower: MetadataFollower) -> None:
+    old, new = Address(str(tmp_path / "old"), -1), Address(str(tmp_path / "new"), -1)
+    follower._replace(image_with(old))
+    relay = GatewayRelay(follower, BOOT_ID)
+    asked = asyncio.create_task(relay.ask(CONNECTION, LIST_GROUPS))
+    follower._replace(image_with())
+    await asyncio.sleep(0)
+    server = await gateway(new)
+    assert not asked.done()
+    follower._replace(image_with(old, new))
+    assert codec.response_correlation_id(memoryview(await asked)[4:]) == 7
+    relay.forget(CONNECTION)
+    await server.close()
+
+
+async def test_it_is_found_without_news_where_it_was(
+    tmp_path: Path, follower: MetadataFollower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_listener, "_KNOCK_MS", 1.0)
+    address = Address(str(tmp_path / "s"), -1)
+    follower._replace(image_with(address))  # the last that this broker heard: no controller is active
+    relay = GatewayRelay(follower, BOOT_ID)
+    asked = asyncio.create_task(relay.ask(CONNECTION, LIST_GROUPS))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    server = await gateway(address)
+    assert codec.response_correlation_id(memoryview(await asked)[4:]) == 7
+    relay.forget(CONNECTION)
+    await server.close()
+
+
+async def test_it_is_not_waited_for_without_end(follower: MetadataFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_listener, "_ABSENT_MS", 10.0)
+    with pytest.raises(Disconnected, match="within 10 ms"):
+        await GatewayRelay(follower, BOOT_ID).ask(CONNECTION, LIST_GROUPS)

@@ -1,0 +1,221 @@
+"""The controller's order of things: decide, append, publish, answer; and what it does in doubt."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+from uuid import UUID
+
+import pytest
+import structlog
+
+from support.metadata_store import MemoryDatabase
+from tailrace.clock import ManualClock
+from tailrace.config import Config
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import ConfigRecord, MetadataRecord
+from tailrace.net.metadata.batches import decode_snapshot, replay
+from tailrace_controller.controller import Controller
+from tailrace_controller.effects import Effects
+from tailrace_controller.election.candidacy import Candidacy
+from tailrace_controller.election.lease import Candidate
+from tailrace_controller.metadata_log import bootstrap
+from tailrace_controller.metadata_log.database import Database
+from tailrace_controller.metadata_log.stored import OutcomeUnknown, ReportPart
+
+LEASE_MS = 1000.0
+FIRST = len(bootstrap.first_records(UUID(int=1)))  # what every log begins with
+
+
+def controller_on(database: MemoryDatabase, node_id: int = 0) -> Controller:
+    """A controller as app.py builds it."""
+    clock = database.store.clock
+    candidate = Candidate(node_id, f"token-{node_id}", f"unix:/run/{node_id}", exclusive=not database.shared)
+    tools = (cast(Database, database), clock, random.Random(node_id), structlog.get_logger())
+    candidacy = Candidacy(candidate, *tools, LEASE_MS)
+    return Controller(Config.load("controller"), candidacy, *tools)
+
+
+@asynccontextmanager
+async def running(database: MemoryDatabase | None = None) -> AsyncIterator[tuple[Controller, MemoryDatabase]]:
+    database = database or MemoryDatabase(ManualClock())
+    controller = controller_on(database)
+    serving = asyncio.get_running_loop().create_task(controller.serve())
+    await controller.ready.wait()
+    try:
+        yield controller, database
+    finally:
+        serving.cancel()
+
+
+def setting(value: str, count: int = 1) -> Callable[[MetadataImage], Effects[str]]:
+    records: tuple[MetadataRecord, ...] = tuple(ConfigRecord(4, "", f"k{n}", value) for n in range(count))
+    return lambda image: Effects(f"set {value}", records)
+
+
+def reading(image: MetadataImage) -> Effects[str | None]:
+    return Effects(image.config(4, "").get("k0"))
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_an_empty_log_begins_with_the_cluster_id() -> None:
+    async with running() as (controller, database):
+        assert len(controller.committed.cluster_id) == 22
+        types = ["ClusterRecord", "FeatureLevelRecord", "FeatureLevelRecord"]
+        assert [record.type for record in database.store.records] == types
+
+
+async def test_a_reply_leaves_only_when_its_records_are_committed() -> None:
+    async with running() as (controller, database):
+        database.open.clear()
+        asking = asyncio.create_task(controller.run(setting("1")))
+        await turns()
+        assert not asking.done()
+        assert controller.followed.end_offset == FIRST
+        database.open.set()
+        assert await asking == "set 1"
+        assert controller.followed.end_offset == FIRST + 1
+
+
+async def test_a_read_waits_behind_what_it_saw_unless_it_may_not() -> None:
+    async with running() as (controller, database):
+        database.open.clear()
+        writing = asyncio.create_task(controller.run(setting("1")))
+        await turns()
+        reader = asyncio.create_task(controller.run(reading))
+        assert await controller.run(reading, behind=False) == "1"
+        await turns()
+        assert not reader.done()
+        database.open.set()
+        assert await reader == "1"
+        await writing
+
+
+async def test_decisions_taken_during_an_append_share_the_next_one() -> None:
+    async with running() as (controller, database):
+        database.open.clear()
+        asking = [asyncio.create_task(controller.run(setting(str(n)))) for n in range(6)]
+        await turns()
+        database.open.set()
+        assert await asyncio.gather(*asking) == [f"set {n}" for n in range(6)]
+        assert database.store.server.appends == [FIRST, 6]
+        # each decision is a batch of its own, so that no follower sees half of one
+        assert [record.base_offset for record in database.store.records[FIRST:]] == list(range(FIRST, FIRST + 6))
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_an_unknown_outcome_answers_nobody_and_reloads_what_the_log_says(written: bool) -> None:
+    async with running() as (controller, database):
+        database.store.fail_next = OutcomeUnknown("the answer to COMMIT was lost")
+        database.store.written_all_the_same = written
+        with pytest.raises(ApiError) as refused:
+            await controller.run(setting("1"))
+        assert refused.value.code == ErrorCode.NOT_CONTROLLER
+        await turns(10)
+        assert (controller.active, controller.epoch) == (True, 2)
+        assert await controller.run(reading) == ("1" if written else None)
+
+
+async def test_a_restarted_controller_has_the_image_of_its_predecessor_and_a_higher_epoch() -> None:
+    async with running() as (first, database):
+        await first.run(setting("1"))
+        kept = first.committed
+    async with running(database) as (second, _):
+        assert (second.epoch, second.committed) == (2, kept)
+
+
+async def test_snapshots_truncate_the_log_but_keep_the_part_since_the_last_one() -> None:
+    async with running() as (controller, database):
+        controller.records_between_snapshots = 10
+        await controller.run(setting("1", count=20))
+        await controller.run(setting("2", count=20))
+        await turns(10)
+        snapshot = controller.followed.snapshot
+        assert snapshot is not None
+        assert (snapshot.end_offset, controller.followed.start_offset) == (FIRST + 40, FIRST + 20)
+        assert decode_snapshot(snapshot) == controller.committed
+    async with running(database) as (again, _):
+        assert again.committed == controller.committed
+        assert again.followed.start_offset == FIRST + 20
+
+
+async def test_nobody_waits_for_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fenced broker's thousands of records are followed by one, and by what its partitions' new leaders ask for."""
+    async with running() as (controller, database):
+        begun, go, encode = asyncio.Event(), asyncio.Event(), database.beside
+
+        async def slowly(work: Callable[[], object]) -> object:
+            begun.set()
+            await go.wait()
+            return await encode(work)
+
+        monkeypatch.setattr(database, "beside", slowly)
+        controller.records_between_snapshots = 10
+        await controller.run(setting("1", count=20))
+        await begun.wait()
+        assert await controller.run(setting("2")) == "set 2"
+        go.set()
+        await turns(10)
+        snapshot = controller.followed.snapshot
+        assert snapshot is not None
+        assert (snapshot.end_offset, controller.followed.end_offset) == (FIRST + 20, FIRST + 21)
+
+
+async def test_followers_read_whole_batches_from_any_offset_they_may_have() -> None:
+    async with running() as (controller, _):
+        for value in "123":
+            await controller.run(setting(value, count=2))
+        log = controller.followed
+        assert replay(MetadataImage(), log.read(0, 1 << 20)) == controller.committed
+        image = replay(MetadataImage(), log.read(0, 1))
+        while image.offset < controller.committed.offset:
+            image = replay(image, log.read(image.offset + 1, 1))
+        assert image == controller.committed
+        assert log.read(log.end_offset, 1 << 20) == b""
+        assert replay(image, log.read(FIRST + 1, 1 << 20)) is image  # batches it already holds
+        assert [log.epoch_before(offset) for offset in (0, 1, FIRST + 6, FIRST + 7)] == [None, 1, 1, None]
+
+
+async def test_a_long_poll_ends_with_news_or_with_its_time() -> None:
+    async with running() as (controller, _):
+        poll = asyncio.create_task(controller.wait_for(FIRST, timeout_ms=500))
+        await turns()
+        assert not poll.done()
+        await controller.run(setting("1"))
+        await poll
+        late = asyncio.create_task(controller.wait_for(FIRST + 1, timeout_ms=500))
+        await turns()
+        assert isinstance(controller.clock, ManualClock)
+        controller.clock.advance(499)
+        await turns()
+        assert not late.done()
+        controller.clock.advance(1)
+        await late
+        await controller.wait_for(FIRST, timeout_ms=500)  # behind the log already: at once
+
+
+async def test_more_than_the_database_can_take_is_refused_before_it_is_decided() -> None:
+    async with running() as (controller, database):
+        controller.pending_records_max = 10
+        database.open.clear()
+        first = asyncio.create_task(controller.run(setting("1")))
+        await turns()
+        second = asyncio.create_task(controller.run(setting("2", count=11)))
+        await turns()
+        with pytest.raises(ApiError) as refused:
+            await controller.run(setting("3"))
+        assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
+        database.open.set()
+        assert (await first, await second) == ("set 1", "set 2")
+
+
+async def test_a_report_that_is_not_stored_is_no_reason_to_resign() -> None:
+    async with running() as (controller, _):
+        await controller.report(0, ReportPart("groups", [], 5, last=True))
+        assert controller.active
