@@ -145,11 +145,14 @@ def _finish(answer: asyncio.Future[Any], outcome: Any, failure: Exception | None
 
 
 class Unheard:
-    """Hears of everything and says nothing."""
+    """Hears of everything and says nothing, but of bugs."""
 
     def on_loaded(self, shard: OwnedShard, barrier: Barrier, elapsed_ms: float) -> None: ...
     def on_dropped(self, shard: OwnedShard, doubt: Exception) -> None: ...
     def on_bad_record(self, shard: OwnedShard, offset: int, bad: BadRecord) -> None: ...
+
+    def on_bug(self, shard: OwnedShard, bug: Exception) -> None:
+        raise bug
 
 
 class World:

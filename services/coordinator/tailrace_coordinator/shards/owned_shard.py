@@ -35,10 +35,14 @@ _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 
 
 class ShardListener(Protocol):
-    """Hears of a shard's loads and drops; fifty shards drop at once when a broker goes, and one line says so."""
+    """Hears of a shard's loads and drops, and of bugs in its machine.
+
+    Fifty shards drop at once when a broker goes, and one line says so.
+    """
 
     def on_loaded(self, shard: OwnedShard, barrier: Barrier, elapsed_ms: float) -> None: ...
     def on_dropped(self, shard: OwnedShard, doubt: Exception) -> None: ...
+    def on_bug(self, shard: OwnedShard, bug: Exception) -> None: ...
     def on_bad_record(self, shard: OwnedShard, offset: int, bad: BadRecord) -> None: ...
 
 
@@ -93,6 +97,9 @@ class OwnedShard:
                 except _DOUBTS as doubt:
                     self._away = isinstance(doubt, Disconnected | TimeoutError)
                     self._listener.on_dropped(self, doubt)
+                except Exception as bug:  # noqa: BLE001 - of a machine that loads: its shard is away, and others are not
+                    self._away = False
+                    self._listener.on_bug(self, bug)
                 self._drop()
                 await self._backoff.wait()
         finally:
@@ -136,15 +143,16 @@ class OwnedShard:
         self._act(lambda machine, now_ms: machine.on_image(now_ms, delta))
 
     def _act(self, decide: Callable[[Any, int], Effects[Any]]) -> None:
-        """Takes a decision nobody asked for."""
+        """Takes a decision nobody asked for; a bug in it costs this shard and must not reach the others."""
         shard, machine = self._shard, self.machine
         if shard is None or machine is None:
             return
         try:
             output = shard.take(decide(machine, self._clock.wall_ms()))
-        except BaseException:
+        except Exception as bug:  # noqa: BLE001 - there is no asker to be told
             self._doubt()
-            raise
+            self._listener.on_bug(self, bug)
+            return
         self._take(output)
 
     async def _load(self) -> None:

@@ -238,6 +238,13 @@ class CoordinatorRuntime:
             self._complaint = why
             self._logger.warning("shard dropped", partition=shard.owned.partition, leader=shard.owned.leader, why=why)
 
+    def on_bug(self, shard: OwnedShard, bug: Exception) -> None:
+        """Says it with its traceback, once for all shards and loads that have it; the shard is loaded again."""
+        why = repr(bug)
+        if why != self._complaint:
+            self._complaint = why
+            self._logger.error("shard dropped", partition=shard.owned.partition, exc_info=bug)
+
     def on_bad_record(self, shard: OwnedShard, offset: int, bad: BadRecord) -> None:
         """A record that was left out costs what it was of: a group or an offset."""
         self._logger.error("record left out", partition=shard.owned.partition, offset=offset, why=str(bad))

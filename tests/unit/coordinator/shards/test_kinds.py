@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -10,14 +11,17 @@ from uuid import UUID
 import pytest
 
 from support.coordinator import LOGGER, Stage, image, settle
-from support.tallies import KEPT_MS, TALLIES, TOPIC, AddRequest
+from support.tallies import KEPT_MS, TALLIES, TOPIC, AddRequest, Tallies, Tally
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
 from tailrace.net.client import Disconnected
+from tailrace.state import Effects
 from tailrace.wire.messages import ReportGroupsResponse
 from tailrace_coordinator.reports.reports import Reports, sources_of
 
 TOPIC_ID = UUID(int=77)
+BESIDE, BESIDE_ID = "__tallies_beside", UUID(int=78)
 
 
 def with_tallies(shard_epoch: int = 1, owner: int = 0, leader: int = 0, **options: Any) -> MetadataImage:
@@ -151,4 +155,77 @@ async def test_the_controller_is_told_of_it_by_its_own_kind_of_rows() -> None:
     sources = [source for runtime in stage.coordinator.runtimes.values() for source in sources_of(runtime)]
     await Reports(stage.clock, sources, controller, lambda: (0, 7), LOGGER).report()
     assert told == [("groups", b"[]"), ("tallies", b'[{"name": "a", "total": 1}]')]
+    await stage.coordinator.close()
+
+
+class Faulty(Tallies):
+    """Has a bug wherever the name "bug" comes."""
+
+    def apply(self, record: Tally) -> None:
+        if record.name == "bug" and record.total == 13:
+            raise ZeroDivisionError
+        super().apply(record)
+
+    def on_image(self, now_ms: int, delta: MetadataDelta) -> Effects[Tally]:
+        if "bug" in self.totals:
+            raise ZeroDivisionError
+        return super().on_image(now_ms, delta)
+
+    def on_timer(self, key: Hashable, now_ms: int) -> Effects[Tally]:
+        if key == ("forget", "bug"):
+            raise ZeroDivisionError
+        return super().on_timer(key, now_ms)
+
+
+async def faulty(*records: tuple[bytes, bytes | None]) -> Stage:
+    """A shard with a bug, and one of another kind beside it, whose log has one name."""
+    beside = replace(TALLIES, holds="others")
+    stage = Stage(kinds={TOPIC: replace(TALLIES, machine=lambda _: Faulty()), BESIDE: beside})
+    stage.logs[TOPIC].entries += [(False, record) for record in records]
+    stage.logs[BESIDE].entries.append((False, (b"t", b"1")))
+    await stage.become(with_both())
+    return stage
+
+
+def with_both(shard_epoch: int = 1, *, without_t: bool = False) -> MetadataImage:
+    whole = with_tallies(shard_epoch)
+    topics = {**whole.topics, BESIDE: replace(whole.topics[TOPIC], name=BESIDE, topic_id=BESIDE_ID)}
+    names = {**whole.topic_names, BESIDE_ID: BESIDE}
+    if without_t:
+        del names[topics.pop("t").topic_id]
+    shards = {**whole.shards, (BESIDE, 0): ShardImage(BESIDE, 0, 0, shard_epoch)}
+    return replace(whole, topics=topics, topic_names=names, shards=shards)
+
+
+async def test_a_bug_in_a_deadline_costs_one_shard_and_no_other_deadline() -> None:
+    stage = await faulty((b"bug", b"1"), (b"later", b"1"))
+    stage.clock.advance(KEPT_MS)
+    await settle()
+    assert stage.logs[BESIDE].entries[-1] == (False, (b"t", None))
+    assert await add(stage, "bug", 1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    stage.clock.advance(500)
+    await settle()
+    assert await add(stage, "bug", 1) == 2
+    await stage.coordinator.close()
+
+
+async def test_a_bug_in_an_image_costs_one_shard_and_others_follow_the_image() -> None:
+    stage = await faulty((b"bug", b"1"))
+    await stage.become(with_both(without_t=True))
+    assert stage.logs[BESIDE].entries[-1] == (False, (b"t", None))
+    stage.clock.advance(500)
+    await settle()
+    assert await add(stage, "bug", 1) == 2
+    await stage.coordinator.close()
+
+
+async def test_a_bug_in_loading_is_tried_again_and_ends_with_its_cause() -> None:
+    stage = await faulty((b"bug", b"13"))
+    stage.clock.advance(500)
+    await settle()
+    assert await add(stage, "a", 1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    stage.logs[TOPIC].entries.pop(0)
+    stage.clock.advance(1_000)
+    await settle()
+    assert await add(stage, "a", 1) == 1
     await stage.coordinator.close()
