@@ -10,6 +10,7 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _NOT_PROSE = re.compile(r"^(?: {4,}\S.*|\s*\|.*|#+ .*)$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _CODE = re.compile(r"`[^`]+`")
+_CODES = re.compile(r"`…`(?:(?:,| and|, and| or) `…`)+")  # an enumeration of names is one word as well
 _BLOCK = re.compile(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ")
 _END = re.compile(r"(?<=[.!?])[)*\"]*\s+(?=[\"(*`A-Z0-9])")
 
@@ -20,7 +21,7 @@ def sentences(page: str) -> Iterator[str]:
         page = part.sub("\n\n", page)
     page = _LINK.sub(r"\1", page)
     for block in _BLOCK.split(page):
-        for sentence in _END.split(_CODE.sub("`…`", " ".join(block.split()))):
+        for sentence in _END.split(_CODES.sub("`…`", _CODE.sub("`…`", " ".join(block.split())))):
             if sentence := sentence.strip("-* "):
                 yield sentence
 
