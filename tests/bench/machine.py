@@ -54,6 +54,13 @@ def memory_bytes(key: str) -> int:
     return int(_line_after("/proc/meminfo", key).split()[0]) * 1024
 
 
+def commit() -> str:
+    """Which Tailrace was measured, of a section that measures nothing else."""
+    return (
+        f"Tailrace at commit {_first_line('git', 'rev-parse', '--short', 'HEAD')}, Python {platform.python_version()}."
+    )
+
+
 def describe() -> list[str]:
     """Lines for the report."""
     memory_gib = memory_bytes("MemTotal") / 2**30

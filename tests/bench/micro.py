@@ -164,7 +164,13 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="tailrace-micro-", dir=shared_memory if shared_memory.is_dir() else None))
     try:
         text = "\n".join(
-            [*machine.describe()[:1], "Command: `PYTHONPATH=tests python -m bench.micro`.", "", table(folder)]
+            [
+                *machine.describe()[:1],
+                machine.commit(),
+                "Command: `PYTHONPATH=tests python -m bench.micro`.",
+                "",
+                table(folder),
+            ]
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)

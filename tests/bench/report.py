@@ -1,4 +1,4 @@
-"""Turns measurements into the tables of docs/benchmarks.md; what people wrote around its marked sections stays."""
+"""Turns measurements into the tables of docs/benchmarks.md; the text around its marked sections stays."""
 
 import statistics
 from collections.abc import Sequence
@@ -9,7 +9,11 @@ from bench.cells import Cell
 from bench.client import Result
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-HEADER = "| | requests/s | spread | MB/s | server CPU µs/request | p50 µs | p99 µs | x Kafka | aim |"
+MEASURES = (
+    ("requests/s, in brackets x Kafka", "requests_per_second"),
+    ("server CPU, µs/request", "server_cpu_us"),
+    ("p99 latency, µs", "p99_us"),
+)
 NOTHING = "-"
 
 
@@ -59,32 +63,54 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def _ratio(row: Row, kafka: Row | None) -> str:
-    rate, base = row.requests_per_second, kafka.requests_per_second if kafka else None
-    if rate is None or not base or row.target == "kafka" or "rate" in row.cell.options:
-        return NOTHING
+def _with_ratio(row: Row, kafka: Row | None) -> str:
+    """The rate and, in brackets, the multiple of Kafka's; bold if that reaches its aim."""
+    rate, base = row.median("requests_per_second"), kafka.requests_per_second if kafka else None
+    if not base or row.target == "kafka" or "rate" in row.cell.options:
+        return _number(rate)
     ratio, aim = rate / base, row.cell.aim(row.target)
-    return f"**{ratio:.2f}**" if aim and ratio >= aim else f"{ratio:.2f}"
+    return f"{_number(rate)} " + (f"**({ratio:.2f})**" if aim and ratio >= aim else f"({ratio:.2f})")
 
 
-def _line(row: Row, kafka: Row | None) -> str:
-    if not row.runs:
-        return f"| {row.target} | failed: {row.failure} |" + "  |" * 7
-    aim = row.cell.aim(row.target)
-    figures = [_number(row.median("requests_per_second")), f"{row.spread:.0%}"]
-    figures += [_number(row.median(key)) for key in ("megabytes_per_second", "server_cpu_us", "p50_us", "p99_us")]
-    return " | ".join([f"| {row.target}", *figures, _ratio(row, kafka), f"{aim:.1f}" if aim else NOTHING]) + " |"
+def _aims(cell: Cell, targets: Sequence[str]) -> str:
+    return ", ".join(f"{target} {aim:.1f}" for target in targets if (aim := cell.aim(target))) or NOTHING
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One Markdown table: a bold line per cell, below it a line per target."""
-    lines = [HEADER, "|---" + "|--:" * 8 + "|"]
-    for cell in dict.fromkeys(row.cell for row in rows):
-        mine = [row for row in rows if row.cell is cell]
-        kafka = next((row for row in mine if row.target == "kafka"), None)
-        lines.append(f"| **{cell.name}**" + " |" * 9)
-        lines += [_line(row, kafka) for row in mine]
-    return "\n".join(lines)
+    """A Markdown table for each measure: a line for each cell, a column for each target; below them the failures."""
+    targets = list(dict.fromkeys(row.target for row in rows))
+    found = {(row.cell, row.target): row for row in rows}
+    lines: list[str] = []
+    for title, key in MEASURES:
+        rates = key == "requests_per_second"
+        lines += [f"| {title} | " + " | ".join([*targets, *(["aim"] if rates else [])]) + " |"]
+        lines += ["|---" + "|--:" * len(targets) + ("|---|" if rates else "|")]
+        for cell in dict.fromkeys(row.cell for row in rows):
+            kafka = found.get((cell, "kafka"))
+            figures = [_figure(found.get((cell, target)), key, kafka) for target in targets]
+            lines += ["| " + " | ".join([cell.name, *figures, *([_aims(cell, targets)] if rates else [])]) + " |"]
+        lines += [""]
+    failed = [f"- {row.cell.name}, {row.target}: {row.failure}" for row in rows if not row.runs]
+    return "\n".join([*lines, *failed]).rstrip()
+
+
+def _figure(row: Row | None, key: str, kafka: Row | None) -> str:
+    if row is None:
+        return NOTHING
+    if not row.runs:
+        return "failed"
+    return _with_ratio(row, kafka) if key == "requests_per_second" else _number(row.median(key))
+
+
+def spreads(rows: Sequence[Row]) -> str:
+    """A sentence on how far the rounds lay apart."""
+    found = [row.spread for row in rows if row.runs]
+    if not found:
+        return ""
+    return (
+        "Spread of a cell's rounds (largest minus smallest rate, of the median): "
+        f"{statistics.median(found):.0%} in the median cell, {max(found):.0%} at most."
+    )
 
 
 def client_cost(rows: Sequence[Row]) -> str:

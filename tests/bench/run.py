@@ -129,7 +129,13 @@ def write(bench: Bench, arguments: list[str]) -> None:
         *machine.describe(),
         f"Command: `{command}` ({bench.options.rounds} rounds of {bench.options.seconds:g} s).",
     ]
-    said = (report.client_cost(bench.rows), report.calm(bench.rows), memory, report.handed_over(bench.rows))
+    said = (
+        report.client_cost(bench.rows),
+        report.calm(bench.rows),
+        memory,
+        report.handed_over(bench.rows),
+        report.spreads(bench.rows),
+    )
     lines += [line for line in said if line]
     text = "\n".join([*lines, "", *bench.remarks, ""]) + report.table(bench.rows)
     report.write_section("load", text, bench.options.output)

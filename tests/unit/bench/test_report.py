@@ -2,7 +2,7 @@
 
 from bench.cells import Cell
 from bench.quiet import TICKS, busy_seconds
-from bench.report import Row, replace_section, table
+from bench.report import Row, replace_section, spreads, table
 
 CELL = Cell("produce 1 KiB", "produce", 1024, {}, 3.0, 2.0)
 
@@ -16,18 +16,24 @@ def test_ratios_are_of_medians_and_a_reached_aim_is_bold() -> None:
     lines = table(
         [row("kafka", 90, 100, 500), row("direct", 300, 310, 330), row("gateway", 150, 150, 150)]
     ).splitlines()
-    assert lines[3].startswith("| kafka | 100 | 410% |")
-    assert lines[4].endswith("| **3.10** | 3.0 |")
-    assert lines[5].endswith("| 1.50 | 2.0 |")
+    assert lines[2] == "| produce 1 KiB | 100 | 310 **(3.10)** | 150 (1.50) | direct 3.0, gateway 2.0 |"
+    assert lines[4] == "| server CPU, µs/request | kafka | direct | gateway |"
+    assert lines[6] == "| produce 1 KiB | 1.0 | 1.0 | 1.0 |"
 
 
 def test_without_kafka_there_is_no_ratio() -> None:
-    assert table([row("direct", 300)]).splitlines()[-1].endswith("| - | 3.0 |")
+    assert table([row("direct", 300)]).splitlines()[2] == "| produce 1 KiB | 300 | direct 3.0 |"
 
 
 def test_a_target_that_failed_says_why() -> None:
     failed = Row(CELL, "direct", failure="connection lost")
-    assert "failed: connection lost" in table([row("kafka", 100), failed])
+    lines = table([row("kafka", 100), failed]).splitlines()
+    assert lines[2] == "| produce 1 KiB | 100 | failed | direct 3.0 |"
+    assert lines[-1] == "- produce 1 KiB, direct: connection lost"
+
+
+def test_the_spread_is_said_once_for_all_cells() -> None:
+    assert "410% at most" in spreads([row("kafka", 90, 100, 500), row("direct", 300, 310, 330)])
 
 
 def test_a_section_is_replaced_and_the_rest_stays() -> None:
