@@ -103,7 +103,7 @@ DIFFERENCES = (
         "`log.retention.hours` set in the file, described",
         "the default's value with source STATIC_BROKER_CONFIG",
         "the value that was set",
-        "an oddity of Kafka 4.3.1 that helps nobody",
+        "an oddity of Kafka 4.3.1 without a use",
     ),
     Difference(
         "a negative array count, a client id of negative length, text that is not UTF-8",
@@ -127,7 +127,7 @@ DIFFERENCES = (
         "a batch that cannot be decompressed (Java cannot if lz4's blocks depend on each other), or whose offsets "
         "do not count up, where the topic asks for a look: compacted, or of another compression.type",
         "UNKNOWN_SERVER_ERROR; gzip and lz4 may have anything behind their end, snappy up to 3 bytes; "
-        "offsets are counted anew where the batch is compressed anew",
+        "offsets are counted again if the batch is compressed again",
         "INVALID_RECORD, and MESSAGE_TOO_LARGE for more than 64 MiB; nothing may be behind the end",
         "final for producers alike (Java's repeats CORRUPT_MESSAGE); but these say whose fault it is",
     ),
@@ -165,13 +165,13 @@ DIFFERENCES = (
         "a produced batch that claims LogAppendTime",
         "accepted",
         "INVALID_TIMESTAMP",
-        "only the topic's configuration says who sets the time",
+        "only the topic's configuration decides which time counts",
     ),
     Difference(
         "the largest timestamp after DeleteRecords",
         "that of a deleted record, at an offset below the log's start",
         "that of the records that are left",
-        "who looks it up wants to read there",
+        "a client that asks wants to read there",
     ),
     Difference(
         "an idempotent producer's batch whose predecessor was refused (no leader yet, too few replicas, a "
@@ -210,7 +210,7 @@ DIFFERENCES = (
         "one write",
         "some hundred rows at a time, each committed before the next: after a crash in the middle the first "
         "ones are done",
-        "other groups have their turn meanwhile",
+        "other groups are served in between",
     ),
     Difference(
         "bytes after the last field of a request",

@@ -104,7 +104,7 @@ def test_every_partition_of_a_wide_topic_is_written_and_read(target: Target, cli
     assert [record.value for record in read] == [b"0", b"5", b"11"]
 
 
-@pytest.mark.capability("a topic deleted and created anew under the same name")
+@pytest.mark.capability("a topic deleted and created again under the same name")
 def test_a_topic_created_anew_is_empty_and_starts_at_0(target: Target, client: Client) -> None:
     name, former = unique("topic"), None
     for round_number in range(2):

@@ -30,7 +30,7 @@ def fresh(target: Target, tmp_path: Path) -> Iterator[Target]:
         cluster.stop()
 
 
-@pytest.mark.capability("the offsets topic may be deleted, and its next use makes it anew")
+@pytest.mark.capability("the offsets topic may be deleted, and its next use creates it again")
 @pytest.mark.only("tailrace1", "kafka")
 def test_the_offsets_topic_may_be_deleted_and_its_next_use_makes_it_anew(fresh: Target) -> None:
     def delete(name: str) -> int:

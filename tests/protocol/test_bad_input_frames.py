@@ -80,7 +80,7 @@ def close_the_connection_and_nothing_else(target: Target, what: str) -> None:
     assert still_serves(target)
 
 
-@pytest.mark.capability("a closed connection is logged once: who and why")
+@pytest.mark.capability("a closed connection is logged once, with its client and the reason")
 @pytest.mark.only("tailrace1")
 @pytest.mark.parametrize("what", ["HTTP", "TLS", "size of 2 GB", "unknown version", "array of 2 billion"])
 def test_a_closed_connection_leaves_one_log_line_that_names_the_peer(target: Target, what: str) -> None:
@@ -127,7 +127,7 @@ def test_requests_before_a_half_close_are_answered(target: Target) -> None:
     assert still_serves(target)
 
 
-@pytest.mark.capability("half a frame and then nothing holds up nobody")
+@pytest.mark.capability("half a frame and then nothing delays no other client")
 def test_half_a_frame_holds_up_nobody(target: Target) -> None:
     with target.raw() as connection:
         connection.send_bytes(struct.pack(">i", 5000) + bytes(100))

@@ -9,6 +9,8 @@ import pytest
 
 HEAD = """# Compatibility
 
+For users that want to know what works with Tailrace: clients, APIs and versions, and the differences from Apache Kafka.
+
 Written by `./test compat tests/protocol/test_bad_input_*.py --write-compatibility` from those scripts; do not edit.
 The same scripts run against Tailrace with one broker, against Tailrace with three, and against Apache Kafka 4.3.1.
 """
@@ -29,9 +31,9 @@ TARGETS = {
 }
 SHORT = {"tailrace1": "1", "tailrace1r": "1r", "tailrace3": "3", "tailrace3h": "3h", "kafka": "K"}
 LEGEND = """
-One row is what scripts show, one column who shows it: `wire` is a client of the tests' own that sends any API at any
-version. `1`, `3` and `K` say that every script of the row passed on Tailrace with one broker, with three, and on Kafka;
-`~~1~~` that one failed there; a target that is not named was not asked.
+Each row is a capability, each column a client. `wire` is a client of the tests that sends any API at any version.
+`1`, `3` and `K` mean that all scripts of the row passed on Tailrace with one broker, on Tailrace with three brokers,
+and on Kafka. `~~1~~` means that a script failed there. A target that is not named was not tested.
 """
 
 
@@ -85,7 +87,7 @@ class Report:
             ranges = [self.served[target].get(key) for target in TARGETS if target in self.served]
             yield row(str(key), name, *("" if r is None else f"{r[0]}-{r[1]}" for r in ranges))
         if missing := sorted(set(self.served.get("kafka", ())) - ours):
-            yield "\nApache Kafka serves these keys besides: " + ", ".join(str(key) for key in missing) + "."
+            yield "\nApache Kafka also serves the keys " + ", ".join(f"`{key}`" for key in missing) + "."
 
 
 def row(*cells: str) -> str:

@@ -64,11 +64,11 @@ _PAGE = """# Configuration
 
 <!-- Written by `python -m tailrace.config.generate` from libs/tailrace/config/kafka.tsv and ours.tsv; do not edit. -->
 
-A key is looked up on the command line (`--set KEY=VALUE`), then in the environment, then in the file (`--config FILE`,
-in the syntax of Kafka's `server.properties`), then here. In the environment `min.insync.replicas` is
-`KAFKA_MIN_INSYNC_REPLICAS` and `gateway.port` is `TAILRACE_GATEWAY_PORT`. A value that cannot be is refused in a
-sentence that says which values can; an unknown key is refused on the command line, with the nearest name, and warned
-about elsewhere.
+For operators that set config keys. Tailrace looks for a key on the command line (`--set KEY=VALUE`), then in the
+environment, then in the file (`--config FILE`, in the syntax of Kafka's `server.properties`). Otherwise the default
+below holds. In the environment `min.insync.replicas` is `KAFKA_MIN_INSYNC_REPLICAS` and `gateway.port` is
+`TAILRACE_GATEWAY_PORT`. A wrong value is refused, and the message names the allowed values. An unknown key on the
+command line is refused, and the message names the nearest key. Elsewhere an unknown key is a warning.
 
 Keys marked with * can be changed while the cluster runs, for all brokers or for one, with `kafka-configs.sh` or any
 client; topic keys always can. Every other key of Kafka 4.3.1 is accepted and described too, and has no effect yet:
