@@ -69,11 +69,15 @@ class FollowerTwin:
         return self.image
 
     def move(self, **changes: Any) -> None:
-        old, self.image = self.image, replace(self.image, **changes)
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
+        self.show(replace(self.image, **changes))
+
+    def show(self, image: MetadataImage) -> None:
+        """What follows the image hears of this one; nobody who waits is woken."""
+        old, self.image = self.image, image
         for callback in self._subscribers:
-            callback(old, self.image)
+            callback(old, image)
 
 
 def topic(name: str, topic_id: UUID, *leaders: int) -> TopicImage:

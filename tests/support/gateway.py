@@ -94,10 +94,10 @@ class Peer:
         self.preambles: list[PreambleRequest] = []
         self.writers: list[asyncio.StreamWriter] = []
         self.script: Callable[[Any, bytes, asyncio.StreamWriter], Awaitable[None]] = self.echo
-        self._server: asyncio.AbstractServer | None = None
+        self.server: asyncio.AbstractServer | None = None
 
     async def start(self) -> "Peer":
-        self._server = await asyncio.start_unix_server(self._serve, str(self.path), limit=1 << 20)
+        self.server = await asyncio.start_unix_server(self._serve, str(self.path), limit=1 << 20)
         return self
 
     @property
@@ -135,15 +135,15 @@ class Peer:
             writer.transport.abort()
 
     async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        if self.server is not None:
+            self.server.close()
             await asyncio.sleep(0)  # who was accepted in this turn has its writer in the next
             self.hang_up()
             for writer in self.writers:
                 with contextlib.suppress(ConnectionError):
                     await writer.wait_closed()
-            await self._server.wait_closed()
-            self._server = None
+            await self.server.wait_closed()
+            self.server = None
         self.path.unlink(missing_ok=True)
 
 
@@ -153,6 +153,7 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.transport: Any = writer.transport  # one for both directions
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -153,7 +153,7 @@ async def test_a_second_controller_on_the_same_database_is_refused_in_a_sentence
 async def test_a_database_of_a_newer_tailrace_is_refused_in_a_sentence(node: Node) -> None:
     async with node.controller():
         pass
-    with sqlite3.connect(node.directory / "metadata.db") as user:
+    with closing(sqlite3.connect(node.directory / "metadata.db")) as user, user:
         user.execute("update schema_version set version = 99")
     with pytest.raises(ConfigError, match="schema version 99, this Tailrace knows 2"):
         async with node.controller():
@@ -284,6 +284,7 @@ async def test_heartbeats_are_answered_while_a_users_lock_holds_up_decisions(nod
             assert (answer.error_code, answer.is_fenced) == (0, False)
         assert not creating.done()
         user.execute("rollback")
+        user.close()
         assert (await creating).topics[0].error_code == 0
         assert role.controller.active
         user.close()
@@ -321,7 +322,7 @@ async def test_a_coordinators_report_shows_in_the_views(node: Node) -> None:
         assert await report(epoch + 1, first=True) == ErrorCode.STALE_BROKER_EPOCH
         assert await report(epoch, first=True, kind="brokers") == ErrorCode.INVALID_REQUEST
         assert await report(epoch, first=True) == 0
-        with sqlite3.connect(node.directory / "metadata.db") as user:
+        with closing(sqlite3.connect(node.directory / "metadata.db")) as user:
             assert user.execute("select group_id, state, members from groups").fetchall() == [("g", "Stable", 3)]
 
 
@@ -330,7 +331,7 @@ async def test_an_older_database_than_a_follower_has_seen_is_not_followed(tmp_pa
     async with node.controller(), node.follower("witness") as follower:
         await live_broker(node, follower)
         backup = sqlite3.connect(tmp_path / "backup.db")
-        with sqlite3.connect(tmp_path / "metadata.db") as source:
+        with closing(sqlite3.connect(tmp_path / "metadata.db")) as source:
             source.backup(backup)
         backup.close()
         await follower.ask_controller(creation("after-the-backup"), timeout_ms=WAIT_MS)

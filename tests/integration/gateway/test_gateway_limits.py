@@ -88,7 +88,7 @@ async def test_a_client_that_takes_no_answer_is_closed_in_the_end(swept: World) 
 
     peer.script = flood
     client = await swept.client(receive_bytes=4096)
-    client.reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001
+    client.transport.pause_reading()
     client.send(produce(1))
     await peer.received.get()
     (connection,) = swept.gateway.connections

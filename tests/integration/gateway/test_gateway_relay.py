@@ -61,7 +61,7 @@ async def test_bytes_are_passed_on_before_their_frame_is_whole(world: World) -> 
         writer.close()
 
     await peer.stop()
-    peer._server = await asyncio.start_unix_server(serve, str(peer.path))  # noqa: SLF001
+    peer.server = await asyncio.start_unix_server(serve, str(peer.path))
     other = await world.client()
     frame = produce(2, b"first half" + b"second half" * 1000)
     other.send(frame[: frame.index(b"second half")])
@@ -127,7 +127,7 @@ async def test_a_client_that_never_reads_stops_the_node_instead_of_filling_memor
 
     peer.script = flood
     client = await world.client(receive_bytes=4096)
-    client.reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001
+    client.transport.pause_reading()
     client.send(codec.encode_request(m.FetchRequest(topics=[]), 12, 1, "test"))
     await stalled
     (connection,) = world.gateway.connections
@@ -140,7 +140,7 @@ async def test_who_does_not_read_is_answered_no_more_until_it_does(world: World,
     """Answers of the gateway itself: it made and kept one for each of thousands of requests."""
     world.put_topic("t", [0] * 2000)
     client, count = await world.client(receive_bytes=4096), 500
-    client.reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001
+    client.transport.pause_reading()
     frame = codec.encode_request(m.MetadataRequest(topics=None), 9, 7, "test")
     client.send(frame * count)
     if ends:
@@ -151,7 +151,7 @@ async def test_who_does_not_read_is_answered_no_more_until_it_does(world: World,
         others.send(metadata(number))
         assert (await others.answer())[0] == number
     assert 0 < connection.outbox_bytes < 200_000, "no more than one answer"
-    client.reader._transport.resume_reading()  # type: ignore[attr-defined]  # noqa: SLF001
+    client.transport.resume_reading()
     assert [(await client.answer())[0] for _ in range(count)] == [7] * count
     if ends:
         assert await client.reader.read() == b""
@@ -235,7 +235,7 @@ async def test_two_thousand_idle_connections_own_no_buffers(world: World) -> Non
         await client.answer()
     held = sum(len(c.tail) + c.outbox_bytes for c in world.gateway.connections)
     assert held == 0
-    assert len(world.gateway.pool._free) <= 2  # noqa: SLF001
+    assert len(world.gateway.pool.free) <= 2
 
 
 async def test_connections_above_the_limit_are_closed_at_once(open_world: Callable[..., World]) -> None:

@@ -64,9 +64,7 @@ class Three:
         self.partition = replace(self.partition, **changes)
         image = self.image()
         for node in self.nodes:
-            old, node.follower.image = node.follower.image, image
-            for callback in node.follower._subscribers:  # noqa: SLF001
-                callback(old, image)
+            node.follower.show(image)
 
     async def ask(self, message: Any) -> Any:
         """AlterPartition is taken as it comes."""
@@ -394,9 +392,7 @@ async def test_many_new_replicas_are_opened_in_rounds(tmp_path: Path) -> None:
         base = cluster.image()
         image = replace(base, offset=9, topics={"t": TopicImage("t", TOPIC_ID, many)})
         for node in cluster.nodes:
-            old, node.follower.image = node.follower.image, image
-            for callback in node.follower._subscribers:  # noqa: SLF001
-                callback(old, image)
+            node.follower.show(image)
         followed = cluster.nodes[1].broker.topics.by_name[b"t"].partitions
         assert sum(partition.opened is not None for partition in followed.values()) <= 1
         led = cluster.nodes[0].broker.topics.by_name[b"t"].partitions

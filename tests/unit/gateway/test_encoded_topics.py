@@ -45,7 +45,7 @@ async def ask(gateway: Stub, version: int = 12, *, operations: bool = False) -> 
 
 
 def changed(gateway: Stub, **changes: Any) -> None:
-    gateway._image = replace(gateway.image, **changes)  # noqa: SLF001
+    gateway.show(replace(gateway.image, **changes))
 
 
 async def test_a_topic_is_described_when_it_is_told_first_and_when_it_has_changed(described: Counting) -> None:

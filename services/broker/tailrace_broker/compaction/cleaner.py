@@ -124,7 +124,7 @@ class Cleaner:
             if number % _LOGS_PER_TICK == _LOGS_PER_TICK - 1:
                 await self._clock.sleep(0)
             log = partition.opened
-            if log is None or not self._may_clean(partition):
+            if log is None or not self.may_clean(partition):
                 continue
             try:
                 dirt = log.dirt(now_ms, partition.high_watermark)
@@ -138,7 +138,7 @@ class Cleaner:
         found.sort(key=lambda pair: pair[0], reverse=True)
         return [partition for _, partition in found]
 
-    def _may_clean(self, partition: Partition) -> bool:
+    def may_clean(self, partition: Partition) -> bool:
         """Not while it moves between log dirs: of a key whose value was copied the tombstone might not be."""
         moves = self._dir_moves.moves
         return not partition.offline and partition not in moves and _place(partition) not in self.stats.uncleanable
@@ -172,7 +172,7 @@ class Cleaner:
 
     async def _clean(self, partition: Partition, worker: Worker) -> bool:
         log = partition.opened
-        if log is None or not self._may_clean(partition):
+        if log is None or not self.may_clean(partition):
             return False
         config = self._config()
         share = max(1, config.log_cleaner_threads)  # the buffers are for all of them together, as in Kafka

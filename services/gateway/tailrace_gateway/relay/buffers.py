@@ -21,15 +21,15 @@ class Pool:
     """Keeps a few buffers warm: touching fresh memory costs more than the copy it saves."""
 
     def __init__(self) -> None:
-        self._free = [Buffer()]
+        self.free = [Buffer()]
 
     def take(self) -> Buffer:
-        buffer = self._free.pop() if self._free else Buffer()
+        buffer = self.free.pop() if self.free else Buffer()
         buffer.holders = 1
         return buffer
 
     def give(self, buffer: Buffer) -> None:
         """One holder less; the last one returns the buffer."""
         buffer.holders -= 1
-        if not buffer.holders and len(self._free) < _KEPT:
-            self._free.append(buffer)
+        if not buffer.holders and len(self.free) < _KEPT:
+            self.free.append(buffer)

@@ -464,11 +464,11 @@ async def test_a_compacted_log_is_not_cleaned_while_it_moves(tmp_path: Path) -> 
         partition = node.broker.topics.by_name[b"t"].partitions[0]
         none: Any = None
         cleaner = cleaner_of(node.broker, ManualClock(), none, none, structlog.get_logger())
-        assert cleaner._may_clean(partition)  # noqa: SLF001
+        assert cleaner.may_clean(partition)
         await ask(node, "/d1", 0)
-        assert not cleaner._may_clean(partition)  # noqa: SLF001
+        assert not cleaner.may_clean(partition)
         await done(node)
-        assert cleaner._may_clean(partition)  # noqa: SLF001
+        assert cleaner.may_clean(partition)
 
 
 async def test_a_disk_with_too_little_space_takes_no_copy(tmp_path: Path) -> None:

@@ -31,11 +31,11 @@ class Trio:
         brokers = {n: BrokerImage(n, 100 + n, UUID(int=n + 1), fenced=False) for n in range(3)}
         for node in self.nodes:
             node.brokers, node.broker_epoch = brokers, 100 + node.node_id
-        self.replicas = [Partition("t", UUID(int=9), 0, self._opener(), node) for node in self.nodes]
+        self.replicas = [Partition("t", UUID(int=9), 0, self.opener(), node) for node in self.nodes]
         self.image = PartitionImage((0, 1, 2), (0, 1, 2), 0, 1, 0)
         self.publish()
 
-    def _opener(self) -> Callable[[], Log]:
+    def opener(self) -> Callable[[], Log]:
         return lambda: Log.open(MemoryFilesystem(), "t-0", self.config)
 
     def publish(self, **changes: Any) -> None:
@@ -130,7 +130,7 @@ def test_an_image_does_not_commit_what_a_single_replica_has_still_to_flush() -> 
 def test_what_came_before_a_damaged_batch_is_to_be_flushed_before_a_follower_tells_of_it() -> None:
     trio = Trio()
     trio.config = LogConfig(flush_messages=1)
-    leader, follower = trio.replicas[0], Partition("t", UUID(int=9), 0, trio._opener(), trio.nodes[1])  # noqa: SLF001
+    leader, follower = trio.replicas[0], Partition("t", UUID(int=9), 0, trio.opener(), trio.nodes[1])
     follower.apply(trio.image)
     trio.produce(b"a", b"b", b"c")
     records = bytearray(leader.read_for_follower(0, 1 << 20, min_one=True).read())

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ class Bench:
         self.heard.set()
 
     def query(self, sql: str) -> list[Any]:
-        with sqlite3.connect(self.path) as user:
+        with closing(sqlite3.connect(self.path)) as user:
             return user.execute(sql).fetchall()
 
 
@@ -138,7 +139,7 @@ def test_an_append_that_fails_leaves_nothing_behind(bench: Bench) -> None:
 def test_a_newer_schema_is_refused_in_a_sentence(bench: Bench) -> None:
     load(bench.store)
     bench.store.close()
-    with sqlite3.connect(bench.path) as user:
+    with closing(sqlite3.connect(bench.path)) as user, user:
         user.execute("update schema_version set version = 99")
     with pytest.raises(StoreError, match="schema version 99, this Tailrace knows 2"):
         load(bench.open())
