@@ -19,11 +19,11 @@ from tailrace.records.batch import validate
 from tailrace.records.record import Record, build
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import decode_request, encode_request, encode_response
-from tailrace.wire.fetch import PartitionData, decode_fetch, encode_fetch_answer
-from tailrace.wire.fetch_heads import FetchHeads
 from tailrace.wire.header import parse_request_header
+from tailrace.wire.hot.fetch import PartitionData, decode_fetch, encode_fetch_answer
+from tailrace.wire.hot.fetch_heads import FetchHeads
+from tailrace.wire.hot.produce import decode_produce, encode_produce_answer
 from tailrace.wire.messages import FetchRequest, MetadataRequest, MetadataResponse, ProduceRequest
-from tailrace.wire.produce import decode_produce, encode_produce_answer
 
 ROUNDS = 5
 SECONDS = 0.2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.producers import Described, Producer, decode_describe_producers, encode_describe_producers, pack
+from tailrace.wire.hot.producers import Described, Producer, decode_describe_producers, encode_describe_producers, pack
 
 i16 = st.integers(-(2**15), 2**15 - 1)
 i32 = st.integers(-(2**31), 2**31 - 1)

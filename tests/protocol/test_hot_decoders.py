@@ -10,18 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.wire import codec, fetch, produce
+from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer, node_endpoints
 from tailrace.wire.header import parse_request_header
-from tailrace.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
-from tailrace.wire.produce import (
+from tailrace.wire.hot import fetch, produce
+from tailrace.wire.hot.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer, node_endpoints
+from tailrace.wire.hot.produce import (
     decode_produce,
     encode_internal_produce,
     encode_produce_answer,
     with_throttle,
 )
-from tailrace.wire.produce_heads import _MAX_HEADS, Head, Heads
+from tailrace.wire.hot.produce_heads import _MAX_HEADS, Head, Heads
+from tailrace.wire.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
 
 TOPIC_ID = UUID(int=77)
 i32 = st.integers(-(2**31), 2**31 - 1)

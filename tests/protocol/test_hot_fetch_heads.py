@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from tailrace.wire.codec import encode_request
-from tailrace.wire.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer
-from tailrace.wire.fetch_heads import FetchHead, FetchHeads
 from tailrace.wire.header import skip_request_header
+from tailrace.wire.hot.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer
+from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import FetchRequest
 
@@ -161,7 +161,7 @@ def test_the_answer_is_the_encoders(version: int, size: int, level: int) -> None
 
 
 def test_there_is_a_limit_to_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tailrace.wire.fetch_heads._MAX_HEADS", 2)
+    monkeypatch.setattr("tailrace.wire.hot.fetch_heads._MAX_HEADS", 2)
     heads = FetchHeads()
     for index in range(3):
         learned(heads, 12, Asked(partitions=(index,)))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import parse_request_header
-from tailrace.wire.list_offsets import Found, decode_list_offsets, encode_list_offsets_answer
+from tailrace.wire.hot.list_offsets import Found, decode_list_offsets, encode_list_offsets_answer
 from tailrace.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
 VERSIONS = range(1, 12)

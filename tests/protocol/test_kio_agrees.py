@@ -19,8 +19,8 @@ from kio.serial import entity_writer
 
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, Api, ApiKey
-from tailrace.wire.fetch import decode_fetch
-from tailrace.wire.produce import decode_produce
+from tailrace.wire.hot.fetch import decode_fetch
+from tailrace.wire.hot.produce import decode_produce
 
 KAFKAS = [api for api in INTERNAL_APIS.values() if api.key < 10_000]
 CASES = [

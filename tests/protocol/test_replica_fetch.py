@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.fetch import FetchPartition, PartitionData, decode_fetch, encode_fetch_answer
 from tailrace.wire.header import parse_request_header
+from tailrace.wire.hot.fetch import FetchPartition, PartitionData, decode_fetch, encode_fetch_answer
+from tailrace.wire.hot.replica_fetch import ReplicaFetch, decode_replica_answer, encode_replica_fetch
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import FetchResponse
-from tailrace.wire.replica_fetch import ReplicaFetch, decode_replica_answer, encode_replica_fetch
 
 i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)

@@ -12,7 +12,7 @@ from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
 from tailrace.wire import messages as m
-from tailrace.wire.producers import Described
+from tailrace.wire.hot.producers import Described
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.rest.backend import ControllerView
 

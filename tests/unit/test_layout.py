@@ -22,7 +22,6 @@ MOST_MODULES = 15
 ONE_FILE_FOR_EACH_API = {"handlers", "decide"}
 # Folders with more, and how many.
 LARGE_FOLDERS = {
-    "libs/tailrace/wire": 20,
     "spark/tailrace_spark": 21,
     "spark/tailrace_spark/logs": 17,
 }

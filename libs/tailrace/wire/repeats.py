@@ -40,7 +40,7 @@ _REFUSED: Final = Kept("repeats are refused, as in Apache Kafka")
 _PER_ROW: Final = Kept("each row is answered or refused by a row of a size that is its own")
 _INSIDE: Final = Kept("read into one value of its row; no answer tells it")
 _ROLES: Final = Kept("roles of the cluster alone may send it")
-_OWN: Final = Kept("decoded by hand, see wire/fetch.py and wire/produce.py")
+_OWN: Final = Kept("decoded by hand, see wire/hot")
 
 _TOPICS_BY_NAME: Final = Once(by=("name",))
 _BY_NAME_OR_ID: Final = Once(by=("name", "topic_id"))

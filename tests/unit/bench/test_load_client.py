@@ -18,10 +18,10 @@ from tailrace.records.batch import read_header, validate_produced
 from tailrace.records.record import Record, build, iterate
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import encode_response
-from tailrace.wire.fetch import PartitionData, decode_fetch, encode_fetch_answer
 from tailrace.wire.header import parse_request_header
+from tailrace.wire.hot.fetch import PartitionData, decode_fetch, encode_fetch_answer
+from tailrace.wire.hot.produce import decode_produce
 from tailrace.wire.messages import MetadataResponse, ProduceResponse
-from tailrace.wire.produce import decode_produce
 
 TOPIC = "numbers"
 TOPIC_ID = UUID(int=7)

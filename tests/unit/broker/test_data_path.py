@@ -24,6 +24,7 @@ from tailrace.log.read import Slice
 from tailrace.net.client import Disconnected
 from tailrace.records.record import Record, build, iterate_all
 from tailrace.wire import codec
+from tailrace.wire.hot.produce import encode_internal_produce
 from tailrace.wire.messages import (
     DeleteRecordsRequest,
     DescribeConfigsRequest,
@@ -35,7 +36,6 @@ from tailrace.wire.messages import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
-from tailrace.wire.produce import encode_internal_produce
 
 
 def values(records: Any) -> list[bytes | None]:

@@ -11,7 +11,7 @@ from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.metadata import encode_metadata, encode_topic
+from tailrace.wire.hot.metadata import encode_metadata, encode_topic
 from tailrace_gateway.handlers import metadata
 from unit.gateway.test_gateway_handlers import ID_A, Stub, broker, context, image, partition, replicated
 

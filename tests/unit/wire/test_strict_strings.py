@@ -10,10 +10,10 @@ import pytest
 
 from tailrace.wire import codec, library
 from tailrace.wire.apis import APIS, Api, ApiKey
-from tailrace.wire.fetch import decode_fetch
-from tailrace.wire.list_offsets import decode_list_offsets
+from tailrace.wire.hot.fetch import decode_fetch
+from tailrace.wire.hot.list_offsets import decode_list_offsets
+from tailrace.wire.hot.produce import decode_produce
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.produce import decode_produce
 
 LONGEST = 32_767
 BY_HAND: dict[ApiKey, Callable[[int, memoryview], Any]] = {

@@ -13,7 +13,7 @@ from tailrace.cli.daily.connection import Bootstrap, Json, Topic, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, sentence
 from tailrace.metadata.moves import Partition
-from tailrace.wire.producers import Producer, most_telling_first
+from tailrace.wire.hot.producers import Producer, most_telling_first
 
 _HEAD = ("partition", "producer", "epoch", "last sequence", "last timestamp", "coordinator epoch", "transaction since")
 _YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them

@@ -16,7 +16,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, Slice
 from tailrace.net.context import Identity
 from tailrace.net.pieces import ROWS_AT_ONCE, in_turns, others_first
-from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
+from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
 from tailrace_broker.fetch.delayed import DelayedFetch

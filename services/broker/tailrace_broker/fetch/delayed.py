@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tailrace.log.read import Scan, Slice
-from tailrace.wire.fetch import Fetch
+from tailrace.wire.hot.fetch import Fetch
 from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdReads, Job
 from tailrace_broker.fetch.sessions import Session
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ApiError
 from tailrace.log.read import NotCached, Slice
 from tailrace.net.large import LARGE_BYTES
-from tailrace.wire.fetch import Fetch, decode_fetch
-from tailrace.wire.fetch_heads import FetchHead, FetchHeads
+from tailrace.wire.hot.fetch import Fetch, decode_fetch
+from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
 from tailrace_broker.cold_reads.readers import loaded, scans
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.plain import PlainFetch

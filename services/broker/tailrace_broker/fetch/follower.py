@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached
-from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
+from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
 from tailrace_broker.fetch.delayed import DelayedFetch

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError
 from tailrace.net.large import LARGE_BYTES, Large
-from tailrace.wire.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once
+from tailrace.wire.hot.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.consumer import ConsumerFetch
 from tailrace_broker.fetch.follower import FollowerFetches

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData
+from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData
 
 if TYPE_CHECKING:
     from tailrace_broker.replication.quiet import Quiet

@@ -14,8 +14,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers.state import ProducerEntry
 from tailrace.metadata import names
 from tailrace.net.context import Context
+from tailrace.wire.hot.producers import NO_SEQUENCE, Described, Producer, encode_describe_producers, pack
 from tailrace.wire.messages import DescribeProducersRequest
-from tailrace.wire.producers import NO_SEQUENCE, Described, Producer, encode_describe_producers, pack
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker

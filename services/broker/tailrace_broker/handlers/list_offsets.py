@@ -22,7 +22,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
-from tailrace.wire.list_offsets import (
+from tailrace.wire.hot.list_offsets import (
     Asked,
     Found,
     Wanted,

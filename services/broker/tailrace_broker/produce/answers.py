@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import ErrorCode
 from tailrace.wire import codec
+from tailrace.wire.hot.produce import encode_produce_answer, with_throttle
 from tailrace.wire.messages import ProduceResponse
-from tailrace.wire.produce import encode_produce_answer, with_throttle
 from tailrace_broker.produce.refused_batches import MISSING, RETRIED, RefusedBatches
 from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ErrorCode
 from tailrace.log.limits import Limits
-from tailrace.wire.produce import ProducePartition
+from tailrace.wire.hot.produce import ProducePartition
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tailrace.wire.produce_heads import Head, Heads
+from tailrace.wire.hot.produce_heads import Head, Heads
 from tailrace_broker.produce import answers
 from tailrace_broker.produce.checks import ATTRIBUTES_LOW_BYTE, TRANSACTIONAL
 from tailrace_broker.produce.plain import PlainProduce

@@ -27,7 +27,7 @@ from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import Examined
 from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
-from tailrace.wire.produce import ProducePartition, decode_produce
+from tailrace.wire.hot.produce import ProducePartition, decode_produce
 from tailrace_broker.produce import answers, checks
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
 from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer, StagedRequest

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tailrace.errors import ApiError
 from tailrace.log.append import Appended
 from tailrace.log.limits import BadRecords
-from tailrace.wire.produce_heads import Head
+from tailrace.wire.hot.produce_heads import Head
 from tailrace_broker.partitions.partition import Partition
 
 _NOT_APPENDED = Appended(0, -1, -1, -1, None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.limits import Examined, Limits
 from tailrace.net.transport.answering import Promised
-from tailrace.wire.produce import ProducePartition
+from tailrace.wire.hot.produce import ProducePartition
 from tailrace_broker.produce.request import PartitionAppend, StagedRequest
 from tailrace_broker.produce.validation_threads import Batch, Examination
 

@@ -17,15 +17,15 @@ from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
-from tailrace.wire.fetch import FetchPartition
-from tailrace.wire.malformed import Malformed
-from tailrace.wire.replica_fetch import (
+from tailrace.wire.hot.fetch import FetchPartition
+from tailrace.wire.hot.replica_fetch import (
     ReplicaAnswer,
     ReplicaFetch,
     ReplicaRow,
     decode_replica_answer,
     encode_replica_fetch,
 )
+from tailrace.wire.malformed import Malformed
 from tailrace_broker.partitions.partition import Fetched
 from tailrace_broker.replication.follower import truncation_offset
 

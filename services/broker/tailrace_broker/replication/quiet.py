@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.wire.fetch import FetchPartition
+from tailrace.wire.hot.fetch import FetchPartition
 
 if TYPE_CHECKING:
     from tailrace_broker.partitions.partition import Partition

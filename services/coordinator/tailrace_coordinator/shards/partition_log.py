@@ -14,8 +14,8 @@ from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
+from tailrace.wire.hot.produce import encode_internal_produce
 from tailrace.wire.messages import FenceShardRequest, FetchRequest
-from tailrace.wire.produce import encode_internal_produce
 
 CLIENT_ID = "tailrace-coordinator"
 _PRODUCE_VERSION = 13

@@ -16,8 +16,8 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
+from tailrace.wire.hot.metadata import encode_metadata, encode_topic
 from tailrace.wire.messages import MetadataResponse
-from tailrace.wire.metadata import encode_metadata, encode_topic
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from tailrace_gateway.handlers.topics import Reach, legal

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from tailrace.log.directory.disk_pressure import Marks
 from tailrace.metadata.image import MetadataImage
+from tailrace.wire.hot.producers import Described
 from tailrace.wire.messages import ApiMessage
-from tailrace.wire.producers import Described
 from tailrace_gateway.cluster_state import ClusterState
 
 READ_TIMEOUT_MS = 3_000  # for what only one process tells: longer than a controller takes over from another

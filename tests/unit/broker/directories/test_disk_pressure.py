@@ -13,8 +13,8 @@ from support.broker import CLIENT, OFFSETS_ID, batch, image, running
 from tailrace.errors import ErrorCode
 from tailrace.net.client import Client
 from tailrace.net.connection import Connection
+from tailrace.wire.hot.produce import encode_internal_produce
 from tailrace.wire.messages import ListOffsetsRequest, ProduceRequest
-from tailrace.wire.produce import encode_internal_produce
 
 MARKS: dict[str, Any] = {"log_dir_pressure_slow_bytes": "1000", "log_dir_pressure_refuse_bytes": "200"}
 PLENTY, SLOW, FULL, HALF_OF_RESERVE_GONE = 5000, 600, 199, 99

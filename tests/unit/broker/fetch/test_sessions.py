@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.wire.fetch import Fetch, FetchPartition, PartitionData
+from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData
 from tailrace_broker.fetch.sessions import EVICTION_MS, FetchSessions, asked
 
 EMPTY: list[tuple[bytes, list[FetchPartition]]] = []

@@ -13,7 +13,7 @@ from support.broker import TOPIC_ID, Running, all_opened, batch, running
 from support.steps import steps
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from tailrace.wire.fetch import Fetch, FetchPartition
+from tailrace.wire.hot.fetch import Fetch, FetchPartition
 from tailrace_broker.fetch.follower import FollowerFetches
 
 CONNECTION = SimpleNamespace(identity=SimpleNamespace(listener="INTERNAL"), sends_files=False, state={})

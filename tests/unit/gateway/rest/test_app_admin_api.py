@@ -9,8 +9,8 @@ import pytest
 
 from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.wire.hot.producers import Described, Producer, pack
 from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
-from tailrace.wire.producers import Described, Producer, pack
 
 ROOT = "/v3/clusters/memory"
 NO_SUCH_TOPIC = {"error_code": 40403, "message": "This server does not host this topic-partition."}

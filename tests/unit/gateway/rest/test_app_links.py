@@ -9,8 +9,8 @@ import httpx
 from support.rest_backend import MemoryBackend, MemoryGroup
 from support.rest_links import dead, followed
 from tailrace.metadata.image import BrokerImage, PartitionImage
+from tailrace.wire.hot.producers import Described, Producer, pack
 from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
-from tailrace.wire.producers import Described, Producer, pack
 
 ROOT = "/v3/clusters/memory"
 # What nothing links to: those who know of it ask for it.

@@ -15,8 +15,8 @@ from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
+from tailrace.wire.hot.producers import Described, decode_describe_producers
 from tailrace.wire.messages import ApiMessage, DescribeProducersRequest
-from tailrace.wire.producers import Described, decode_describe_producers
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.forward import unfenced
 from tailrace_gateway.forward.controller import READ_ONLY

@@ -7,7 +7,7 @@ from heapq import nsmallest
 from fastapi import APIRouter
 
 from tailrace.errors import ErrorCode
-from tailrace.wire.producers import Described, Producer, most_telling_first
+from tailrace.wire.hot.producers import Described, Producer, most_telling_first
 from tailrace_gateway.rest.errors import check, not_found, translate
 from tailrace_gateway.rest.models import Listing
 from tailrace_gateway.rest.producer_models import ActiveProducer

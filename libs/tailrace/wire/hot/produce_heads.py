@@ -2,7 +2,7 @@
 
 A producer's requests for one partition differ in their records, their correlation id (in the header) and little else:
 no transactional id, the same acks and timeout, one topic, one partition, no tags. Such a head is looked up as one
-byte string; its answers, but for the offsets, are one pack. Everything else goes through tailrace.wire.produce.
+byte string; its answers, but for the offsets, are one pack. Everything else goes through tailrace.wire.hot.produce.
 """
 
 from __future__ import annotations

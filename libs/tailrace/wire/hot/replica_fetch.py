@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from struct import Struct, error
 from typing import NamedTuple
 
-from tailrace.wire.fetch import FetchPartition
+from tailrace.wire.hot.fetch import FetchPartition
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.varint import read_unsigned, unsigned
 

@@ -2,7 +2,7 @@
 
 What a consumer asks of one partition without a session differs in its correlation id (in the header) and its offset.
 All else is looked up as one byte string; the answer, but for the records, is one pack. A request is learned only from
-tailrace.wire.fetch's strict reading of it, so what is recognised means what that said. Everything else is read there.
+fetch.py's strict reading of it, so what is recognised means what that said. Everything else is read there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
-from tailrace.wire.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer
+from tailrace.wire.hot.fetch import Fetch, PartitionData, decode_fetch, encode_fetch_answer
 from tailrace.wire.varint import unsigned
 
 _FLEXIBLE_FROM: Final = 12
