@@ -19,6 +19,7 @@ from support.ports import free_ports
 from support.replicated import ROUND, Replicated, create
 from support.tailrace_nodes import TailraceNodes
 from support.waiting import until
+from tailrace.net.authentication.secret_file import NAME, make_secret
 
 # A request to a host that has fallen silent is given up by the client after this time, not after its 30 s.
 IMPATIENT = {"request_timeout_ms": 5000}
@@ -50,7 +51,9 @@ def cluster() -> Iterator[Hosts]:
         network = stack.enter_context(Network(3))
         disks = {n: stack.enter_context(Disk(folder, f"disk-{n}")) for n in range(3)}
         controller = f"{network.here}:{free_ports(1)}"
-        settings = {"controller.quorum.bootstrap.servers": controller, "internal.insecure": "true"}
+        make_secret(folder)
+        secret = {"internal.secret.file": str(folder / NAME)}
+        settings = {"controller.quorum.bootstrap.servers": controller, **secret}
         nodes = TailraceNodes(folder / "data", settings=settings)
         for role, number in nodes.services:
             nodes.own_settings[f"{role}-{number}"] = {"internal.listen": network.here}

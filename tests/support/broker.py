@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
@@ -31,6 +32,7 @@ from tailrace_broker.directories.storage import Storage
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.replication.replicas import Replicas
 
+SECRET = Secret(b"the broker of the test knows this")
 TOPIC_ID, OFFSETS_ID = UUID(int=5), UUID(int=7)
 CLIENT = Identity(client_host="10.1.1.1", listener="CLIENT", advertised_host="front", base_port=9092, node_id=0)
 
@@ -104,8 +106,8 @@ class Running:
         self.follower = follower
         self.replicas = replicas
         self.address = address
-        self.service = Client(address, "service")
-        self.client = Client(address, "client", CLIENT)
+        self.service = Client(address, "service", secret=SECRET)
+        self.client = Client(address, "client", CLIENT, SECRET)
 
     async def produce(
         self,
@@ -179,7 +181,7 @@ async def running(
     overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
     config = Config.load("broker", overrides=overrides)
     clock, log = SystemClock(), structlog.get_logger()
-    environment = Environment(clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry())
+    environment = Environment(clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry(), SECRET)
     follower: Any = FollowerTwin(metadata or image())
     opened = app.open_log_dirs(config, environment, "c") if log_dirs is None else nullcontext(log_dirs)
     with opened as dirs:

@@ -125,12 +125,16 @@ class Up:
     def _check_settings(self) -> tuple[str, ...]:
         """What is to be said of them; raises Refused where every role would refuse them."""
         from tailrace.config import Config, ConfigError
+        from tailrace.net.authentication.secret_file import make_secret, read_secret
         from tailrace.net.members.internal import internal_address
 
         try:
             config = Config.load("broker", None, os.environ, self.settings(self.instances[0]))
-            internal_address(config, None, "any")
-        except ConfigError as error:
+            if not config.internal_secret_file:
+                make_secret(self.given.data_dir)
+            secret = read_secret(config, self.given.data_dir)
+            internal_address(config, self.data_dir.sockets, "any", secret)
+        except (ConfigError, OSError) as error:
             raise Refused(str(error)) from None
         return config.warnings
 

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 INHERITED = "tailrace.config.topic"
 
 BROKER_KEYS = {
-    "tailrace.net.members.internal": ("internal.listen", "internal.insecure"),
+    "tailrace.net.authentication.secret_file": ("internal.secret.file",),
+    "tailrace.net.members.internal": ("internal.listen",),
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
     "tailrace.runtime.service": ("health.listen", "health.port"),

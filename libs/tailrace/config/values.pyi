@@ -132,11 +132,11 @@ class Values:
     health_port: int
     initial_broker_registration_timeout_ms: int
     inter_broker_listener_name: str | None
-    internal_insecure: bool
     internal_listen: str | None
     internal_metadata_delete_delay_millis: int
     internal_metadata_log_segment_bytes: int | None
     internal_metadata_max_batch_size_in_bytes: int
+    internal_secret_file: str | None
     kafka_metrics_polling_interval_secs: int
     kafka_metrics_reporters: tuple[str, ...]
     leader_imbalance_check_interval_seconds: int

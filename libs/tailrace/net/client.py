@@ -8,6 +8,8 @@ from struct import Struct
 from typing import Any, TypeAlias
 
 from tailrace.net.address import Address
+from tailrace.net.authentication.client import open_proven
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS
@@ -104,10 +106,14 @@ class _Wire(asyncio.BufferedProtocol):
 class Client:
     """Connects at the first request and again after a loss; nothing is sent twice."""
 
-    def __init__(self, address: Address, client_id: str, identity: Identity | None = None) -> None:
+    def __init__(
+        self, address: Address, client_id: str, identity: Identity | None = None, secret: Secret | None = None
+    ) -> None:
+        """secret: of an internal address; over TCP both sides prove that they know it, once for each connection."""
         self.address = address
         self._client_id = client_id
         self._identity = identity
+        self._secret = secret
         self._wire: _Wire | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._correlation_id = 0
@@ -228,6 +234,11 @@ class Client:
         try:
             if address.is_unix:
                 _, wire = await loop.create_unix_connection(lambda: _Wire(address), address.host)
+            elif self._secret is not None:
+                transport = await open_proven(address, self._secret)
+                wire = _Wire(address)
+                transport.set_protocol(wire)
+                wire.connection_made(transport)
             else:
                 _, wire = await loop.create_connection(lambda: _Wire(address), address.host, address.port)
         except OSError as refused:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.authentication.server import Authentication
 from tailrace.net.context import Context
 from tailrace.net.large import Large
 from tailrace.net.limits.patience import Patience
@@ -50,6 +51,7 @@ class Service:
     end_of_read: Callable[[], None] = _nothing
     internal: bool = True
     listener: str = "INTERNAL"
+    authentication: Authentication | None = None  # of an internal listener's connections
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000
     buffers: SocketBuffers = field(default_factory=SocketBuffers)  # of each TCP connection

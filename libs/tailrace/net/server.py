@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tailrace.net.address import Address
+from tailrace.net.authentication.peer import other_user
+from tailrace.net.authentication.server import Unproven
 from tailrace.net.connection import Connection
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
@@ -48,6 +50,11 @@ class Server:
         if self._closing:
             connection.close()
             return
+        if (uid := other_user(connection.socket)) is not None:
+            if self.service.authentication is not None:
+                self.service.authentication.failed(f"user {uid}", "a Unix socket takes connections of its own user")
+            connection.close()
+            return
         if len(self.connections) >= self.service.max_connections:
             self.service.log.warning("connection closed", why=f"{len(self.connections)} connections are open")
             connection.close()
@@ -68,11 +75,18 @@ class Server:
             self._paths.append(address.host)
             self.addresses.append(address)
         else:
-            server = await loop.create_server(lambda: Connection(self), address.host, address.port, backlog=1024)
+            server = await loop.create_server(self._tcp_protocol, address.host, address.port, backlog=1024)
             host, port = server.sockets[0].getsockname()[:2]
             self.addresses.append(Address(host, port))
         self._servers.append(server)
         self.sweep.start()
+
+    def _tcp_protocol(self) -> asyncio.BufferedProtocol:
+        """A connection, or what becomes one when it has proved the cluster's secret."""
+        authentication = self.service.authentication if self.service.internal else None
+        if authentication is None or authentication.secret is None:
+            return Connection(self)
+        return Unproven(authentication, authentication.secret, lambda rest: Connection(self, unread=rest))
 
     async def close(self) -> None:
         """Stops listening, closes what is open and removes the Unix sockets."""
@@ -82,6 +96,8 @@ class Server:
             server.close()
         for connection in list(self.connections):
             connection.close()
+        if self.service.authentication is not None:
+            self.service.authentication.close()
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tailrace.clock import Clock
     from tailrace.config import Config
+    from tailrace.net.authentication.proof import Secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Environment:
     `data_dir` is the directory of the whole node (`data.dir`); a role that writes makes its own directory below it.
     `run_dir` holds the Unix sockets `<role>-<id>.sock`; without it a role listens on TCP only.
     `boot_id` names this boot of this machine: two services with the same one share a filesystem for Unix sockets.
+    `secret` is proved to other roles over TCP, and by them; Unix sockets need none.
     `registry` is this role instance's own, so that several roles can live in one process.
     """
 
@@ -35,6 +37,7 @@ class Environment:
     run_dir: Path | None
     boot_id: str
     registry: CollectorRegistry
+    secret: Secret | None = None
 
 
 class Opened(Protocol):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from tailrace.net.authentication.secret_file import read_secret
 from tailrace.runtime import http, logs
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment, Opened, Role
@@ -101,6 +102,7 @@ def environment_for(service: Service) -> Environment:
         run_dir=run_dir.absolute(),
         boot_id=boot_id(),
         registry=_registry(),
+        secret=read_secret(service.config, data_dir),
     )
 
 

@@ -23,6 +23,7 @@ from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
+from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside, in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, Service
@@ -208,7 +209,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 lifecycle = open_lifecycle(follower, config, environment, endpoints, storage)
                 assignments = open_assignments(broker, lifecycle, environment)
                 watch = DirWatch(broker, lifecycle, clock, log)
-                replicas = Replicas(broker, clock, environment.random, environment.boot_id, log)
+                replicas = Replicas(broker, clock, environment.random, environment.boot_id, log, environment.secret)
                 gauges.count_replicas(metrics, replicas)
                 gauges.count_dirs(metrics, pressure, dirs)
                 previous_epoch = storage.previous_epoch
@@ -246,6 +247,7 @@ async def open_listener(
     fetch = FastFetch(broker, plain_fetch, broker.cold_reads) if config.broker_fast_path else plain_fetch
     memory = RequestMemory(config.queued_max_request_bytes)
     RequestMemoryMetrics(environment.registry, memory)
+    authentication = open_authentication(environment.secret, environment.registry, environment.log)
     service = Service(
         role=broker,
         handlers=HANDLERS,
@@ -255,10 +257,13 @@ async def open_listener(
         end_of_read=produce.end_of_read,
         max_frame_bytes=config.socket_request_max_bytes,
         memory=memory,
+        authentication=authentication,
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
     )
     async with AsyncExitStack() as stack:
-        server = await serve([internal_address(config, environment.run_dir, f"broker-{config.node_id}")], service)
+        server = await serve(
+            [internal_address(config, environment.run_dir, f"broker-{config.node_id}", environment.secret)], service
+        )
         stack.push_async_callback(server.close)
         relay = GatewayRelay(broker.follower, environment.boot_id)
         public = for_clients(service, relay, config)
@@ -282,6 +287,7 @@ def for_clients(service: Service, relay: GatewayRelay, config: Config) -> Servic
         handlers={key: handler for key, handler in HANDLERS.items() if key in CLIENT_APIS},
         apis=APIS,
         internal=False,
+        authentication=None,
         listener=CLIENT_ENDPOINT,
         relay=relay.ask,
         on_close=relay.forget,

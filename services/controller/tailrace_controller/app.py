@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tailrace.config import Config, ConfigError
+from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
@@ -41,7 +42,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
     """Holds the node's lock, serves the internal listener and follows the log; ready once it is replayed."""
     url = accept_restored.database_url(config, environment.data_dir)
     with only_controller(environment.data_dir, config.node_id, url):
-        address = internal_address(config, environment.run_dir, f"controller-{config.node_id}")
+        address = internal_address(config, environment.run_dir, f"controller-{config.node_id}", environment.secret)
         lease_ms = max(float(config.controller_quorum_election_timeout_ms), LEASE_MS_MIN)
         database = Database(url, environment.clock, environment.log, lease_ms)
         new_token = f"{environment.random.getrandbits(64):016x}"
@@ -51,13 +52,15 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         candidacy = Candidacy(candidate, database, *tools, lease_ms)
         controller = Controller(config, candidacy, database, *tools, seen_file)
         watch = SessionWatch(controller, config.broker_session_timeout_ms, environment.boot_id)
-        quorum = Quorum(environment.clock, address, controller_addresses(config, environment.run_dir))
+        controllers = controller_addresses(config, environment.run_dir)
+        quorum = Quorum(environment.clock, address, controllers, secret=environment.secret)
         role = ControllerRole(controller, watch, PeriodicTasks(controller), quorum)
         ControllerMetrics(environment.registry, role)
         controller.activated = role.on_activated
         controller.resigned = watch.on_resigned
         memory = RequestMemory(config.queued_max_request_bytes)
         RequestMemoryMetrics(environment.registry, memory)
+        authentication = open_authentication(environment.secret, environment.registry, environment.log)
         service = Service(
             role,
             {key: stamped(handler) for key, handler in HANDLERS.items()},
@@ -66,6 +69,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
             internal=True,
             on_close=watch.on_connection_lost,
             memory=memory,
+            authentication=authentication,
         )
         server = await serve([address], service)
         role.addresses["internal"] = str(server.addresses[0])

@@ -10,6 +10,7 @@ from functools import partial
 from uuid import UUID
 
 from tailrace.config import Config
+from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
@@ -62,7 +63,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
         contextlib.AsyncExitStack() as stack,
     ):
-        leaders = LeaderConnections(config.node_id, config.offsets_commit_timeout_ms)
+        leaders = LeaderConnections(config.node_id, config.offsets_commit_timeout_ms, environment.secret)
         stack.push_async_callback(leaders.close)
         deadlines = Deadlines(environment.clock)
         stack.callback(deadlines.close)
@@ -106,6 +107,7 @@ def _surroundings(
 async def _serve(config: Config, environment: Environment, coordinator: Coordinator) -> Server:
     memory = RequestMemory(config.queued_max_request_bytes)
     RequestMemoryMetrics(environment.registry, memory)
+    authentication = open_authentication(environment.secret, environment.registry, environment.log)
     service = Service(
         coordinator,
         HANDLERS,
@@ -113,8 +115,10 @@ async def _serve(config: Config, environment: Environment, coordinator: Coordina
         environment.log,
         max_frame_bytes=config.socket_request_max_bytes,
         memory=memory,
+        authentication=authentication,
     )
-    return await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
+    address = internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}", environment.secret)
+    return await serve([address], service)
 
 
 def _registration(
@@ -146,7 +150,7 @@ async def _reporting(
     offsets = CommittedOffsets(
         coordinator.groups.machines,
         lambda: coordinator.image,
-        BrokerClients(),
+        BrokerClients(environment.secret),
         environment.clock,
         environment.boot_id,
         environment.log,

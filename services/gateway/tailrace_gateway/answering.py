@@ -11,6 +11,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service, answer_frame
 from tailrace.net.members.endpoints import address_of
@@ -45,8 +46,9 @@ class AnsweringGateway(Gateway):
         handlers: Mapping[int, Handler] = HANDLERS,
         *,
         handover: bool = False,
+        secret: Secret | None = None,
     ) -> None:
-        super().__init__(follower, clock, random, log, meter_of, limits, advertised, boot_id)
+        super().__init__(follower, clock, random, log, meter_of, limits, advertised, boot_id, secret)
         self.connections: set[ClientLink] = set()
         self.handover = Handover(self, wanted=handover)
         self._all_closed: asyncio.Event | None = None
@@ -110,7 +112,7 @@ class AnsweringGateway(Gateway):
             self.away_since_ms.setdefault(connection.node_id, self.clock.monotonic_ms())
             return None
         try:
-            sock = await connect(address, self.limits.connect_ms)
+            sock = await connect(address, self.limits.connect_ms, self.secret)
         except OSError:
             self.suspects.refused(connection.node_id)
             self.away_since_ms.setdefault(connection.node_id, self.clock.monotonic_ms())

@@ -101,6 +101,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             advertised_of(config),
             environment.boot_id,
             handover=config.gateway_handover,
+            secret=environment.secret,
         )
         stack.push_async_callback(close_connections, gateway)
         listener = Listener(gateway, config.gateway_listen, config.gateway_port)
@@ -154,6 +155,7 @@ def leases_of(config: Config, environment: Environment, follower: MetadataFollow
         random=environment.random,
         log=environment.log,
         boot_id=environment.boot_id,
+        secret=environment.secret,
     )
 
 

@@ -15,6 +15,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
@@ -99,6 +100,7 @@ class Gateway(ABC):
         limits: Limits,
         advertised: Advertised,
         boot_id: str,
+        secret: Secret | None = None,
     ) -> None:
         self.follower = follower
         self.clock = clock
@@ -108,6 +110,7 @@ class Gateway(ABC):
         self.limits = limits
         self.advertised = advertised
         self.boot_id = boot_id
+        self.secret = secret
         self.pool = Pool()
         self.memory = RequestMemory(limits.request_memory_bytes)
         RequestMemoryWatch(self.memory)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace_gateway.relay.node import Exchange
@@ -36,6 +37,7 @@ class Cluster(Protocol):
 
     clock: Clock
     boot_id: str
+    secret: Secret | None
 
     @property
     def image(self) -> MetadataImage: ...
@@ -110,7 +112,7 @@ class Suspects:
         if address is None:
             return
         try:
-            exchange = await Exchange.open(address, Identity(node_id=node_id), JUDGEMENT_MS)
+            exchange = await Exchange.open(address, Identity(node_id=node_id), JUDGEMENT_MS, gateway.secret)
         except OSError:
             return
         exchange.close()

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from tailrace.config import Config, ConfigError
+from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.request_memory import RequestMemory
@@ -54,8 +55,15 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
     quota = Quota(store, config.quota_lease_ms, clock, QuotaMetrics(environment.registry))
     memory = RequestMemory(config.queued_max_request_bytes)
     RequestMemoryMetrics(environment.registry, memory)
+    authentication = open_authentication(environment.secret, environment.registry, environment.log)
     service = Service(
-        quota, HANDLERS, INTERNAL_APIS, log, max_frame_bytes=config.socket_request_max_bytes, memory=memory
+        quota,
+        HANDLERS,
+        INTERNAL_APIS,
+        log,
+        max_frame_bytes=config.socket_request_max_bytes,
+        memory=memory,
+        authentication=authentication,
     )
     async with (
         open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
@@ -63,7 +71,9 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
     ):
         follower.subscribe(quota.on_image)
         quota.on_image(follower.image, follower.image)
-        server = await serve([internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}")], service)
+        server = await serve(
+            [internal_address(config, environment.run_dir, f"{ROLE}-{config.node_id}", environment.secret)], service
+        )
         stack.push_async_callback(server.close)
         registration = _registration(config, environment, follower, server)
         registering = asyncio.get_running_loop().create_task(registration.run())

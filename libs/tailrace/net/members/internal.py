@@ -7,34 +7,38 @@ from pathlib import Path
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.private_files import private_folder
 
+NEEDS_SECRET = (
+    "is TCP, where roles prove the cluster's secret to each other, and there is none: give all hosts the same file, "
+    "as internal.secret.file or as cluster.secret in data.dir."
+)
 
-def internal_address(config: Config, run_dir: Path | None, name: str) -> Address:
+
+def internal_address(config: Config, run_dir: Path | None, name: str, secret: Secret | None) -> Address:
     """The one address of a role called `name`, like coordinator-0; makes the run directory.
 
-    internal.listen (HOST or HOST:PORT, port 0 picks one) puts it on TCP, for roles on several hosts. Internal listeners
-    do not authenticate yet, so beyond the loopback they must be allowed with internal.insecure. Raises ConfigError.
+    internal.listen (HOST or HOST:PORT, port 0 picks one) puts it on TCP, for roles on several hosts: connections prove
+    the cluster's secret there, without which it is refused. Raises ConfigError.
     """
     listen = config.internal_listen
     if listen:
-        return _tcp(listen, insecure=config.internal_insecure)
+        address = _tcp(listen)
+        if secret is None:
+            raise ConfigError(f"internal.listen={listen!r} {NEEDS_SECRET}")
+        return address
     if run_dir is None:
         return Address("127.0.0.1", 0)
     private_folder(run_dir)
     return Address(str(run_dir / f"{name}.sock"), -1)
 
 
-def _tcp(listen: str, *, insecure: bool) -> Address:
+def _tcp(listen: str) -> Address:
     bare = listen.count(":") != 1 and not listen.startswith("[")
     try:
         address = Address(listen, 0) if bare else Address.parse(listen)
-        loopback = ipaddress.ip_address(address.host).is_loopback
+        ipaddress.ip_address(address.host)
     except ValueError as wrong:
         raise ConfigError(f"internal.listen={listen!r} is not an IP address with or without a port: {wrong}") from None
-    if not loopback and not insecure:
-        raise ConfigError(
-            f"internal.listen={listen!r} is beyond the loopback, where other roles are not authenticated yet: "
-            "set internal.insecure=true if nobody else can reach that network."
-        )
     return address

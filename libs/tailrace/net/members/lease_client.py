@@ -16,6 +16,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, ServiceImage
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
@@ -44,6 +45,7 @@ class LeaseClient:
         random: Random,
         log: Any,
         boot_id: str,
+        secret: Secret | None = None,
     ) -> None:
         self.available = True
         self._leased = leased
@@ -54,6 +56,7 @@ class LeaseClient:
         self._backoff = Backoff(clock, random, most_ms=_LONGEST_BACKOFF_MS)
         self._log = log
         self._boot_id = boot_id
+        self._secret = secret
         self._wake = asyncio.Event()
         self._clients: dict[int, Client] = {}
         leased.on_wanted = self._wake.set
@@ -149,5 +152,7 @@ class LeaseClient:
         if client is None or client.address != address:
             if client is not None:
                 await client.close()
-            client = self._clients[service.service_id] = Client(address, f"gateway-{self._gateway_id}")
+            client = self._clients[service.service_id] = Client(
+                address, f"gateway-{self._gateway_id}", secret=self._secret
+            )
         return client

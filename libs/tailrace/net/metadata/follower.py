@@ -15,13 +15,15 @@ from random import Random
 from typing import Any, Protocol, TypeAlias
 
 from tailrace.clock import Cancellable, Clock
-from tailrace.config import Config
+from tailrace.config import Config, ConfigError
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.members.internal import NEEDS_SECRET
 from tailrace.net.metadata import cache as metadata_cache
 from tailrace.net.metadata.link import Answer, Behind, MetadataLink
 from tailrace.wire.apis import ApiKey
@@ -51,13 +53,22 @@ class Surroundings(Protocol):
     def data_dir(self) -> Path: ...
     @property
     def run_dir(self) -> Path | None: ...
+    @property
+    def secret(self) -> Secret | None: ...
 
 
 class MetadataFollower:
     """One service's view of the cluster. `image` is replaced, never changed; `stale` while no controller is active."""
 
     def __init__(
-        self, addresses: Sequence[Address], client_id: str, clock: Clock, random: Random, log: Any, cache: Path | None
+        self,
+        addresses: Sequence[Address],
+        client_id: str,
+        clock: Clock,
+        random: Random,
+        log: Any,
+        cache: Path | None,
+        secret: Secret | None = None,
     ) -> None:
         assert addresses, "a follower knows at least one controller"
         self.image = MetadataImage()
@@ -65,6 +76,7 @@ class MetadataFollower:
         self.controller_id = -1
         self.controller_epoch = -1
         self._addresses = list(addresses)
+        self.secret = secret
         self._client_id = client_id
         self._clock = clock
         self._random = random
@@ -182,7 +194,7 @@ class MetadataFollower:
     def _client(self, address: Address, message: ApiMessage) -> Client:
         key = (address, message.API_KEY in _LIVENESS)
         if key not in self._clients:
-            self._clients[key] = Client(address, self._client_id)
+            self._clients[key] = Client(address, self._client_id, secret=self.secret)
         return self._clients[key]
 
     def _is_current(self, answer: Any, address: Address) -> bool:
@@ -331,14 +343,19 @@ def controller_addresses(config: Config, run_dir: Path | None) -> list[Address]:
 async def open_metadata_follower(
     config: Config, environment: Surroundings, client_id: str
 ) -> AsyncIterator[MetadataFollower]:
-    """Follows the metadata log while open; client_id, like `broker-0`, also names the cache's file."""
+    """Follows the metadata log while open; client_id, like `broker-0`, also names the cache's file. ConfigError."""
+    addresses = controller_addresses(config, environment.run_dir)
+    for address in addresses:
+        if environment.secret is None and not address.is_unix:
+            raise ConfigError(f"controller.quorum.bootstrap.servers: {address} {NEEDS_SECRET}")
     follower = MetadataFollower(
-        controller_addresses(config, environment.run_dir),
+        addresses,
         client_id,
         environment.clock,
         environment.random,
         environment.log,
         environment.data_dir / "metadata-cache" / f"{client_id}.image",
+        environment.secret,
     )
     try:
         # Following ends only by a bug (a subscriber's, say): whoever relies on the image must not go on without it.

@@ -14,6 +14,7 @@ from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.metadata.batches import TOPIC_ID, Snapshot, decode_snapshot, replay
@@ -50,6 +51,9 @@ class Followed(Protocol):
     image: MetadataImage
     controller_epoch: int
 
+    @property
+    def secret(self) -> Secret | None: ...
+
     def on_answer(self, link: MetadataLink, answer: Answer) -> None: ...
 
     def on_failure(self, link: MetadataLink, failure: Exception) -> None: ...
@@ -73,7 +77,7 @@ class MetadataLink:
 
     async def run(self) -> None:
         """Polls; a failure closes the connection, and the next one begins with a question that does not wait."""
-        client = Client(self.address, self._client_id)
+        client = Client(self.address, self._client_id, secret=self._follower.secret)
         try:
             while True:
                 try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.directory.borrowed_log import begin_anew, cut
 from tailrace.log.log import Log
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
@@ -81,10 +82,13 @@ class _Follow:
 class ReplicaFetcher:
     """Follows any number of partitions of one leader."""
 
-    def __init__(self, broker: Broker, leader_id: int, boot_id: str, backoff: Backoff, log: Any) -> None:
+    def __init__(
+        self, broker: Broker, leader_id: int, boot_id: str, backoff: Backoff, log: Any, secret: Secret | None = None
+    ) -> None:
         self._broker = broker
         self._leader_id = leader_id
         self._boot_id = boot_id
+        self._secret = secret
         self._backoff = backoff
         self._log = log
         self._follows: dict[tuple[bytes, int], _Follow] = {}
@@ -194,7 +198,7 @@ class ReplicaFetcher:
             address = None if broker is None else address_of(broker.endpoints, self._boot_id)
             if address is None:
                 raise Disconnected(f"broker {self._leader_id} has no address in the image")
-            self._client = Client(address, self._client_id.decode())
+            self._client = Client(address, self._client_id.decode(), secret=self._secret)
         return self._client
 
     def _request(self) -> bytes:

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tailrace.clock import Clock
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace_broker.partitions.topics import Changes
 from tailrace_broker.replication.fetcher import ReplicaFetcher
@@ -24,11 +25,14 @@ _LATE_MS = 20 * 60_000  # as Kafka by default: transaction.max.timeout.ms and fi
 class Replicas:
     """Replication's shell on one broker."""
 
-    def __init__(self, broker: Broker, clock: Clock, random: Random, boot_id: str, log: Any) -> None:
+    def __init__(
+        self, broker: Broker, clock: Clock, random: Random, boot_id: str, log: Any, secret: Secret | None = None
+    ) -> None:
         self._broker = broker
         self._clock = clock
         self._log = log
         self._boot_id = boot_id
+        self._secret = secret
         self._new_backoff: Callable[[], Backoff] = lambda: Backoff(clock, random, _FIRST_BACKOFF_MS, _MOST_BACKOFF_MS)
         self._isr = IsrUpdates(broker, self._new_backoff(), log)
         self._fetchers: dict[int, ReplicaFetcher] = {}
@@ -67,7 +71,9 @@ class Replicas:
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
             assert self._group is not None
-            fetcher = ReplicaFetcher(self._broker, leader_id, self._boot_id, self._new_backoff(), self._log)
+            fetcher = ReplicaFetcher(
+                self._broker, leader_id, self._boot_id, self._new_backoff(), self._log, self._secret
+            )
             self._fetchers[leader_id] = fetcher
             self._group.create_task(fetcher.run())
         return fetcher

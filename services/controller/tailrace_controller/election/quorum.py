@@ -16,6 +16,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import DescribeQuorumRequest
@@ -54,6 +55,7 @@ class Quorum:
     controllers: Sequence[Address]
     observers: dict[int, Position] = field(default_factory=dict)
     standbys: dict[int, Standby] = field(default_factory=dict)
+    secret: Secret | None = None
     _asking: asyncio.Task[None] | None = None
 
     def observed(self, broker_id: int, metadata_offset: int, leader_end_offset: int) -> None:
@@ -84,7 +86,7 @@ class Quorum:
     async def _ask(self, address: Address, leader_id: int, leader_end_offset: int) -> None:
         topic = DescribeQuorumRequest.TopicData
         topics = [topic(topic_name=CLUSTER_METADATA_TOPIC, partitions=[topic.PartitionData(partition_index=0)])]
-        client = Client(address, f"controller-{leader_id}")
+        client = Client(address, f"controller-{leader_id}", secret=self.secret)
         try:
             answer = await client.ask(DescribeQuorumRequest(topics=topics), timeout_ms=ANSWER_TIMEOUT_MS)
         except (Disconnected, TimeoutError, Malformed, OSError):

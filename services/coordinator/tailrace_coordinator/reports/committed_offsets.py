@@ -15,6 +15,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.wire.codec import Malformed
@@ -49,11 +50,12 @@ class Brokers(Protocol):
 class BrokerClients:
     """Connections of their own: an answer that takes a broker long must not hold up the groups' records."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: Secret | None = None) -> None:
+        self._secret = secret
         self._clients: dict[Address, Client] = {}
 
     async def ask(self, address: Address, request: ListOffsetsRequest) -> Any:
-        client = self._clients.setdefault(address, Client(address, _CLIENT_ID))
+        client = self._clients.setdefault(address, Client(address, _CLIENT_ID, secret=self._secret))
         return await client.ask(request, timeout_ms=_TIMEOUT_MS, version=_VERSION)
 
     async def keep(self, addresses: Iterable[Address]) -> None:

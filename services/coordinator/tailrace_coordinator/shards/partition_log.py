@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client
 from tailrace.records.record import Record, build
 from tailrace.state import KeyValue
@@ -131,16 +132,17 @@ class PartitionLog:
 class LeaderConnections:
     """One connection to each broker that leads partitions, shared by its shards."""
 
-    def __init__(self, coordinator_id: int, timeout_ms: int) -> None:
+    def __init__(self, coordinator_id: int, timeout_ms: int, secret: Secret | None = None) -> None:
         self._coordinator_id = coordinator_id
         self._timeout_ms = timeout_ms
+        self._secret = secret
         self._clients: dict[Address, Client] = {}
 
     def log(self, owned: OwnedPartition) -> PartitionLog:
         """Returns a partition's log at its leader."""
         client = self._clients.get(owned.address)
         if client is None:
-            client = self._clients[owned.address] = Client(owned.address, CLIENT_ID)
+            client = self._clients[owned.address] = Client(owned.address, CLIENT_ID, secret=self._secret)
         return PartitionLog(client, owned, self._coordinator_id, self._timeout_ms)
 
     async def close(self) -> None:

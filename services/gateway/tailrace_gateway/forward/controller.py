@@ -62,7 +62,7 @@ async def exchange(connection: ClientLink, address: Address, data: bytes, connec
     known = connection.exchanges.get(address)
     if known is None or not known.alive():
         try:
-            known = await Exchange.open(address, connection.identity, connect_ms)
+            known = await Exchange.open(address, connection.identity, connect_ms, connection.gateway.secret)
         except OSError as refused:
             connection.exchanges.pop(address, None)
             raise NotSentError(f"{address}: {refused}") from refused

@@ -35,7 +35,7 @@ class Handover:
         if address is None:
             return False
         try:
-            exchange = await Exchange.open(address, connection.identity, self._gateway.limits.connect_ms)
+            exchange = await Exchange.open(address, connection.identity, self._gateway.limits.connect_ms, None)
         except OSError:
             return False  # the relay will meet the same, and knows what to do about it
         if not await self._welcome(exchange, connection) or not connection.may_be_handed_over:

@@ -13,6 +13,8 @@ from struct import Struct
 from typing import Any, Protocol
 
 from tailrace.net.address import Address
+from tailrace.net.authentication.client import prove
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
@@ -30,8 +32,8 @@ _UNIX_SEND_BYTES = 1 << 20
 _ANSWER_BYTES_MAX = 1 << 28
 
 
-async def connect(address: Address, timeout_ms: float) -> socket.socket:
-    """A connected non-blocking socket; raises OSError (TimeoutError is one)."""
+async def connect(address: Address, timeout_ms: float, secret: Secret | None) -> socket.socket:
+    """A connected non-blocking socket, proven where it is TCP; raises OSError (TimeoutError is one)."""
     family = socket.AF_UNIX if address.is_unix else socket.AF_INET6 if ":" in address.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
@@ -39,11 +41,13 @@ async def connect(address: Address, timeout_ms: float) -> socket.socket:
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             await asyncio.get_running_loop().sock_connect(sock, target)
+            if not address.is_unix:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if secret is not None:
+                    await prove(sock, secret)
         if address.is_unix:
             # The kernel's default takes less than one of our reads; every rest costs a wake-up.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_SEND_BYTES)
-        else:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
         sock.close()
         raise
@@ -162,9 +166,9 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def open(cls, address: Address, identity: Identity, timeout_ms: float) -> Exchange:
+    async def open(cls, address: Address, identity: Identity, timeout_ms: float, secret: Secret | None) -> Exchange:
         """Connects and introduces the client; raises OSError."""
-        exchange = cls(await connect(address, timeout_ms))
+        exchange = cls(await connect(address, timeout_ms, secret))
         async with asyncio.timeout(timeout_ms / 1000):
             answer = await exchange.ask(preamble(identity))
         body = codec.response_body(ApiKey.PREAMBLE, 0, memoryview(answer)[4:])

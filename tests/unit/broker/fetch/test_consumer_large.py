@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from support.broker import Running, batch, running
+from support.broker import SECRET, Running, batch, running
 from tailrace.errors import ErrorCode
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
 from tailrace.net.address import Address
+from tailrace.net.authentication.client import prove
 from tailrace.net.transport.outbox import Outbox
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
@@ -49,6 +50,8 @@ class Raw:
         await asyncio.get_running_loop().sock_connect(
             sock, address.host if address.is_unix else (address.host, address.port)
         )
+        if not address.is_unix:
+            await prove(sock, SECRET)
         return cls(sock)
 
     async def send(self, *frames: bytes) -> None:

@@ -8,31 +8,35 @@ import pytest
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
 from tailrace.net.members.internal import internal_address
 
+SECRET = Secret(b"s" * 32)
 
-def listen(text: str, **more: str) -> Address:
-    overrides = {"internal.listen": text, **{key.replace("_", "."): value for key, value in more.items()}}
-    return internal_address(Config.load("broker", overrides=overrides), Path("unused"), "broker-1")
+
+def listen(text: str, secret: Secret | None = SECRET) -> Address:
+    config = Config.load("broker", overrides={"internal.listen": text})
+    return internal_address(config, Path("unused"), "broker-1", secret)
 
 
 def test_a_unix_socket_unless_told_otherwise(tmp_path: Path) -> None:
-    address = internal_address(Config.load("broker"), tmp_path / "run", "broker-1")
+    address = internal_address(Config.load("broker"), tmp_path / "run", "broker-1", None)
     assert address == Address(str(tmp_path / "run" / "broker-1.sock"), -1)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("127.0.0.1", ("127.0.0.1", 0)), ("127.0.0.1:9093", ("127.0.0.1", 9093)), ("::1", ("::1", 0))],
+    [
+        ("127.0.0.1", ("127.0.0.1", 0)),
+        ("127.0.0.1:9093", ("127.0.0.1", 9093)),
+        ("::1", ("::1", 0)),
+        ("10.1.2.3:9093", ("10.1.2.3", 9093)),
+    ],
 )
-def test_the_loopback_needs_no_leave(text: str, expected: tuple[str, int]) -> None:
+def test_tcp_needs_the_clusters_secret(text: str, expected: tuple[str, int]) -> None:
     assert listen(text) == expected
-
-
-def test_beyond_the_loopback_leave_is_needed() -> None:
-    with pytest.raises(ConfigError, match=r"internal\.insecure=true"):
-        listen("10.1.2.3:9093")
-    assert listen("10.1.2.3:9093", internal_insecure="true") == ("10.1.2.3", 9093)
+    with pytest.raises(ConfigError, match=r"internal\.secret\.file"):
+        listen(text, secret=None)
 
 
 @pytest.mark.parametrize("text", ["broker.example:9093", "127.0.0.1:x", "[::1", "1.2.3"])

@@ -155,7 +155,7 @@ class Admin:
     def _client(self, address: Address) -> Client:
         client = self._clients.get(address)
         if client is None:
-            client = self._clients[address] = Client(address, CLIENT_ID)
+            client = self._clients[address] = Client(address, CLIENT_ID, secret=self._gateway.secret)
         return client
 
     async def _ask(
