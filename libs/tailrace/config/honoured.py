@@ -132,7 +132,7 @@ TOPIC_KEYS = {
         "segment.jitter.ms",
         "segment.ms",
     ),
-    "tailrace.log.local_log": ("segment.index.bytes",),
+    "tailrace.log.segments": ("segment.index.bytes",),
     "tailrace.log.log": ("index.interval.bytes",),
     "tailrace.log.retention": ("file.delete.delay.ms", "retention.bytes", "retention.ms"),
     "tailrace_broker.partitions.partition": (

@@ -158,9 +158,9 @@ def _write_replicated(log: LocalLog, views: list[memoryview], headers: list[Batc
     """One write for what goes into one segment."""
     if not headers:
         return
-    log.active.append(views, headers)
+    log.segments.active.append(views, headers)
     for header, view in zip(headers, views, strict=True):
-        if header.partition_leader_epoch > log.latest_epoch:
+        if header.partition_leader_epoch > log.epochs.latest:
             log.note_epoch(header.partition_leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             note_producer(log, header, view)
@@ -172,11 +172,11 @@ def note_producer(log: LocalLog, header: BatchHeader, data: Bytes) -> None:
     marker = read_marker(data, header) if header.is_control else None
     aborted = log.producers.apply(header, marker)
     if aborted is not None:
-        active = log.active
+        active = log.segments.active
         if active.aborted is None:
             active.aborted = TransactionIndex()
         active.aborted.append(aborted)
-        log.has_aborted = True
+        log.segments.has_aborted = True
 
 
 class Run:
@@ -196,7 +196,7 @@ class Run:
 
     def room(self, now_ms: int) -> tuple[int, int, int]:
         """(bytes, newest timestamp, last offset) that the active segment takes before it must roll."""
-        active, limits = self._log.active, self._log.limits
+        active, limits = self._log.segments.active, self._log.limits
         max_offset = active.base_offset + MAX_RELATIVE_OFFSET
         if not active.size_bytes:
             active.begun_ms = now_ms
@@ -240,7 +240,7 @@ class Run:
             return
         log = self._log
         try:
-            log.active.append(self.buffers, headers)
+            log.segments.active.append(self.buffers, headers)
         except OSError as error:
             self.failed = error
             refusal = _storage_refusal(log, error)
@@ -255,6 +255,6 @@ class Run:
                 log.producers.entries.update(self._staged)
             last = headers[-1]
             log.log_end_offset = last[0] + last[6] + 1
-            if self._leader_epoch > log.latest_epoch:
+            if self._leader_epoch > log.epochs.latest:
                 log.note_epoch(self._leader_epoch, headers[0][0])
         self.buffers, self.headers, self._staged, self._transactional = [], [], {}, False

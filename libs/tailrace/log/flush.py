@@ -51,31 +51,31 @@ def begin(log: LocalLog, now_ms: int, *, everything: bool = False) -> Flush | No
     """As Log.begin_flush."""
     unflushed = log.log_end_offset - log.recovery_point
     if not unflushed and not (everything and log.unsynced.is_renamed):
-        log.flushed_ms = now_ms
+        log.unsynced.flushed_ms = now_ms
         return None
-    due = unflushed >= log.config.flush_messages or now_ms - log.flushed_ms >= log.config.flush_ms
-    if not everything and not due and log.recovery_point >= log.active.base_offset:
+    due = unflushed >= log.config.flush_messages or now_ms - log.unsynced.flushed_ms >= log.config.flush_ms
+    if not everything and not due and log.recovery_point >= log.segments.active.base_offset:
         return None
     files: list[File] = []
     for segment in log.unflushed_segments():
-        if segment is not log.active:
+        if segment is not log.segments.active:
             files += (segment.file, *log.save_indexes(segment))
         elif everything or due:
             files.append(segment.file)
-    offset = log.log_end_offset if everything or due else log.active.base_offset
-    log.flushed_end = offset
+    offset = log.log_end_offset if everything or due else log.segments.active.base_offset
+    log.unsynced.begun_end = offset
     return _flush_of(log, files, offset, now_ms)
 
 
 def begin_close(log: LocalLog) -> Flush | None:
     """As Log.begin_close."""
-    as_opened = log.closed_end == log.log_end_offset and not log.unsynced
-    if as_opened and not log.active.ragged and log.active.failed_sync is None:
+    as_opened = log.unsynced.closed_end == log.log_end_offset and not log.unsynced
+    if as_opened and not log.segments.active.ragged and log.segments.active.failed_sync is None:
         return None
-    log.active.seal()
+    log.segments.active.seal()
     if log.log_end_offset:
         log.save_snapshot()
-    remove_snapshots(log.filesystem, log.directory, log.bases)
+    remove_snapshots(log.filesystem, log.directory, log.segments.bases)
     files: list[File] = []
     for segment in log.unflushed_segments():
         files += (segment.file, *log.save_indexes(segment))
@@ -84,7 +84,7 @@ def begin_close(log: LocalLog) -> Flush | None:
 
 def _flush_of(log: LocalLog, files: list[File], offset: int, now_ms: int) -> Flush:
     """The flush of these files and of what is unsynced beside them."""
-    unsynced, failed = log.unsynced, log.active.failed_sync
+    unsynced, failed = log.unsynced, log.segments.active.failed_sync
     epochs = log.epochs.entries() if unsynced.epochs else None
     names = sorted(unsynced.directories)
     begun = (log.filesystem, log.directory, files, names, epochs, unsynced.version, offset, now_ms)

@@ -11,16 +11,13 @@ NO_OFFSET = -1
 class LeaderEpochs:
     """(epoch, start offset) in growing order of both."""
 
-    __slots__ = ("_epochs", "_starts")
+    __slots__ = ("_epochs", "_starts", "latest")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self._epochs = [epoch for epoch, _ in entries or ()]
         self._starts = [start for _, start in entries or ()]
-
-    @property
-    def latest(self) -> int:
-        """The last epoch that has records, -1 if none has."""
-        return self._epochs[-1] if self._epochs else NO_EPOCH
+        self.latest = NO_EPOCH  # the last epoch that has records; an attribute, for the append path
+        self._note_latest()
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
@@ -32,6 +29,7 @@ class LeaderEpochs:
         self.truncate_from_end(start_offset)
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+        self.latest = epoch
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -55,6 +53,7 @@ class LeaderEpochs:
         while self._starts and self._starts[-1] >= end_offset:
             self._starts.pop()
             self._epochs.pop()
+        self._note_latest()
         return len(self._epochs) != before
 
     def truncate_from_start(self, start_offset: int) -> bool:
@@ -65,3 +64,6 @@ class LeaderEpochs:
         del self._starts[:index], self._epochs[:index]
         self._starts[0] = start_offset
         return True
+
+    def _note_latest(self) -> None:
+        self.latest = self._epochs[-1] if self._epochs else NO_EPOCH

@@ -82,11 +82,13 @@ class Limits:
         "segment_bytes",
         "segment_jitter_ms",
         "segment_ms",
+        "settings",
         "timestamp_after_max_ms",
         "timestamp_before_max_ms",
     )
 
     def __init__(self, settings: LogSettings) -> None:
+        self.settings = settings
         self.segment_bytes = settings.segment_bytes
         # The time index keeps room for the entry that closing a segment writes (apache/kafka: TimeIndex.isFull).
         self.index_takes_nothing = settings.segment_index_bytes < 2 * TIME_ENTRY_SIZE

@@ -23,7 +23,7 @@ from tailrace.log.compaction.rewrite import Limits as CleanerLimits
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
-from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS, LocalLog
+from tailrace.log.local_log import PRODUCER_ID_EXPIRATION_MS, LocalLog, RecoveryResult
 from tailrace.log.producers.snapshots import load_producers
 from tailrace.log.read import Slice, TimestampOffset
 from tailrace.log.recovery.loader import Progress, recover
@@ -35,7 +35,6 @@ from tailrace.records.batch import Bytes, WritableBytes
 
 __all__ = ["Appended", "Log"]
 
-_MAX_PLACES: Final = 64
 _COPIED_BYTES: Final = 65_536  # what is sent as a copy, mostly, and so may as well be read to find its end
 _ANY_EPOCH: Final = 2**31 - 1
 _NEVER_MS: Final = 2**63 - 1  # flush.ms, by default
@@ -83,23 +82,22 @@ class Log(LocalLog):
         log.producer_id_expiration_ms = producer_id_expiration_ms
         log.log_end_offset = recovered.log_end_offset
         log.recovery_point = min(recovery_point, recovered.log_end_offset)
-        log.log_start_offset = max(log_start_offset, log.bases[0])
+        log.log_start_offset = max(log_start_offset, log.segments.bases[0])
         log.cleaned_offset = min(cleaned_offset, log.log_end_offset)
-        log.cut_bytes = recovered.cut_bytes
-        log.flushed_ms = now_ms
+        log.recovery_result = RecoveryResult(recovered.cut_bytes, recovered.epochs_mended)
+        log.unsynced.flushed_ms = now_ms
         if log.log_start_offset > log.log_end_offset:
             log.reset_to(log_start_offset)
-        indexes_of(log.active)
-        log.active.measure_indexes()  # recovery did not know the topic's segment.index.bytes
+        indexes_of(log.segments.active)
+        log.segments.active.measure_indexes()  # recovery did not know the topic's segment.index.bytes
         log.epochs.truncate_from_start(log.log_start_offset)
         log.producers = load_producers(filesystem, directory, log.segments, log.log_end_offset, progress.passed)
-        log.epochs_mended = recovered.epochs_mended
         if log.recovery_point < log.log_end_offset:
             for segment in log.unflushed_segments():
                 segment.file.owe_sync()
-        if clean and recovery_point == log.log_end_offset and not log.epochs_mended:
+        if clean and recovery_point == log.log_end_offset and not log.recovery_result.epochs_mended:
             log.unsynced.done(log.unsynced.version)
-            log.closed_end = log.log_end_offset
+            log.unsynced.closed_end = log.log_end_offset
         return log
 
     # -- append ------------------------------------------------------------------------------------------------------
@@ -127,11 +125,11 @@ class Log(LocalLog):
 
     def read_cached(self, offset: int, max_bytes: int, max_offset: int | None = None, min_one: bool = True) -> Slice:
         """As read; NotCached where finding the batches would have to wait for the disk."""
-        self.reader.waits = False
+        self.segments.reader.waits = False
         try:
             return self.read(offset, max_bytes, max_offset, min_one)
         finally:
-            self.reader.waits = True
+            self.segments.reader.waits = True
 
     def read(self, offset: int, max_bytes: int, max_offset: int | None = None, min_one: bool = True) -> Slice:
         """Whole batches from the one that holds offset, out of one segment, below max_offset (the high watermark).
@@ -143,9 +141,10 @@ class Log(LocalLog):
             message = f"offset {offset} is outside [{self.log_start_offset}, {end_offset}]"
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, message)
         limit = end_offset if max_offset is None or max_offset > end_offset else max_offset
+        segments = self.segments
         if offset >= limit:
-            return Slice(self.active.file, 0, 0)
-        place = self.places.get(offset)
+            return Slice(segments.active.file, 0, 0)
+        place = segments.places.get(offset)
         known = place is not None and place[1] < place[0].size_bytes
         if place is None or not known:
             place = self._locate(offset)
@@ -160,8 +159,8 @@ class Log(LocalLog):
                 end, next_offset = self._one(segment, start, end, next_offset)
         if segment.holes:
             return self._read_beside_holes(offset, limit, max_bytes, min_one)
-        self._remember(next_offset, segment, end)
-        closed = segment is not self.active
+        segments.remember(next_offset, segment, end)
+        closed = segment is not segments.active
         piece = Slice(segment.file, start, max(0, end - start), next_offset, closed=closed)
         if 0 < piece.length <= len(data):
             piece.data = data
@@ -177,7 +176,7 @@ class Log(LocalLog):
 
     def _read_beside_holes(self, offset: int, limit: int, max_bytes: int, min_one: bool) -> Slice:
         """As read, where a segment is known to be damaged."""
-        self.places.clear()
+        self.segments.places.clear()
         segment, start = self._locate(offset)
         hole = segment.hole_behind(start)
         if hole is not None and hole.position <= start:
@@ -193,31 +192,27 @@ class Log(LocalLog):
 
     def _locate(self, offset: int) -> tuple[Segment, int]:
         """The segment and position of the batch that holds offset or, where compaction left a gap, of the next."""
-        for segment in self.segments[max(0, bisect_right(self.bases, offset) - 1) :]:
+        for segment in self.segments[self.segments.index_of(offset) :]:
             position = position_of(segment, offset)
             if position < segment.size_bytes:
                 return segment, position
-        return self.active, self.active.size_bytes
+        return self.segments.active, self.segments.active.size_bytes
 
     def _end_in(self, segment: Segment, limit: int) -> tuple[int, int]:
         """(end position, offset there) of the part of segment that lies below limit."""
-        if segment is self.active:
+        if segment is self.segments.active:
             segment_end = self.log_end_offset
         else:
-            segment_end = self.bases[bisect_right(self.bases, segment.base_offset)]
+            bases = self.segments.bases
+            segment_end = bases[bisect_right(bases, segment.base_offset)]
         if limit >= segment_end:
             return segment.size_bytes, segment_end
-        place = self.places.get(limit)
+        place = self.segments.places.get(limit)
         if place is not None and place[0] is segment:
             return place[1], limit
         position = position_of(segment, limit)
-        self._remember(limit, segment, position)
+        self.segments.remember(limit, segment, position)
         return position, limit
-
-    def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        if len(self.places) >= _MAX_PLACES:
-            self.places.clear()
-        self.places[offset] = (segment, position)
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -231,9 +226,9 @@ class Log(LocalLog):
 
     def aborted_transactions(self, offset: int, piece: Slice) -> list[tuple[int, int]]:
         """The (producer id, first offset) of those that may have records in a piece that was read at offset."""
-        if not self.has_aborted or not piece.length:
+        if not self.segments.has_aborted or not piece.length:
             return []
-        first = max(0, bisect_right(self.bases, offset) - 1)
+        first = self.segments.index_of(offset)
         return collect_aborted(islice(self.segments, first, None), offset, piece.next_offset)
 
     # -- look up -----------------------------------------------------------------------------------------------------
@@ -259,7 +254,7 @@ class Log(LocalLog):
 
     def search_in_haste(self, timestamp_ms: int | None, max_offset: int) -> TimestampOffset | None:
         """What such a search finds, at once; NotCached where it would wait for the disk or take long."""
-        reader = self.reader
+        reader = self.segments.reader
         reader.waits, reader.left_bytes = False, lookup.BYTES_IN_HASTE
         try:
             if timestamp_ms is None:
@@ -306,7 +301,7 @@ class Log(LocalLog):
 
     def removable_files(self, now_ms: int) -> list[str]:
         """Deleted files whose delay is over; the caller removes them (a large one takes a while: in a thread)."""
-        return self.doomed.due(now_ms)
+        return self.segments.doomed.due(now_ms)
 
     # -- compaction --------------------------------------------------------------------------------------------------
 
@@ -359,7 +354,7 @@ class Log(LocalLog):
         """Whether a flush may become due though nothing is appended any more."""
         if self.recovery_point >= self.log_end_offset:
             return False
-        return self._config.flush_ms < _NEVER_MS or self.recovery_point < self.active.base_offset
+        return self.config.flush_ms < _NEVER_MS or self.recovery_point < self.segments.active.base_offset
 
     def finish_flush(self, done: Flush) -> None:
         """Moves the recovery point up to what the flush has synced; not where the log was cut meanwhile."""
@@ -368,7 +363,7 @@ class Log(LocalLog):
         self.recovery_point = max(self.recovery_point, min(done.offset, self.log_end_offset))
         self.unsynced.done(done.version)
         self.unsynced.metadata = self.unsynced.metadata and not done.metadata
-        self.flushed_ms = done.now_ms
+        self.unsynced.flushed_ms = done.now_ms
 
     def flush(self, now_ms: int = 0) -> None:
         """Returns when the whole log is on the disk."""
@@ -393,7 +388,7 @@ class Log(LocalLog):
         self.unsynced.gone = True
         self.cuts += 1  # what is being looked up in it is not there any more
         self.compaction = None
-        self.places.clear()
+        self.segments.places.clear()
         for segment in self.segments:
             segment.close()
 
@@ -404,7 +399,7 @@ class Log(LocalLog):
     def finish_close(self, done: Flush) -> None:
         """The log was synced and may be opened as clean."""
         self.finish_flush(done)
-        self.closed_end = self.log_end_offset
+        self.unsynced.closed_end = self.log_end_offset
 
     def close(self) -> None:
         """Flushes and leaves all files as a clean start needs them."""

@@ -17,7 +17,7 @@ def delete_retention(log: LocalLog, now_ms: int, high_watermark: int, *, known_o
     """As Log.delete_retention."""
     log.producers.expire(now_ms, log.producer_id_expiration_ms)
     by_policy = "delete" in log.config.cleanup_policy
-    ends = [*log.bases[1:], log.log_end_offset]
+    ends = log.segments.ends(log.log_end_offset)
     known = {
         id(segment): largest_timestamp_ms(segment)
         for segment in _aged(log, now_ms, high_watermark)
@@ -26,7 +26,7 @@ def delete_retention(log: LocalLog, now_ms: int, high_watermark: int, *, known_o
     facts = [
         SegmentFacts(end, segment.size_bytes, known.get(id(segment), now_ms))
         for segment, end in zip(log.segments, ends, strict=True)
-        if segment.size_bytes or segment is not log.active
+        if segment.size_bytes or segment is not log.segments.active
     ]
     count = expendable(
         facts,
@@ -46,10 +46,10 @@ def _aged(log: LocalLog, now_ms: int, high_watermark: int) -> Iterator[Segment]:
     config = log.config
     if "delete" not in config.cleanup_policy or config.retention_ms < 0:
         return
-    for segment, end in zip(log.segments, [*log.bases[1:], log.log_end_offset], strict=True):
+    for segment, end in zip(log.segments, log.segments.ends(log.log_end_offset), strict=True):
         if end > high_watermark:
             return
-        if end > log.log_start_offset and (segment.size_bytes or segment is not log.active):
+        if end > log.log_start_offset and (segment.size_bytes or segment is not log.segments.active):
             yield segment
             if segment.indexes is None or now_ms - largest_timestamp_ms(segment) <= config.retention_ms:
                 return
@@ -84,9 +84,8 @@ def begin_look(log: LocalLog, now_ms: int, high_watermark: int) -> Look | None:
 def _give_up(log: LocalLog, count: int, now_ms: int) -> None:
     if count == len(log.segments):
         log.roll()
-    log.advance_log_start_offset(max(log.log_start_offset, log.bases[count]))
+    log.advance_log_start_offset(max(log.log_start_offset, log.segments.bases[count]))
     for segment in log.segments[:count]:
-        log.doomed.take(segment, now_ms, log.config.file_delete_delay_ms)
-    del log.segments[:count], log.bases[:count]
-    log.places.clear()
-    remove_snapshots(log.filesystem, log.directory, log.bases)
+        log.segments.doomed.take(segment, now_ms, log.config.file_delete_delay_ms)
+    log.segments.drop_first(count)
+    remove_snapshots(log.filesystem, log.directory, log.segments.bases)

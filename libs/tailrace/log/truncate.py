@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from tailrace.log.directory.checkpoints import CLEANER_OFFSET, RECOVERY_POINT
 from tailrace.log.local_log import LocalLog
 from tailrace.log.producers.snapshots import load_producers, remove_all_snapshots, remove_snapshots_above
 from tailrace.log.segment import tail
@@ -16,22 +17,20 @@ def truncate_to(log: LocalLog, offset: int) -> None:
     """As Log.truncate_to."""
     if offset >= log.log_end_offset:
         if log.epochs.truncate_from_end(log.log_end_offset):
-            log.latest_epoch = log.epochs.latest
             log.unsynced.epochs_changed()
         return
-    keep = bisect_right(log.bases, offset)
+    keep = bisect_right(log.segments.bases, offset)
     if keep == 0:
         reset_to(log, offset)
         return
     _lower_checkpoints(log, offset)
     for segment in reversed(log.segments[keep:]):  # newest first: a crash in between leaves no gap
-        log.doomed.take(segment)
+        log.segments.doomed.take(segment)
     # With them, or a snapshot of what was cut could come back behind new records of its offsets.
     remove_snapshots_above(log.filesystem, log.directory, offset)
     log.filesystem.sync_directory(log.directory)
-    del log.segments[keep:], log.bases[keep:]
-    active = log.active = log.segments[-1]
-    active.end_offset = None
+    log.segments.keep_first(keep)
+    active = log.segments.active
     position = position_of(active, offset)
     end_offset = offset
     if position < active.size_bytes:
@@ -44,10 +43,10 @@ def _lower_checkpoints(log: LocalLog, offset: int) -> None:
     """Before the log is cut at offset."""
     if offset < log.recovery_point:
         # On the disk before the cut: recovery believes what lies below, and new records are about to.
-        log.lower_recovery_point(_end_before(log, offset))
+        log.lower_checkpoint(RECOVERY_POINT, _end_before(log, offset))
     if offset < log.cleaned_offset:
         # Or a pass after a crash would take new records for ones that it has seen, and let old values live.
-        log.lower_cleaned_offset(offset)
+        log.lower_checkpoint(CLEANER_OFFSET, offset)
 
 
 def _end_before(log: LocalLog, offset: int) -> int:
@@ -56,7 +55,7 @@ def _end_before(log: LocalLog, offset: int) -> int:
     Not where that one begins: should a crash come before the cut, recovery would find it behind a gap (of compaction)
     below its recovery point, and might take its base offset for a damaged one.
     """
-    segment = log.segments[max(0, bisect_right(log.bases, offset) - 1)]
+    segment = log.segments[log.segments.index_of(offset)]
     position, end = position_of(segment, offset), segment.base_offset
     for at, header in headers(segment, indexes_of(segment)[0].floor_position(max(0, position - 1))):
         if at >= position:
@@ -70,9 +69,9 @@ def reset_to(log: LocalLog, offset: int) -> None:
     _lower_checkpoints(log, offset)
     remove_all_snapshots(log.filesystem, log.directory)
     for segment in log.segments:
-        log.doomed.take(segment)
+        log.segments.doomed.take(segment)
     log.filesystem.sync_directory(log.directory)
-    log.segments, log.bases = [], []
+    log.segments.clear()
     log.log_start_offset = offset
     segment = log.new_segment(offset)
     segment.forget_indexes()
@@ -100,11 +99,10 @@ def _after_cut(log: LocalLog, end_offset: int) -> None:
     log.log_start_offset = min(log.log_start_offset, end_offset)
     log.recovery_point = min(log.recovery_point, end_offset)
     log.cleaned_offset = min(log.cleaned_offset, end_offset)
-    log.places.clear()
-    log.closed_end = log.snapshot_offset = -1
+    log.segments.places.clear()
+    log.unsynced.cut()
     # What the cut took may have superseded what a pass on its way leaves out.
     log.compaction = None
     if log.epochs.truncate_from_end(end_offset):
-        log.latest_epoch = log.epochs.latest
         log.unsynced.epochs_changed()
     log.producers = load_producers(log.filesystem, log.directory, log.segments, end_offset)

@@ -1,4 +1,4 @@
-"""What a log still owes the disk beside the bytes of its segments: names, epochs, partition.metadata."""
+"""What a log owes the disk, and what it has brought there: names, epochs, partition.metadata, snapshots, flushes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,26 @@ from __future__ import annotations
 class Unsynced:
     """What beside the segments' bytes must reach the disk before the recovery point may move."""
 
-    __slots__ = ("directories", "epochs", "gone", "is_renamed", "metadata", "version")
+    __slots__ = (
+        "begun_end",
+        "closed_end",
+        "directories",
+        "epochs",
+        "flushed_ms",
+        "gone",
+        "is_renamed",
+        "metadata",
+        "snapshot_offset",
+        "version",
+    )
 
-    def __init__(self, *directories: str) -> None:
-        self.directories = set(directories)
+    def __init__(self, directory: str) -> None:
+        # Names that a crash could still take back; the partition's own is in the parent.
+        self.directories = {directory, directory.rpartition("/")[0]}
+        self.flushed_ms = 0  # when the last flush was begun
+        self.begun_end = 0  # where the flushes end that were begun
+        self.closed_end = -1  # the log end when all files were last as a clean start needs them
+        self.snapshot_offset = -1  # of the last snapshot of the producers that was written
         self.epochs = True
         self.version = 0
         self.is_renamed = False  # the log's directory has a name that may not be on the disk
@@ -35,6 +51,10 @@ class Unsynced:
         # a file replaced without a sync could be empty after a crash, with all that earlier epochs were known by.
         self.version += 1
         self.epochs = True
+
+    def cut(self) -> None:
+        """The log's end went back: its files are not those of a clean start, and its snapshot is gone."""
+        self.closed_end = self.snapshot_offset = -1
 
     def done(self, version: int) -> None:
         """A flush that began at version is over; it covers everything if nothing was added since."""

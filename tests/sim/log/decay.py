@@ -283,7 +283,7 @@ def _epoch_at(epochs: list[tuple[int, int]], offset: int) -> int:
 def _goes_on(filesystem: MemoryFilesystem, logs: LogDir, log: Log, seen: Seen, open_log: Open) -> None:
     """Appends, stops and starts: what was served still is, and what came."""
     data = build([Record(timestamp=0, key=b"key", value=b"later")])
-    stamp(data, 0, log.log_end_offset, max(log.latest_epoch, 0))
+    stamp(data, 0, log.log_end_offset, max(log.epochs.latest, 0))
     log.append_replicated(bytes(data), 0)
     logs.close()
     filesystem.kill()

@@ -173,7 +173,7 @@ def test_segment_jitter_ms_takes_another_share_of_segment_ms_for_every_log() -> 
     for number in range(20):
         log = Log.open(MemoryFilesystem(), f"/logs/topic-{number}", settings)
         append(log, b"first", timestamp=NOW)
-        ages.append(log.limits.roll_after_ms(log.active))
+        ages.append(log.limits.roll_after_ms(log.segments.active))
         append(log, b"not yet", timestamp=NOW + ages[-1])
         assert log.segment_base_offsets == [0]
         append(log, b"now", timestamp=NOW + ages[-1] + 1)
@@ -235,7 +235,7 @@ def test_segments_roll_when_an_index_is_full() -> None:
 def test_a_segment_whose_index_is_full_rolls_at_once_also_after_a_restart(clean: bool) -> None:
     filesystem, settings = MemoryFilesystem(), with_settings(segment_index_bytes=24, segment_bytes=9_999_999)
     log = open_log(filesystem, settings)
-    while not log.active.full:
+    while not log.segments.active.full:
         append(log, b"v" * 100)
     full_at = log.log_end_offset
     log.close()
@@ -342,6 +342,6 @@ def test_the_time_index_has_no_entry_for_what_has_no_timestamp() -> None:
     for base in log.segment_base_offsets:
         times = read_file(filesystem, f"{DIRECTORY}/{base:020}.timeindex")
         assert read_file(filesystem, f"{DIRECTORY}/{base:020}.index")
-        assert times == (b"" if base < log.active.base_offset else struct.pack(">qi", NOW, 28 - base))
+        assert times == (b"" if base < log.segments.active.base_offset else struct.pack(">qi", NOW, 28 - base))
     found = open_log(filesystem, clean=True, recovery_point=30).offset_for_timestamp(0)
     assert found is not None and (found.offset, found.timestamp) == (28, NOW)

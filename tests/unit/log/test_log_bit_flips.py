@@ -170,7 +170,7 @@ def test_damage_is_told_once_for_each_segment_and_an_index_is_mended() -> None:
     filesystem = written(100)
     log = open_log(filesystem, SETTINGS[100], recovery_point=END, clean=True)
     told: list[str] = []
-    log.on_damage = lambda segment: told.append(segment.path(""))
+    log.segments.on_damage = lambda segment: told.append(segment.path(""))
     index = filesystem.content(log.segments[0].path(OFFSETS))
     sound = bytes(index)
     index[3] ^= 1

@@ -181,7 +181,7 @@ def test_a_tail_whose_leader_epoch_goes_back_is_cut() -> None:
     log = open_log(filesystem)
     for _ in range(3):
         append_to(log, b"v", leader_epoch=5)
-    content = filesystem.content(log.active.path(".log"))
+    content = filesystem.content(log.segments.active.path(".log"))
     content[2 * log.size_bytes // 3 + 12 : 2 * log.size_bytes // 3 + 16] = bytes(4)
     filesystem.kill()
     log = open_log(filesystem)
@@ -199,7 +199,7 @@ def test_the_twin_stops_in_a_call_and_tears_what_it_wrote() -> None:
             append_to(log, b"b")
     filesystem.kill()
     log = open_log(filesystem)
-    assert (values_of(log), log.cut_bytes) == ([b"a"], 65)
+    assert (values_of(log), log.recovery_result.cut_bytes) == ([b"a"], 65)
 
 
 def test_a_disk_that_went_read_only_refuses_every_change_until_it_heals() -> None:

@@ -17,7 +17,7 @@ def test_a_cut_read_says_which_offset_follows() -> None:
     batch = build([Record(value=bytes(500))] * 3)
     for _ in range(5):
         log.append([bytearray(batch)], 0, 1)
-    segment = log.active
+    segment = log.segments.active
     for count in (1, 2, 3):
         limit = count * len(batch) + 10
         assert end_within(segment, 0, limit) == (count * len(batch), count * 3)
@@ -28,7 +28,7 @@ def test_the_end_of_a_read_is_found_with_the_head_behind_it_alone(monkeypatch: p
     batch = build([Record(value=bytes(500))] * 3)
     for _ in range(20):
         log.append([bytearray(batch)], 0, 1)
-    segment, length = log.active, len(batch)
+    segment, length = log.segments.active, len(batch)
     asked: list[tuple[int, int]] = []
     read = segment.file.pread
 
@@ -52,13 +52,13 @@ def test_a_small_read_takes_its_bytes_along_with_what_says_where_it_ends(monkeyp
     length, everything = len(batch), log.read(0, 1 << 20).read()
     assert log.read_cached(0, 2 * length).next_offset == 6  # whose place is known from now on
     asked: list[tuple[int, int]] = []
-    read = log.active.file.pread
+    read = log.segments.active.file.pread
 
     def noted(length: int, position: int) -> bytes:
         asked.append((position, length))
         return read(length, position)
 
-    monkeypatch.setattr(log.active.file, "pread", noted)
+    monkeypatch.setattr(log.segments.active.file, "pread", noted)
     for count in (1, 2, 5):
         piece = log.read_cached(6, count * length + 10)
         assert piece.read_cached() == piece.read() == everything[2 * length : (2 + count) * length]
@@ -79,9 +79,9 @@ def test_what_is_known_changes_nothing_of_where_a_read_ends(
     log = Log.open(MemoryFilesystem(), "/logs/t-0", LogConfig(index_interval_bytes=300))
     places = []
     for size in sizes:
-        places.append(log.active.size_bytes)
+        places.append(log.segments.active.size_bytes)
         log.append([bytearray(build([Record(value=bytes(size))] * 2))], 0, 1)
-    segment, start = log.active, data.draw(st.sampled_from(places))
+    segment, start = log.segments.active, data.draw(st.sampled_from(places))
     known = segment.read_to(start, start + max_bytes)
     assert end_within(segment, start, start + max_bytes, known) == end_within(segment, start, start + max_bytes)
     torn = known[: data.draw(st.integers(0, len(known)))]

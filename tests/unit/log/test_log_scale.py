@@ -203,7 +203,7 @@ def test_what_is_not_synced_stays_open_until_somebody_has_synced_it() -> None:
     lost_in_write_back(filesystem, partition)
     sync_files(owed)  # it is told, as it has the file open
     log = logs.log("t", partition)
-    assert log is not None and log.active.failed_sync is not None
+    assert log is not None and log.segments.active.failed_sync is not None
     open_files.put_back(owed)
     assert (len(open_files), open_files.let_go, open_files.owed) == (6, 1, 0)
     with pytest.raises(OSError, match="written back"):

@@ -43,7 +43,7 @@ def swap(log: LocalLog, compaction: Compaction) -> Iterator[None]:
     assert compaction.outcome is not None
     for output, group in zip(compaction.outputs, compaction.outcome.groups, strict=True):
         bases = [base_offset for base_offset, _ in group.sources]
-        at = bisect_right(log.bases, bases[0]) - 1
+        at = bisect_right(log.segments.bases, bases[0]) - 1
         here = log.segments[at : at + len(bases)] if at >= 0 else []
         sizes = tuple((segment.base_offset, segment.size_bytes) for segment in here)
         if log.compaction is not compaction or sizes != group.sources:
@@ -52,9 +52,7 @@ def swap(log: LocalLog, compaction: Compaction) -> Iterator[None]:
             discard(output)
             continue
         since_ms, delay_ms = compaction.job.now_ms, log.config.file_delete_delay_ms
-        swap_in(output, here, partial(log.doomed.take, since_ms=since_ms, delay_ms=delay_ms))
+        swap_in(output, here, partial(log.segments.doomed.take, since_ms=since_ms, delay_ms=delay_ms))
         output.end_offset = here[-1].end_offset
-        log.segments[at : at + len(bases)] = [log.own(output)]
-        log.bases[at : at + len(bases)] = bases[:1]
-        log.places.clear()
+        log.segments.replace(at, len(bases), output)
         yield

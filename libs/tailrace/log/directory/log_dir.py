@@ -248,7 +248,7 @@ class LogDir:
                 self.settle()
             log = load(progress=progress)
             if log.recovery_point < recovery_point:
-                self.offsets.lower(RECOVERY_POINT, key, log.recovery_point)  # something below it was damaged
+                self.offsets.lower(key, RECOVERY_POINT, log.recovery_point)  # something below it was damaged
             return log
 
         return open_log
@@ -257,15 +257,14 @@ class LogDir:
         recovered = key in self._unopened.keys and not (self.clean and key not in self._unopened.given_up)
         log.unsynced.metadata = recovered  # an earlier life may not have come to that
         self._take_in(key, log)
-        if log.epochs_mended:
+        if log.recovery_result.epochs_mended:
             self.on_mended(f"{key[0]}-{key[1]}/{LEADER_EPOCH}")
         if recovered:
             self.on_recovered(key, log)
 
     def _take_in(self, key: TopicPartition, log: Log) -> None:
-        log.lower_recovery_point = partial(self.offsets.lower, RECOVERY_POINT, key)
-        log.lower_cleaned_offset = partial(self.offsets.lower, CLEANER_OFFSET, key)
-        log.on_damage = partial(self._damaged, key)
+        log.lower_checkpoint = partial(self.offsets.lower, key)
+        log.segments.on_damage = partial(self._damaged, key)
         for segment in log.segments:
             if segment.holes:
                 self._damaged(key, segment)

@@ -75,7 +75,7 @@ class DirOffsets:
                 self._write(name)
             self.unsettled -= keys
 
-    def lower(self, name: str, key: TopicPartition, offset: int | None) -> None:
+    def lower(self, key: TopicPartition, name: str, offset: int | None) -> None:
         """Lowers (None: forgets) one offset on the disk, and keeps older checkpoints on their way from it."""
         offsets = self.by_name()[name]
         with self._writing:

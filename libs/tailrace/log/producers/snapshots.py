@@ -41,7 +41,7 @@ def _nobody(header: BatchHeader) -> None:
 def load_producers(
     filesystem: Filesystem,
     directory: str,
-    segments: list[Segment],
+    segments: Sequence[Segment],
     log_end_offset: int,
     passed: Callable[[BatchHeader], None] = _nobody,
 ) -> ProducerState:
@@ -92,7 +92,7 @@ def marker_at(segment: Segment, position: int, header: BatchHeader) -> Marker | 
     return read_marker(segment.read_batch(position, header), header) if header.is_control else None
 
 
-def recall(state: ProducerState, segments: list[Segment], offset: int) -> None:
+def recall(state: ProducerState, segments: Sequence[Segment], offset: int) -> None:
     """Gives producers back the batches before their last one, which a snapshot leaves out.
 
     With the last alone, the retry of an earlier batch that was in flight when this log was closed would be refused.
@@ -109,7 +109,7 @@ def recall(state: ProducerState, segments: list[Segment], offset: int) -> None:
             state.entries[producer_id] = entry._replace(batches=(*found.batches[:-1], entry.batches[-1]))
 
 
-def _before(segments: list[Segment], offset: int) -> Iterator[tuple[Segment, int, int]]:
+def _before(segments: Sequence[Segment], offset: int) -> Iterator[tuple[Segment, int, int]]:
     """The last bytes before offset as (segment, start, end), newest first; starts are batches' beginnings."""
     left = _LOOK_BACK_BYTES
     for segment in reversed(segments):

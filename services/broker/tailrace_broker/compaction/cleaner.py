@@ -276,7 +276,7 @@ class Cleaner:
 
     def _on_failure(self, partition: Partition, log: Log, compaction: Compaction, failed: Exception) -> None:
         """A damaged log is set aside as in Kafka; a full disk or files that retention took are tried again."""
-        if _is_gone(failed) and not {base for base, _ in compaction.job.segments}.issubset(log.bases):
+        if _is_gone(failed) and not {base for base, _ in compaction.job.segments}.issubset(log.segments.bases):
             self._log.debug("retention was faster than compaction", topic=partition.topic, partition=partition.index)
             return
         self.stats.failures += 1

@@ -197,7 +197,7 @@ class ConsumerFetch(DelayedFetch):
             if budget or first:
                 wait = self._reads_itself
                 piece = partition.read(want.fetch_offset, limit, min_one=first, committed=committed, wait=wait)
-                if committed and log.has_aborted:
+                if committed and log.segments.has_aborted:
                     aborted = log.aborted_transactions(want.fetch_offset, piece)
         except ApiError as refused:
             return PartitionData(want.partition, refused.code, -1, -1, -1, None, None, True)

@@ -105,7 +105,7 @@ class FastFetch:
         limit = min(head.max_bytes, broker.config.fetch_max_bytes)
         try:
             log, mark = partition.log, partition.high_watermark
-            if log.producers.transactions.first_unstable_offset < mark or (head.committed and log.has_aborted):
+            if log.producers.transactions.first_unstable_offset < mark or (head.committed and log.segments.has_aborted):
                 return None  # the plain way knows of transactions
             piece = partition.read(offset, limit, min_one=True, wait=False)
             if piece.length < head.min_bytes:

@@ -27,14 +27,15 @@ def tell_recovery(dirs: list[LogDir], log: Any) -> None:
     def tell(log_dir: LogDir) -> None:
         def on_recovered(key: tuple[str, int], opened: Log) -> None:
             # Thousands of lines about next to nothing would cost more than the checks.
-            if not opened.cut_bytes and opened.unflushed_bytes < _WORTH_A_LINE and log_dir.remaining_logs_to_recover:
+            cut_bytes = opened.recovery_result.cut_bytes
+            if not cut_bytes and opened.unflushed_bytes < _WORTH_A_LINE and log_dir.remaining_logs_to_recover:
                 return
             log.info(
                 "recovered",
                 topic=key[0],
                 partition=key[1],
                 checked_bytes=opened.unflushed_bytes,
-                cut_bytes=opened.cut_bytes,
+                cut_bytes=cut_bytes,
                 remaining_logs_to_recover=log_dir.remaining_logs_to_recover,
                 remaining_segments_to_recover=log_dir.tails.remaining_segments,
             )

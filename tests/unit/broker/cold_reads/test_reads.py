@@ -87,7 +87,7 @@ def test_finding_the_batches_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
         log.append([bytearray(data)], 0, 1)
     log.close()
     segment = Segment(filesystem, "/logs/t-0", 0, 100)
-    segment.size_bytes, segment.reader.waits = log.active.size_bytes, False
+    segment.size_bytes, segment.reader.waits = log.segments.active.size_bytes, False
     monkeypatch.setattr(MemoryFile, "cached", lambda *_: False)
     with pytest.raises(NotCached) as cold:
         position_of(segment, 0)

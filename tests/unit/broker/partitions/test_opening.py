@@ -130,7 +130,7 @@ async def test_a_few_logs_are_opened_in_a_turn_and_all_in_the_end(tmp_path: Path
             ]
             turns.take()
         assert here.take_all() <= 1 and not here.broker.openings
-        assert [here.partition(index).log.latest_epoch for index in range(SOME)] == [0] * SOME
+        assert [here.partition(index).log.epochs.latest for index in range(SOME)] == [0] * SOME
 
 
 async def test_who_waits_neither_leads_nor_follows_and_who_is_asked_for_is_next(tmp_path: Path, turns: Turns) -> None:

@@ -359,7 +359,7 @@ def test_a_disk_that_has_no_room_for_all_copies_is_cleaned_piece_by_piece_and_ke
             filesystem.remove(path)
         assert alive(records_of(log)) == alive(before) and latest(records_of(log)) == latest(before)
         assert not [path for path in filesystem.files() if path.endswith(".cleaned")]
-    assert 1 < passes < 20 and log.size_bytes < size_bytes / 2 and log.cleaned_offset == log.active.base_offset
+    assert 1 < passes < 20 and log.size_bytes < size_bytes / 2 and log.cleaned_offset == log.segments.active.base_offset
     assert least > spare_bytes - 600  # it is looked at after each step and each index
 
 

@@ -125,7 +125,7 @@ def test_a_log_that_failed_in_the_middle_of_a_change_is_what_its_files_say(
     again = logs.create(*KEY, TOPIC_ID, settings)
     assert loan.failed or stopped or again is log
     assert values_of(again) == [b"%d" % number for number in range(again.log_start_offset, again.log_end_offset)]
-    assert again.bases == [int(path[-24:-4]) for path in sorted(filesystem.files()) if path.endswith(".log")]
+    assert again.segments.bases == [int(path[-24:-4]) for path in sorted(filesystem.files()) if path.endswith(".log")]
     change(again)
     append(again, b"next", leader_epoch=3)
     assert values_of(again)[-1] == b"next" and again.log_start_offset in (0, 50)

@@ -241,7 +241,7 @@ def test_no_bit_of_the_leader_epochs_changes_what_is_believed_and_they_are_writt
         log = open_log(filesystem, SHORT, recovery_point=15, clean=True)
         log.close()
         if epochs(log) != A_BATCH_EARLIER:
-            assert epochs(log) == EPOCHS and log.epochs_mended, what
+            assert epochs(log) == EPOCHS and log.recovery_result.epochs_mended, what
             assert read_file(filesystem, FILE) == sound, what
 
 
@@ -304,7 +304,7 @@ def test_epochs_are_believed_wherever_a_log_begins_or_was_cut(start: int) -> Non
     again = open_log(
         filesystem, SHORT, recovery_point=log.log_end_offset, log_start_offset=log.log_start_offset, clean=True
     )
-    assert not again.epochs_mended
+    assert not again.recovery_result.epochs_mended
     assert epochs(again) in (before, before[:-1])  # an epoch that wrote nothing
 
 

@@ -232,7 +232,7 @@ def test_what_was_compacted_once_keeps_its_gaps_when_its_policy_is_another(damag
         filesystem.content("/logs/cleaner-offset-checkpoint")[:] = b"nonsense"
         filesystem.remove("/logs/cleaner-offset-checkpoint.twin")
     again = open_dir(filesystem).create("t", 0, TOPIC_ID, replace(settings, cleanup_policy="delete"))
-    assert [record.offset for record in records_of(again)] == left and again.cut_bytes == 0
+    assert [record.offset for record in records_of(again)] == left and again.recovery_result.cut_bytes == 0
 
 
 def test_an_empty_checkpoint_of_kafkas_cleaner_is_no_damage_and_without_recovery_points_all_is_checked() -> None:
@@ -546,4 +546,4 @@ def test_close_recovers_what_nobody_asked_for_before_it_vouches_for_it() -> None
     open_dir(filesystem).close()
     logs = open_dir(filesystem)
     log = logs.log("t", 0)
-    assert logs.clean and log is not None and log.cut_bytes == 0 and values_of(log) == [b"a"]
+    assert logs.clean and log is not None and log.recovery_result.cut_bytes == 0 and values_of(log) == [b"a"]

@@ -109,7 +109,7 @@ def test_a_directory_that_failed_is_not_taken_for_a_cleanly_closed_one() -> None
 def test_only_what_lies_above_the_recovery_point_is_read_again() -> None:
     filesystem = MemoryFilesystem()
     logs, log = flushed(filesystem, *[b"%03d" % number * 20 for number in range(40)], segment_bytes=1000)
-    closed, size = log.active.base_offset, log.active.size_bytes
+    closed, size = log.segments.active.base_offset, log.segments.active.size_bytes
     logs.fail(EIO)
     assert closed > 20
     again = started(filesystem)

@@ -293,7 +293,7 @@ def test_a_failed_write_ends_and_begins_nothing() -> None:
     batches = [marker_batch(7, ABORT), data_batch(8)]
     answers = log.append(batches, 0, NOW, from_client=False)
     assert [answer.error_code for answer in answers] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
-    assert stable(log) == 0 and not log.has_aborted and 8 not in log.producers.entries
+    assert stable(log) == 0 and not log.segments.has_aborted and 8 not in log.producers.entries
     write(log, marker_batch(7, ABORT))
     assert aborted(log) == [(7, 0)]
 

@@ -46,7 +46,7 @@ def test_a_tail_torn_at_any_byte_is_cut_at_the_first_bad_batch() -> None:
         log = reopen(filesystem)
         whole = sum(end <= size for end in ends)
         assert (log.log_end_offset, log.size_bytes) == (2 * whole, ends[whole - 1] if whole else 0)
-        assert log.cut_bytes == size - log.size_bytes
+        assert log.recovery_result.cut_bytes == size - log.size_bytes
         append(log, b"next")
         assert values_of(log)[-1] == b"next" and len(values_of(log)) == 2 * whole + 1
 
@@ -95,7 +95,7 @@ def test_a_crash_while_segments_are_dropped_leaves_no_gap_in_a_compacted_log(by:
             log.append([build([Record(timestamp=NOW, key=b"k", value=b"%d" % number * 20)])], 0, NOW)
         drop: Callable[[], object] = partial(log.truncate_to, 3)
         if by == "recovery":
-            filesystem.content(join(DIRECTORY, file_name(log.bases[2], ".log")))[40] ^= 1
+            filesystem.content(join(DIRECTORY, file_name(log.segments.bases[2], ".log")))[40] ^= 1
             drop = partial(open_log, filesystem, config)
         filesystem.crash_proof()
         filesystem.stop_after(calls)
@@ -121,7 +121,7 @@ def test_a_cut_behind_a_gap_that_a_crash_prevented_leaves_no_damage() -> None:
         log.append_replicated(Batch(records=records, base_offset=offsets[0], leader_epoch=0).encode(), NOW)
     log.flush()
     lowered = list[int]()
-    log.lower_recovery_point = lowered.append
+    log.lower_checkpoint = lambda name, offset: lowered.append(offset)
     filesystem.fail_next("truncate", OSError("the disk fails"))
     with pytest.raises(OSError, match="the disk fails"):
         log.truncate_to(5)
@@ -137,7 +137,7 @@ def test_a_torn_first_batch_that_begins_before_its_leaders_log_start_is_no_damag
     log.reset_to(4)
     log.flush()
     lowered = list[int]()
-    log.lower_recovery_point = lowered.append
+    log.lower_checkpoint = lambda name, offset: lowered.append(offset)
     log.append_replicated(
         Batch(records=[record(n, b"v") for n in range(3)], base_offset=3, leader_epoch=0).encode(), NOW
     )
@@ -358,7 +358,7 @@ def test_gaps_that_a_leaders_compaction_left_are_no_damage_whatever_the_policy_i
 ) -> None:
     """The topic was compacted once, and the broker is killed: that costs nothing that was written."""
     log = open_log(copied(*offsets, segment_bytes=segment_bytes), with_settings(segment_bytes=segment_bytes))
-    assert (log.log_end_offset, log.cut_bytes) == (offsets[-1] + 1, 0)
+    assert (log.log_end_offset, log.recovery_result.cut_bytes) == (offsets[-1] + 1, 0)
     assert [found.offset for found in records_of(log)] == list(offsets)
 
 
@@ -413,7 +413,7 @@ def test_a_segment_that_a_cut_in_a_gap_has_emptied_does_not_pass_for_one_that_lo
     for base_offset in (6, 9):
         log.append_replicated(Batch(records=[record(0, b"v", b"k")], base_offset=base_offset).encode(), NOW)
     log.truncate_to(5)
-    assert (log.active.size_bytes, log.log_end_offset) == (0, 5)
+    assert (log.segments.active.size_bytes, log.log_end_offset) == (0, 5)
     log.roll()
     log.append_replicated(Batch(records=[record(0, b"v", b"k")], base_offset=6).encode(), NOW)
     found = [*before, 6]

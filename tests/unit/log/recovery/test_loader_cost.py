@@ -68,7 +68,7 @@ def test_a_log_dir_says_what_is_left_to_recover_and_what_was(clean: bool) -> Non
     logs.create("new", 0, UUID(int=6), SETTINGS)
     log = logs.log("t", 0)
     assert log is not None
-    assert heard == ([] if clean else [(("t", 0), log.active.size_bytes, 0)])
+    assert heard == ([] if clean else [(("t", 0), log.segments.active.size_bytes, 0)])
 
 
 def test_what_is_read_grows_with_the_tail() -> None:

@@ -145,7 +145,7 @@ def test_the_recovery_point_is_lowered_by_the_recovery_where_the_log_ends_below_
     assert log is not None
     log.flush()
     logs.checkpoint()
-    last = f"/logs/long-0/{log.active.base_offset:020d}.log"
+    last = f"/logs/long-0/{log.segments.active.base_offset:020d}.log"
     filesystem.remove(last)  # what no power cut does to what was flushed
     filesystem.kill()
     logs = open_dir(filesystem)

@@ -136,7 +136,7 @@ def test_lookups_are_answered_as_if_all_were_in_memory(seed: int, data: st.DataO
             filesystem.decay(path, data.draw(st.integers(0, 8 * size - 1), "bit"))
     hot, cold = reopened(filesystem.fork()), reopened(filesystem)
     heard: list[Any] = []
-    cold.on_damage = heard.append
+    cold.segments.on_damage = heard.append
     loop = Loop(filesystem)
     for _ in range(8):
         timestamp = data.draw(st.none() | st.integers(0, 510))
@@ -206,7 +206,7 @@ def test_a_gap_between_segments_is_crossed_without_waiting() -> None:
     expected = [log.read(offset, 300).read() for offset in range(end)]
     for offset in range(end):
         filesystem.drop_caches()
-        log.places.clear()
+        log.segments.places.clear()
         assert loop.fetch(log, offset, 300) == expected[offset]
     assert len(log.segments) > 1 and loop.waits
 
@@ -231,7 +231,7 @@ def test_a_lookup_in_haste_leaves_nothing_behind() -> None:
         log.search_in_haste(NOW, 6)
     append(log, b"006", timestamp=NOW + 99)
     walk = wanted_walk(log, 1)
-    assert walk.view.snapshot.size_bytes == log.active.size_bytes
+    assert walk.view.snapshot.size_bytes == log.segments.active.size_bytes
     filesystem.drop_caches()
     assert log.offset_for_timestamp(NOW + 99) == (NOW + 99, 6, 0)
 
@@ -293,7 +293,7 @@ def damaged_while_open() -> tuple[MemoryFilesystem, Log]:
         append(log, b"%03d" % number, timestamp=NOW + number)
     log.flush()
     size = len(some_batch(b"000"))
-    filesystem.decay(log.active.path(".log"), 8 * (size + 7))
+    filesystem.decay(log.segments.active.path(".log"), 8 * (size + 7))
     return filesystem, log
 
 
@@ -307,7 +307,7 @@ def wanted_walk(log: Log, offset: int) -> BackgroundScan:
 def test_one_walk_serves_all_who_need_it_and_what_was_appended_meanwhile_counts() -> None:
     filesystem, log = damaged_while_open()
     heard: list[Any] = []
-    log.on_damage = heard.append
+    log.segments.on_damage = heard.append
     walk = wanted_walk(log, 1)
     assert wanted_walk(log, 1) is walk
     append(log, b"006", timestamp=NOW + 99)
@@ -317,7 +317,7 @@ def test_one_walk_serves_all_who_need_it_and_what_was_appended_meanwhile_counts(
     assert len(heard) == 1
     assert [len(log.read_cached(offset, 1)) for offset in (0, 2, 7)] == [len(some_batch(b"000"))] * 3
     assert log.offset_for_timestamp(NOW + 8) == log.offset_of_max_timestamp()
-    assert log.active.latest_offset == 6
+    assert log.segments.active.latest_offset == 6
 
 
 def test_a_cut_makes_a_walk_worthless() -> None:
@@ -347,7 +347,7 @@ def test_a_walk_that_failed_is_begun_anew() -> None:
 def test_a_hole_at_the_end_is_looked_for_again_when_more_was_appended() -> None:
     filesystem, log = damaged_while_open()
     size = len(some_batch(b"000"))
-    filesystem.decay(log.active.path(".log"), 8 * (5 * size + 7))
+    filesystem.decay(log.segments.active.path(".log"), 8 * (5 * size + 7))
     walk = wanted_walk(log, 1)
     append(log, b"006")
     background_scan.run(walk)
