@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 
 class ErrorCode(IntEnum):
@@ -188,10 +189,22 @@ _RETRIABLE = frozenset(
 )
 
 
+MOST_MESSAGE_CHARS: Final = 1_000
+
+
+def shortened(message: str) -> str:
+    """The sentence, or as much of it as an answer has room for."""
+    return message if len(message) <= MOST_MESSAGE_CHARS else message[:MOST_MESSAGE_CHARS] + "…"
+
+
 class ApiError(Exception):
-    """A refusal the client sees: the API's answer with this code and, where the message has room, this sentence."""
+    """A refusal the client sees: the API's answer with this code and, where the message has room, this sentence.
+
+    A sentence that quotes a client's 32 KB name would not fit the answer: it is cut.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        message = None if message is None else shortened(message)
         super().__init__(code.name if message is None else f"{code.name}: {message}")
         self.code = code
         self.message = message

@@ -38,6 +38,7 @@ PURE_FILES = (
     "libs/tailrace/log/producers/state.py",
     "libs/tailrace/log/producers/transactions.py",
     "libs/tailrace/log/retention_rules.py",
+    "libs/tailrace/net/limits/answer_budget.py",
     "libs/tailrace/net/metadata/batches.py",
     "services/broker/tailrace_broker/directories/placement.py",
     "services/broker/tailrace_broker/fetch/sessions.py",

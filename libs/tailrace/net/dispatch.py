@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from struct import error as StructError
 from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
@@ -88,9 +89,15 @@ async def answer(service: Service, request: Any, context: Context) -> Any:
 async def answer_frame(service: Service, request: Any, context: Context) -> bytes:
     """The same, encoded as a whole response frame."""
     response = await answer(service, request, context)
+    key, version, correlation_id = context.api_key, context.api_version, context.correlation_id
     if isinstance(response, bytes):  # a body that its handler wrote by hand, of many rows
-        return codec.response_frame(context.api_key, context.api_version, context.correlation_id, response)
-    return await service.large.encode(response, context.api_version, context.correlation_id)
+        return codec.response_frame(key, version, correlation_id, response)
+    try:
+        return await service.large.encode(response, version, correlation_id)
+    except (StructError, TypeError, ValueError, AttributeError):  # what the codec makes of a value that has no room
+        service.log.exception("answer not encoded", api_key=key, api_version=version, client_id=context.client_id)
+        refused = refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)  # as Apache Kafka does
+        return await service.large.encode(refused, version, correlation_id)
 
 
 def api_versions(service: Service, version: int, correlation_id: int) -> bytes:

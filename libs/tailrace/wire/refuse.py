@@ -206,9 +206,13 @@ def _delete_groups(request: Any, version: int, code: int, message: str | None) -
 
 def _metadata(request: Any, version: int, code: int, message: str | None) -> Any:
     one = m.MetadataResponse.MetadataResponseTopic
+    # A request may have null names before an answer may.
     return m.MetadataResponse(
+        error_code=code if version >= 13 else 0,
         brokers=[],
-        topics=[one(name=t.name, topic_id=t.topic_id, error_code=code, partitions=[]) for t in request.topics or ()],
+        topics=[
+            one(name=t.name or "", topic_id=t.topic_id, error_code=code, partitions=[]) for t in request.topics or ()
+        ],
     )
 
 

@@ -15,6 +15,8 @@ from tailrace.config.definitions import TOPIC_DEFINITIONS
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord, PartitionRecord, TopicRecord
+from tailrace.net.context import Context
+from tailrace.net.limits import answer_budget
 from tailrace.wire.messages import (
     AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
@@ -35,6 +37,7 @@ from tailrace_controller.decide import (
     elect_leaders,
     reassignments,
 )
+from tailrace_controller.handlers import describe_configs as describe_configs_handler
 from tailrace_controller.metadata_log import projection
 
 CONFIG = Config.load("controller")
@@ -235,3 +238,51 @@ def test_no_more_than_ten_thousand_topics_are_deleted_with_one_request() -> None
     *deleted, last = effects.reply.responses
     assert len(effects.records) == 10_000 and not any(row.error_code for row in deleted)
     assert (last.error_code, last.error_message) == (ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+
+
+def quoting(name: str, count: int) -> list[Any]:
+    """The rows of the answers that refuse so many partitions of a topic that is not there."""
+    moved = AlterPartitionReassignmentsRequest.ReassignableTopic
+    elected = ElectLeadersRequest.TopicPartitions(topic=name, partitions=list(range(count)))
+    rows = [moved.ReassignablePartition(partition_index=index, replicas=[0]) for index in range(count)]
+    electing = ElectLeadersRequest(election_type=0, topic_partitions=[elected], timeout_ms=1000)
+    moving = AlterPartitionReassignmentsRequest(topics=[moved(name=name, partitions=rows)], timeout_ms=1000)
+    return [
+        elect_leaders.elect(cluster(1), electing, CONFIG).reply.replica_election_results[0].partition_result,
+        reassignments.alter(cluster(1), moving, 1, CONFIG).reply.responses[0].partitions,
+    ]
+
+
+def test_the_sentences_of_refused_partitions_take_no_more_than_a_mebibyte() -> None:
+    for rows in quoting("n" * 32_000, 5_000):
+        texts = [row.error_message for row in rows]
+        assert {row.error_code for row in rows} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert 200_000 < sum(len(text.encode()) for text in texts if text) <= 1 << 20
+        assert texts[0] and texts[-1] is None
+    for rows in quoting("a-topic", 5_000):
+        assert all(row.error_message for row in rows)
+
+
+class _Role:
+    """A controller that is active and has one image."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.controller, self.image, self.config = self, image, CONFIG
+
+    async def until_active(self) -> None:
+        return None
+
+    async def run(self, decide: Callable[[MetadataImage], Any]) -> Any:
+        return decide(self.image).reply
+
+
+async def test_a_resource_that_an_answer_has_no_room_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_budget.AnswerBudget.__init__, "__defaults__", (40_000,))
+    asked = [Described(resource_type=2, resource_name=name, configuration_keys=None) for name in named(9)]
+    request = DescribeConfigsRequest(resources=asked, include_synonyms=True, include_documentation=True)
+    role: Any = _Role(holding(named(9)))
+    results = (await describe_configs_handler.handle(request, Context(32, 4, 1, None, role), role)).results
+    assert [row.resource_name for row in results] == named(9)
+    told = [bool(row.configs) for row in results]
+    assert told == sorted(told, reverse=True) and 0 < sum(told) < 9
+    assert {row.error_code for row in results if not row.configs} == {ErrorCode.MESSAGE_TOO_LARGE}

@@ -292,6 +292,26 @@ async def test_an_illegal_topic_name_is_invalid_and_not_created() -> None:
     assert gateway.wanted == []
 
 
+@pytest.mark.parametrize(
+    ("version", "name", "topic_id"),
+    [(11, None, None), (11, None, ID_B), (10, "a", ID_B), (12, None, None), (13, None, UUID(int=0))],
+)
+async def test_a_topic_without_a_name_or_an_id_that_counts_is_an_invalid_request(
+    version: int, name: str | None, topic_id: UUID | None
+) -> None:
+    row: Any = m.MetadataRequest.MetadataRequestTopic(name=name)
+    row.topic_id = topic_id
+    body = codec.encode_response_body(m.MetadataRequest(topics=[row, *asking("a")]), version)
+    request = codec.decode_request(ApiKey.METADATA, version, body)
+    service = Service(role=Stub(image()), handlers=HANDLERS, apis=APIS, log=None)
+    answered = encodes(await answer(service, request, context(ApiKey.METADATA, version)), ApiKey.METADATA, version)
+    assert [(topic.name, topic.error_code) for topic in answered.topics] == [
+        (name or "", ErrorCode.INVALID_REQUEST),
+        ("a", ErrorCode.INVALID_REQUEST),
+    ]
+    assert answered.error_code == (ErrorCode.INVALID_REQUEST if version >= 13 else 0)
+
+
 @pytest.mark.parametrize("version", [12, 13])
 async def test_a_topic_is_found_by_its_id(version: int) -> None:
     by_id = m.MetadataRequest.MetadataRequestTopic

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import structlog
+import structlog.testing
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
@@ -158,6 +159,40 @@ async def test_a_relay_with_a_bug_closes_the_connection_and_nothing_else(tmp_pat
         assert (await other.ask(ListGroupsRequest(states_filter=[]), timeout_ms=9000)).error_code == 0
         await client.close()
         await other.close()
+
+
+async def test_an_answer_that_cannot_be_encoded_is_a_bug_that_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_long(request: ListGroupsRequest, context: Context, role: Role) -> ListGroupsResponse:
+        return ListGroupsResponse(
+            error_code=0, groups=[ListGroupsResponse.ListedGroup(group_id="g" * 40_000, protocol_type="")]
+        )
+
+    monkeypatch.setitem(HANDLERS, ApiKey.LIST_GROUPS, too_long)
+    async with running(tmp_path) as (_, address, _server):
+        client = Client(address, "c")
+        answer = await client.ask(ListGroupsRequest(states_filter=[]), timeout_ms=9000, version=0)
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (await ask_heartbeat(client, "g")).error_code == 0
+        await client.close()
+
+
+async def test_what_a_hot_handler_finds_malformed_later_closes_the_connection_with_a_line_that_says_why(
+    tmp_path: Path,
+) -> None:
+    def hot(connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+        later = asyncio.get_running_loop().create_future()
+        later.set_exception(codec.Malformed("too many rows"))
+        return later
+
+    with structlog.testing.capture_logs() as lines:
+        async with running(tmp_path, hot={ApiKey.FETCH: hot}) as (_, address, _server):
+            client = Client(address, "c")
+            with pytest.raises(Disconnected):
+                await client.ask(FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, topics=[]), timeout_ms=9000)
+            await client.close()
+    assert [(line["event"], line["why"]) for line in lines] == [("connection closed", "too many rows")]
 
 
 @pytest.mark.parametrize(("step", "states"), [("encode", []), ("decode", ["x" * 30_000])])

@@ -1,10 +1,13 @@
-"""What one answer may hold. A row that would make it larger is refused, before anything of it is built."""
+"""What one answer may hold. A row that would make it larger is refused, before anything of it is built. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from tailrace.errors import shortened
+
 MOST_ANSWER_BYTES: Final = 64 * 1024 * 1024
+MOST_TEXT_BYTES: Final = 1024 * 1024
 TOO_LARGE: Final = f"The answer would be larger than {MOST_ANSWER_BYTES >> 20} MiB: ask for less at a time."
 
 
@@ -22,6 +25,23 @@ class AnswerBudget:
             return False
         self.left_bytes -= size_bytes
         return True
+
+
+class RefusalTexts:
+    """The sentences of one answer: where they take more than a MiB, its further rows have the error code alone.
+
+    For APIs with a row for each partition: a row of four bytes may be refused with a sentence that names its topic.
+    """
+
+    __slots__ = ("_budget",)
+
+    def __init__(self, most_bytes: int = MOST_TEXT_BYTES) -> None:
+        self._budget = AnswerBudget(most_bytes)
+
+    def of(self, message: str | None) -> str | None:
+        """The sentence, if there is room for it; a very long one is cut."""
+        message = None if message is None else shortened(message)
+        return message if self._budget.take(text_bytes(message)) else None
 
 
 def text_bytes(text: str | None) -> int:

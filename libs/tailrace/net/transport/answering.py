@@ -10,6 +10,7 @@ from tailrace.log.read import Slice
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.transport.outbox import Outbox
 from tailrace.net.transport.receiving import Receiving
+from tailrace.wire.malformed import Malformed
 
 IN_FLIGHT_MAX = 256
 
@@ -43,6 +44,9 @@ class Answering(Receiving):
         self._refused = True
         if self._transport is not None:
             self._transport.close()
+
+    def _refuse(self, why: str) -> None:
+        raise AssertionError("a subclass says why, and closes")
 
     def abort(self) -> None:
         """Closes at once; what has not been sent is not."""
@@ -79,8 +83,14 @@ class Answering(Receiving):
         self._slots.append(answer)
 
     def _slot_done(self, slot: asyncio.Future[Any]) -> None:
-        if not slot.cancelled() and slot.exception() is not None:
-            self._log.error("hot handler failed", error=repr(slot.exception()))
+        failed = None if slot.cancelled() else slot.exception()
+        if isinstance(failed, Malformed):  # found by the thread that decodes large requests
+            assert self._slots[-1] is slot  # nothing is read behind it
+            self._slots.pop()
+            self._refuse(str(failed))
+            return
+        if failed is not None:
+            self._log.error("hot handler failed", error=repr(failed))
             self.close()
             return
         self._waiting = False

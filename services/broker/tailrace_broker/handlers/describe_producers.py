@@ -14,6 +14,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers.state import ProducerEntry
 from tailrace.metadata import names
 from tailrace.net.context import Context
+from tailrace.net.limits.answer_budget import RefusalTexts
 from tailrace.wire.hot.producers import NO_SEQUENCE, Described, Producer, encode_describe_producers, pack
 from tailrace.wire.messages import DescribeProducersRequest
 
@@ -30,12 +31,15 @@ async def handle(request: DescribeProducersRequest, context: Context, broker: Br
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    topics, rows = [], 0
+    topics, texts, rows = [], RefusalTexts(), 0
     for name, indexes in asked.items():
         wrong = _wrong_topic(broker, name)
         found = []
         for index in indexes:
-            found.append(await _describe(broker, name, index) if wrong is None else _refused(index, wrong))
+            if wrong is None:
+                found.append(await _describe(broker, name, index))
+            else:
+                found.append(Described(index, int(wrong.code), texts.of(wrong.message)))
             rows += 1
             if rows % _PARTITIONS_AT_ONCE == 0:
                 await broker.others_first()

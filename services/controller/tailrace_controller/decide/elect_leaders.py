@@ -7,6 +7,7 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import NO_LEADER, PartitionChangeRecord
+from tailrace.net.limits.answer_budget import RefusalTexts
 from tailrace.wire.messages import ElectLeadersRequest, ElectLeadersResponse
 from tailrace_controller.decide.elections import Elections
 from tailrace_controller.decide.partition_change import Election, Wish
@@ -34,7 +35,7 @@ def elect(image: MetadataImage, request: ElectLeadersRequest, config: Config) ->
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {kind}")
     elections = Elections(image, config)
     records: list[PartitionChangeRecord] = []
-    topics = []
+    topics, texts = [], RefusalTexts()
     for name, indexes in _asked(image, request):
         rows = []
         for index in indexes:
@@ -43,7 +44,7 @@ def elect(image: MetadataImage, request: ElectLeadersRequest, config: Config) ->
                 check_size(records, 1)
                 records.append(record)
             if request.topic_partitions is not None or code != ErrorCode.ELECTION_NOT_NEEDED:
-                rows.append(_Partition(partition_id=index, error_code=code, error_message=message))
+                rows.append(_Partition(partition_id=index, error_code=code, error_message=texts.of(message)))
         topics.append(_Topic(topic=name, partition_result=rows))
     return Effects(ElectLeadersResponse(error_code=0, replica_election_results=topics), tuple(records))
 

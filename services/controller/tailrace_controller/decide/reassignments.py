@@ -10,6 +10,7 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.metadata.records import PartitionChangeRecord
+from tailrace.net.limits.answer_budget import RefusalTexts
 from tailrace.wire.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -36,7 +37,7 @@ def alter(
     elections = Elections(image, config)
     may_change_factor = version < 1 or bool(request.allow_replication_factor_change)
     records: list[PartitionChangeRecord] = []
-    topics = []
+    topics, texts = [], RefusalTexts()
     for asked in request.topics:
         rows = []
         for wanted in asked.partitions:
@@ -53,7 +54,7 @@ def alter(
                 if record is not None:
                     records.append(record)
             except ApiError as refused:
-                code, message = refused.code, refused.message
+                code, message = refused.code, texts.of(refused.message)
             rows.append(_Partition(partition_index=wanted.partition_index, error_code=code, error_message=message))
         topics.append(_Topic(name=asked.name, partitions=rows))
     response = AlterPartitionReassignmentsResponse(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tailrace.errors import ErrorCode
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
@@ -26,9 +26,11 @@ _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
 _MOST_AT_ONCE: Final = 2000  # topics told again before others have their turn: some two milliseconds
 _ENCODED: Final = 20  # so many take as long as a row that has to be encoded
+_BY_ID_FROM: Final = 12
 
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> bytes:
+    _check(request, context.api_version)
     await gateway.suspects.settled(lambda: _known(request, gateway.image))
     image, identity, version = gateway.image, context.connection.identity, context.api_version
     brokers = []
@@ -50,6 +52,15 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> bytes:
     if 8 <= version <= 10 and request.include_cluster_authorized_operations:
         response.authorized_operations = CLUSTER_OPERATIONS
     return encode_metadata(response, version, await _topics(request, version, gateway, image))
+
+
+def _check(request: Any, version: int) -> None:
+    """Refuses all of a request with a topic that has neither name nor id, or a name or an id too early for them."""
+    for topic in request.topics or ():
+        if topic.name is None and (version < _BY_ID_FROM or topic.topic_id is None):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if topic.topic_id is not None and version < _BY_ID_FROM:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
 
 
 async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataImage) -> list[bytes]:

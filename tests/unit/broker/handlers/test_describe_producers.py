@@ -173,3 +173,10 @@ async def test_others_have_their_turn_while_many_producers_are_told(tmp_path: Pa
         found = await producers(broker)
         assert len(turns) == 2
         assert found == [(n, 0, -1, n, -1, -1) for n in range(count - 2)]
+
+
+async def test_the_sentences_of_refused_partitions_take_no_more_than_a_mebibyte(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        ((_, rows),) = await ask(broker, ("n" * 32_000, list(range(5_000))))
+        assert {row.error_code for row in rows} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
+        assert sum(len(row.error_message.encode()) for row in rows if row.error_message) <= 1 << 20
