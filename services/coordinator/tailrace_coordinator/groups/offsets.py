@@ -12,6 +12,7 @@ from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.group import Group
 
 TopicPartition = tuple[str, int]
+_NEVER_MS = 2**63 - 1  # the latest time that a record can hold
 
 
 class Offsets:
@@ -83,7 +84,9 @@ def commit(
         group.validate_offset_commit(decision, request.member_id, request.group_instance_id, request.generation_id)
     elif request.generation_id >= 0:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if request.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION)
-    expire_timestamp_ms = -1 if request.retention_time_ms == -1 else decision.now_ms + request.retention_time_ms
+    expire_timestamp_ms = -1
+    if request.retention_time_ms != -1:
+        expire_timestamp_ms = min(decision.now_ms + request.retention_time_ms, _NEVER_MS)
     codes = []
     for position in positions:
         metadata = position.metadata or ""

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import Token
 from tailrace.wire.messages import JoinGroupRequest
+from tailrace.wire.strict import MOST_STRING_BYTES
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
 from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.classic.rebalance import (
     UNKNOWN_MEMBER,
     fence,
+    fits,
     join_refused,
     joined,
     maybe_complete_join,
@@ -23,6 +25,8 @@ from tailrace_coordinator.groups.classic.rebalance import (
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key
 from tailrace_coordinator.groups.group import Group
+
+USUAL_ID_CHARS = 300  # of so many, max_pending_members take a few MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,11 @@ class Join:
     @property
     def protocols(self) -> Protocols:
         return tuple((protocol.name, bytes(protocol.metadata)) for protocol in self.request.protocols)
+
+    @property
+    def new_member_id(self) -> str:
+        instance_id = self.request.group_instance_id
+        return f"{self.client_id if instance_id is None else instance_id}-{self.member_uuid}"
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -72,11 +81,18 @@ def validate_join(decision: GroupDecision, request: JoinGroupRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"metadata of more than {config.max_record_bytes} bytes")
 
 
+def _check_new_id(join: Join) -> None:
+    """An id that no record can hold is not given, and Apache Kafka has no other word for it."""
+    if join.request.member_id == UNKNOWN_MEMBER and len(join.new_member_id.encode()) > MOST_STRING_BYTES:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def join(decision: GroupDecision, groups: Mapping[str, Group], join: Join) -> ClassicGroup | None:
     """Decides a JoinGroup. Returns a group that is to be created for it, maybe in place of one of another kind."""
     request = join.request
     try:
         validate_join(decision, request)
+        _check_new_id(join)
     except ApiError as refusal:
         decision.reply(join.token, join_refused(request.member_id, refusal.code))
         return None
@@ -124,13 +140,12 @@ def _has_room(decision: GroupDecision, group: ClassicGroup, join: Join) -> bool:
     if not has_room:
         return False
     before = 0 if member is None else member.metadata_size_bytes
-    after = sum(len(metadata) for _, metadata in join.protocols)
+    after = join.member(member_id or join.new_member_id).metadata_size_bytes
     return group.metadata_size_bytes - before + after <= decision.config.max_group_metadata_bytes
 
 
 def _join_new(decision: GroupDecision, group: ClassicGroup, join: Join) -> None:
-    instance_id = join.request.group_instance_id
-    new_member_id = f"{instance_id if instance_id is not None else join.client_id}-{join.member_uuid}"
+    instance_id, new_member_id = join.request.group_instance_id, join.new_member_id
     if instance_id is not None:
         existing = group.static_members.get(instance_id)
         if existing is not None:
@@ -139,12 +154,21 @@ def _join_new(decision: GroupDecision, group: ClassicGroup, join: Join) -> None:
             _add(decision, group, join, new_member_id)
     elif join.api_version < 4:
         _add(decision, group, join, new_member_id)
-    elif len(group.pending_members) >= decision.config.max_pending_members:
+    elif not _has_room_for_pending(decision, group, new_member_id):
         decision.reply(join.token, join_refused(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
     else:  # KIP-394: only who comes back with the id becomes a member
         group.pending_members.add(new_member_id)
         decision.schedule(heartbeat_key(group.group_id, new_member_id), join.request.session_timeout_ms)
         decision.reply(join.token, join_refused(new_member_id, ErrorCode.MEMBER_ID_REQUIRED))
+
+
+def _has_room_for_pending(decision: GroupDecision, group: ClassicGroup, member_id: str) -> bool:
+    pending = group.pending_members
+    if len(pending) >= decision.config.max_pending_members:
+        return False
+    if len(member_id) <= USUAL_ID_CHARS:
+        return True
+    return len(member_id) + sum(map(len, pending)) <= decision.config.max_group_metadata_bytes
 
 
 def _add(decision: GroupDecision, group: ClassicGroup, join: Join, member_id: str) -> None:
@@ -210,8 +234,12 @@ def _replace_static(
         if group.select_protocol() != group.protocol_name:
             prepare_or_complete(decision, group)
             return
+        record = group.record({m.member_id: m.assignment for m in group.members.values()}, decision.now_ms)
+        if not fits(decision, record):  # it says more of itself than before: SyncGroup is refused then
+            prepare_or_complete(decision, group)
+            return
         member.awaiting_join = None
-        decision.append(group.record({m.member_id: m.assignment for m in group.members.values()}, decision.now_ms))
+        decision.append(record)
         is_leader = group.leader == new_member_id
         if join.api_version >= 9:
             response = joined(group, new_member_id, with_members=is_leader, skip_assignment=is_leader)

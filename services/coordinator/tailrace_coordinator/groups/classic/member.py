@@ -11,6 +11,9 @@ from tailrace_coordinator.groups.group import DescribedMember
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata) in the member's order of preference
 
 
+_PROTOCOL_BYTES = 100  # what a protocol of short name and no metadata takes
+
+
 @dataclass(slots=True)
 class Member:
     """One member; awaiting_join and awaiting_sync hold the asker whose answer is due."""
@@ -38,7 +41,10 @@ class Member:
 
     @property
     def metadata_size_bytes(self) -> int:
-        return sum(len(metadata) for _, metadata in self.protocols)
+        """All that a client may make as long as it likes: ids and names, too, and protocols of no metadata."""
+        texts = (self.member_id, self.group_instance_id or "", self.client_id, self.protocol_type)
+        said = sum(_PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in self.protocols)
+        return sum(map(len, texts)) + said
 
     @property
     def satisfies_heartbeat(self) -> bool:

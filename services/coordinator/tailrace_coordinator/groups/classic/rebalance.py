@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from tailrace.coordination.group_records import GroupMetadata, encode
 from tailrace.errors import ErrorCode
+from tailrace.state import size_bytes
 from tailrace.wire.messages import JoinGroupResponse, SyncGroupResponse
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState
 from tailrace_coordinator.groups.classic.member import Member
@@ -12,6 +14,11 @@ from tailrace_coordinator.groups.consumer.group import key_tombstones
 from tailrace_coordinator.groups.decision import GroupDecision, heartbeat_key, join_key, sync_key
 
 UNKNOWN_MEMBER = ""
+
+
+def fits(decision: GroupDecision, record: GroupMetadata) -> bool:
+    """Whether a batch of `__consumer_offsets` can hold it."""
+    return size_bytes(encode(record)) <= decision.config.max_record_bytes
 
 
 def join_refused(member_id: str, code: ErrorCode) -> JoinGroupResponse:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tailrace.coordination.group_records import encode
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.state import Token, size_bytes
+from tailrace.state import Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, GroupState, classic_group
 from tailrace_coordinator.groups.classic.member import Member
 from tailrace_coordinator.groups.classic.rebalance import (
     end_replaced,
+    fits,
     prepare,
     refuse_syncs,
     reschedule_heartbeat,
@@ -70,7 +70,7 @@ def _validate_sync(groups: Mapping[str, Group], request: SyncGroupRequest) -> tu
 
 def _assign(decision: GroupDecision, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
     record = group.record(assignments, decision.now_ms)
-    if size_bytes(encode(record)) > decision.config.max_record_bytes:  # what MESSAGE_TOO_LARGE becomes in Kafka
+    if not fits(decision, record):  # what MESSAGE_TOO_LARGE becomes in Kafka
         refuse_syncs(decision, group, ErrorCode.UNKNOWN_SERVER_ERROR)
         prepare(decision, group)
         return
