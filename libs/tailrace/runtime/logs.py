@@ -20,6 +20,9 @@ FORMATS: tuple[Format, ...] = ("human", "colour", "logfmt", "json")
 LEVELS = ("debug", "info", "warning", "error")
 _HIDDEN = ("rich", "better_exceptions")
 _OURS = "tailrace"
+# A client may name what it likes, in 32 KB, and a line may quote it. Tracebacks are ours.
+MOST_VALUE_CHARS = 1_000
+_MOST_TRACEBACK_CHARS = 20_000
 # Kafka's words for the standard library's levels; it has no TRACE, which is below all that it has.
 _LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 
@@ -113,6 +116,16 @@ def _drop_below_level(logger: WrappedLogger, method: str, event: EventDict) -> E
     return event
 
 
+def shortened(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """A processor: what is too long in a line is cut, with its length behind it."""
+    for key, value in event.items():
+        most = _MOST_TRACEBACK_CHARS if key == "exception" else MOST_VALUE_CHARS
+        text = value if isinstance(value, str) else "" if isinstance(value, int | float) else str(value)
+        if len(text) > most:
+            event[key] = f"{text[:most]}… ({len(text)} characters)"
+    return event
+
+
 def _processors(log_format: Format) -> Sequence[Processor]:
     from structlog import processors, stdlib
 
@@ -122,12 +135,13 @@ def _processors(log_format: Format) -> Sequence[Processor]:
 
         return [
             *common,
+            shortened,
             processors.TimeStamper(fmt="%H:%M:%S", utc=False),
             dev.ConsoleRenderer(
                 colors=log_format == "colour", exception_formatter=dev.plain_traceback, pad_event_to=0, pad_level=False
             ),
         ]
-    common += [processors.TimeStamper(fmt="iso", utc=True), processors.format_exc_info]
+    common += [processors.TimeStamper(fmt="iso", utc=True), processors.format_exc_info, shortened]
     if log_format == "json":
         return [*common, processors.JSONRenderer()]
     return [

@@ -131,6 +131,20 @@ def test_a_run_file_that_is_not_ours_is_ignored(tmp_path: Path, text: str) -> No
     assert RunFile.read(tmp_path / "broker-0.json") is None
 
 
+@pytest.mark.parametrize("log_format", ["logfmt", "json", "human"])
+def test_a_line_quotes_no_more_than_the_beginning_of_what_a_client_sent(
+    capsys: pytest.CaptureFixture[str], log_format: logs.Format
+) -> None:
+    logs.configure(log_format, "info")
+    try:
+        logs.logger("broker", 0, named=True).info("e" * 32_000, name="n" * 32_000, why=ValueError("v" * 32_000), n=7)
+    finally:
+        logging.getLogger().handlers.clear()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert len(line) < 4_000
+    assert line.count("… (32000 characters)") + line.count("\\u2026 (32000 characters)") == 3
+
+
 def test_a_level_holds_for_a_logger_and_those_below_it(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("logfmt", "info")
     log = logs.logger("broker", 0, named=True)
