@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+
 BUFFER_BYTES = 262_144
+# A request that announces more gets pages of its own: the system fills them as bytes come, and has them back at once.
+_MAPPED_BYTES = 2 << 20
 _KEPT = 16
 
 
@@ -33,3 +37,20 @@ class Pool:
         buffer.holders -= 1
         if not buffer.holders and len(self.free) < _KEPT:
             self.free.append(buffer)
+
+
+class Collected:
+    """What has come of a request that is collected; `size` is what it announced."""
+
+    __slots__ = ("_data", "filled")
+
+    def __init__(self, size: int) -> None:
+        self._data: bytearray | mmap.mmap = mmap.mmap(-1, size) if size > _MAPPED_BYTES else bytearray()
+        self.filled = 0
+
+    def add(self, data: memoryview) -> None:
+        before, self.filled = self.filled, self.filled + len(data)
+        self._data[before : self.filled] = data
+
+    def whole(self) -> bytes:
+        return self._data[:] if isinstance(self._data, mmap.mmap) else bytes(self._data)

@@ -384,6 +384,7 @@ class ClientLink(Link):
         if self.closed:
             return
         super().close()
+        self.requests.drop()  # the connection itself may be in a cycle, and free much later
         self.share.keep(0)
         if self.lent is not None:
             if self.lent.fileno() >= 0:

@@ -17,6 +17,7 @@ from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.quotas.meter import MeterOf
 from tailrace_gateway.relay import peek
+from tailrace_gateway.relay.buffers import Collected
 from tailrace_gateway.relay.routes import Route, Row
 from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, Later, Slots, Throttled
 
@@ -93,7 +94,7 @@ class Requests:
         self._left = 0  # bytes of a frame in passage that have not come yet
         self._silent = False  # the last frame that was no repetition expects no answer
         self.collecting_bytes = 0  # the size of a request that is being collected
-        self._body = bytearray()
+        self._body: Collected | None = None
         self._frame: Frame | None = None
 
     @property
@@ -104,7 +105,7 @@ class Requests:
     @property
     def collected_bytes(self) -> int:
         """How much has come of the request that is being collected; -1 where none is."""
-        return len(self._body) if self.collecting_bytes else -1
+        return -1 if self._body is None else self._body.filled
 
     @property
     def torn_slots(self) -> int:
@@ -122,8 +123,8 @@ class Requests:
         if self._left:
             at = min(self._left, end)
             self._left -= at
-            if self._frame is not None:
-                self._body += data[:at]
+            if self._body is not None:
+                self._body.add(data[:at])
                 start = at
                 if not self._left:
                     out.append(self._collected())
@@ -143,7 +144,8 @@ class Requests:
             if start < at:
                 out.append((start, at))
             self.collecting_bytes = size + 4
-            self._body = bytearray(data[at:taken])
+            self._body = Collected(size + 4)
+            self._body.add(data[at:taken])
             at = start = taken
             if not self._left:
                 out.append(self._collected())
@@ -271,12 +273,16 @@ class Requests:
         return row
 
     def _collected(self) -> Frame:
-        frame, self._frame = self._frame, None
-        assert frame is not None
-        frame.data = bytes(self._body)
-        self._body = bytearray()
-        self.collecting_bytes = 0
+        frame, body = self._frame, self._body
+        assert frame is not None and body is not None
+        frame.data = body.whole()
+        self.drop()
         return frame
+
+    def drop(self) -> None:
+        """Forgets what has come of a request that is collected."""
+        self._frame = self._body = None
+        self.collecting_bytes = 0
 
     def answered(self) -> None:
         """The held request has its answer (or became the node's): reading may go on."""

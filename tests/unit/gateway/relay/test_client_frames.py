@@ -329,3 +329,12 @@ def test_a_request_that_somebody_cancels_ends_the_connection_with_a_reason() -> 
         assert world.link._task is not None  # noqa: SLF001
         world.do(world.link._task.cancel)  # noqa: SLF001
         assert world.link.closed and world.whys == ["a request was cancelled"]
+
+
+def test_a_closed_connection_keeps_nothing_of_the_request_that_came_in_part() -> None:
+    with closing(VirtualLoop()) as loop, closing(World(loop)) as world:
+        asked = codec.encode_request(m.DescribeGroupsRequest(groups=["g" * 30_000] * 100), 3, 5, "c")
+        world.nothing_is_waited_for(asked[:100_000])
+        assert world.link.torn_bytes() == 100_000
+        world.do(world.link.give_way, "others wait")
+        assert world.link.torn_bytes() == -1

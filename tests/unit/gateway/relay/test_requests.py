@@ -337,3 +337,26 @@ def test_a_head_like_the_last_one_has_its_size_checked(size: int) -> None:
     drive.feed(produce(1))
     with pytest.raises(Malformed):
         drive.feed(struct.pack(">i", size) + produce(2)[4:])
+
+
+def test_a_large_request_is_collected_in_whatever_pieces_it_comes() -> None:
+    group = m.DescribeGroupsRequest(groups=["g" * 30_000] * 100)
+    frame = codec.encode_request(group, 3, 5, "c")
+    drive = Drive(Requests(table(), Slots(), unmetered, 10 * _MAX, 10 * _MAX))
+    chance = random.Random(1)
+    at = 0
+    while at < len(frame):
+        taken = chance.randrange(1, 300_000)
+        drive.feed(frame[at : at + taken])
+        at += taken
+        assert drive.scanner.collected_bytes == (-1 if at >= len(frame) else at)
+    (collected,) = drive.frames
+    assert collected.data == frame
+
+
+def test_what_has_come_of_a_request_can_be_forgotten() -> None:
+    scanner = Requests(table(), Slots(), unmetered, 10 * _MAX, 10 * _MAX)
+    frame = codec.encode_request(m.DescribeGroupsRequest(groups=["g" * 30_000] * 100), 3, 5, "c")
+    Drive(scanner).feed(frame[:200_000])
+    scanner.drop()
+    assert (scanner.collected_bytes, scanner.collecting_bytes) == (-1, 0)
