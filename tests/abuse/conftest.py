@@ -15,6 +15,8 @@ FOUND = pytest.StashKey[list[Seen]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--scale", type=float, default=0.1, help="sizes of the attacks; 1 is as large as a request may be")
+    parser.addoption("--seed", type=int, default=1, help="of the requests that are made up; each has its own")
+    parser.addoption("--requests", type=int, default=200, help="how many are made up for each cluster")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,6 +33,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(scope="session")
 def scale(pytestconfig: pytest.Config) -> float:
     return float(pytestconfig.getoption("--scale"))
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    return int(pytestconfig.getoption("--seed"))
+
+
+@pytest.fixture(scope="session")
+def requests(pytestconfig: pytest.Config) -> int:
+    return int(pytestconfig.getoption("--requests"))
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
+from support.abuse import Body, framed_request, split_address
 from support.ports import free_ports
+from support.raw import Raw, build
 from tailrace.testing import Cluster
+from tailrace.wire import codec
+from tailrace.wire.apis import APIS, INTERNAL_APIS
+
+CLUSTER_AUTHORIZATION_FAILED = 31
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +49,35 @@ def test_a_client_sees_the_brokers_own_ports_and_works_through_them(cluster: Clu
         assert sum(consumer.committed(place) or 0 for place in consumer.assignment()) == 300
     finally:
         consumer.close()
+
+
+def doors(cluster: Cluster) -> list[tuple[str, int]]:
+    """The gateway's port of each broker, and each broker's own."""
+    host, port = split_address(cluster.bootstrap.partition(",")[0])
+    own = [cluster.addresses("broker", node)["client"].partition(",")[0] for node in range(3)]
+    return [*((host, port + node) for node in range(3)), *map(split_address, own)]
+
+
+def test_what_roles_say_to_each_other_is_served_at_no_door(cluster: Cluster) -> None:
+    """AlterPartition, FenceShard and the like, in every version."""
+    private = [INTERNAL_APIS[key] for key in sorted(set(INTERNAL_APIS) - set(APIS))]
+    for address in doors(cluster):
+        for api in private:
+            for version in range(api.min_version, api.max_version + 1):
+                body = codec.encode_response_body(api.request(), version)
+                with Raw(*address) as client:
+                    client.send_bytes(framed_request(Body(api.key, version, body), 1, "stranger"))
+                    assert client.is_closed_by_server(), (address, api.key, version)
+
+
+@pytest.mark.parametrize(("version", "replica"), [(11, {"replica_id": 1}), (17, {"replica_state": {"replica_id": 1}})])
+def test_a_client_that_calls_itself_a_broker_is_refused_at_every_door(
+    cluster: Cluster, version: int, replica: dict[str, Any]
+) -> None:
+    for address in doors(cluster):
+        with Raw(*address) as client:
+            request = build(1, max_wait_ms=0, min_bytes=0, max_bytes=1000, session_epoch=-1, topics=[], **replica)
+            assert client.ask(request, version).error_code == CLUSTER_AUTHORIZATION_FAILED, address
 
 
 def test_a_broker_that_comes_back_has_its_clients_port_again(cluster: Cluster) -> None:

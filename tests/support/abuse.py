@@ -18,15 +18,19 @@ from pathlib import Path
 from support.raw import ConnectionClosed, Raw, framed, request_header
 from tailrace.records.record import Record, build
 from tailrace.testing import Cluster
+from tailrace.wire.apis import INTERNAL_APIS
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 11, 12, 13, 14, 15
 CREATE_TOPICS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_CONFIGS = 19, 21, 23, 32
 LIST_PARTITION_REASSIGNMENTS, ALTER_CLIENT_QUOTAS, LIST_CONFIG_RESOURCES = 46, 49, 74
-FLEXIBLE = {LIST_PARTITION_REASSIGNMENTS, LIST_CONFIG_RESOURCES}
-ROLES = ("broker", "controller", "coordinator", "gateway", "quota")
+ROLES = ("controller", "coordinator", "gateway", "quota")  # one of each; brokers are counted
 EVERY_SECONDS = 0.1
-_TOLD = re.compile(r"event=\"?(heartbeat failed|registering again|shard dropped|broker fenced|service expired)")
+# What a role logs when it fails others, or has met a bug of its own.
+_TOLD = re.compile(
+    r"level=error|by a bug|event=\"?(heartbeat failed|registering again|registration failed|shard dropped|fenced|"
+    r"service expired|resigned|metadata is stale|no quota leases|groups not reported)"
+)
 
 
 def text(value: str | None) -> bytes:
@@ -133,6 +137,15 @@ def sync_group(group_id: str, member: str, assignments: Iterable[tuple[str, byte
     return Body(SYNC_GROUP, 0, text(group_id) + struct.pack(">i", 1) + text(member) + listed)
 
 
+def create_on_each(name: str, brokers: int) -> Body:
+    """A topic with a partition for each broker, which leads it; all brokers have replicas of it."""
+    nodes = range(brokers)
+    placed = (rows(struct.pack(">i", (n + leader) % brokers) for n in nodes) for leader in nodes)
+    listed = rows(struct.pack(">i", index) + replicas for index, replicas in enumerate(placed))
+    topic = text(name) + struct.pack(">ih", -1, -1) + listed + rows([])
+    return Body(CREATE_TOPICS, 4, rows([topic]) + struct.pack(">i?", 30_000, False))
+
+
 def create_topics(names: Iterable[str], partitions: int = 1, *, validate_only: bool = False) -> Body:
     topics = rows(text(name) + struct.pack(">ih", partitions, 1) + rows([]) + rows([]) for name in names)
     return Body(CREATE_TOPICS, 4, topics + struct.pack(">i?", 30_000, validate_only))
@@ -148,17 +161,16 @@ def alter_client_quotas(clients: Iterable[str]) -> Body:
 
 
 class Client(Raw):
-    """One connection that may ask anything."""
+    """One connection that may ask anything, by the port of a broker at the gateway."""
 
-    def __init__(self, cluster: Cluster, *, timeout_s: float = 60) -> None:
-        host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
-        super().__init__(host.strip("[]"), int(port), timeout_s=timeout_s, client_id="abuse")
+    def __init__(self, cluster: Cluster, node: int = 0, *, timeout_s: float = 60) -> None:
+        host, port = split_address(cluster.bootstrap.partition(",")[0])
+        super().__init__(host, port + node, timeout_s=timeout_s, client_id="abuse")
 
     def begin(self, asked: Body) -> None:
         """Sends without waiting for the answer."""
         self.correlation_id += 1
-        header = request_header(asked.key, asked.version, self.correlation_id, self.client_id, asked.key in FLEXIBLE)
-        self.send_bytes(framed(header + asked.body))
+        self.send_bytes(framed_request(asked, self.correlation_id, self.client_id))
 
     def answer(self, asked: Body) -> bytes:
         """The answer's frame; b"" where the connection was closed instead."""
@@ -167,6 +179,18 @@ class Client(Raw):
             return self.receive_frame()
         except (ConnectionClosed, BrokenPipeError, ConnectionResetError):
             return b""
+
+
+def framed_request(asked: Body, correlation_id: int, client_id: str) -> bytes:
+    """With its header and its size."""
+    flexible = INTERNAL_APIS[asked.key].flexible(asked.version)
+    return framed(request_header(asked.key, asked.version, correlation_id, client_id, flexible) + asked.body)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of "host:port"."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 # -- the watch --------------------------------------------------------------------------------------------------------
@@ -198,13 +222,15 @@ class Seen:
 class Watch:
     """Asks every role ten times a second as an ordinary client would, each over a connection of its own."""
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, brokers: int = 1) -> None:
+        """Each broker leads the partition of the topic that has its number."""
         self.cluster = cluster
         self._topic = topic
+        self._brokers = range(brokers)
         self._clients: list[Client] = []
 
-    def _asking(self, asked: Body) -> Callable[[], object]:
-        client = Client(self.cluster)
+    def _asking(self, asked: Body, node: int = 0) -> Callable[[], object]:
+        client = Client(self.cluster, node)
         self._clients.append(client)
 
         def ask() -> object:
@@ -214,39 +240,49 @@ class Watch:
 
         return ask
 
-    def _rest(self) -> object:
-        host, _, port = self.cluster.admin.removeprefix("http://").rpartition(":")
-        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=60)
-        try:
-            connection.request("GET", "/v3/clusters")
-            assert connection.getresponse().status == 200
-        finally:
-            connection.close()
-        return None
+    def _getting(self, address: str, path: str) -> Callable[[], object]:
+        def ask() -> object:
+            connection = http.client.HTTPConnection(*split_address(address), timeout=60)
+            try:
+                connection.request("GET", path)
+                assert connection.getresponse().status == 200
+            finally:
+                connection.close()
+            return None
+
+        return ask
+
+    def _of_broker(self, node: int) -> list[Probe]:
+        number, role = struct.pack(">i", node), f"broker-{node}"
+        produced = text(None) + struct.pack(">hi", 1, 30_000)
+        produced += rows([text(self._topic) + rows([number + data(a_batch())])])
+        fetch_one = fetch(rows([text(self._topic) + rows([fetched(node)])]))
+        return [
+            Probe("produce", role, self._asking(Body(PRODUCE, 7, produced), node)),
+            Probe("fetch", role, self._asking(fetch_one, node)),
+        ]
 
     def _make(self) -> list[Probe]:
-        topic = self._topic
-        produced = text(None) + struct.pack(">hi", 1, 30_000)
-        produced += rows([text(topic) + rows([struct.pack(">i", 0) + data(a_batch())])])
         heartbeat = text("nobody") + struct.pack(">i", 1) + text("nobody")
+        reassignments = Body(LIST_PARTITION_REASSIGNMENTS, 0, struct.pack(">i", 1000) + b"\0\0")
         return [
-            Probe("produce", "broker", self._asking(Body(PRODUCE, 7, produced))),
-            Probe("fetch", "broker", self._asking(fetch(rows([text(topic) + rows([fetched(0)])])))),
-            Probe("metadata", "gateway", self._asking(metadata(rows([text(topic)])))),
+            *(probe for node in self._brokers for probe in self._of_broker(node)),
+            Probe("metadata", "gateway", self._asking(metadata(rows([text(self._topic)])))),
             Probe("heartbeat", "coordinator", self._asking(Body(HEARTBEAT, 0, heartbeat))),
-            Probe(
-                "reassignments",
-                "controller",
-                self._asking(Body(LIST_PARTITION_REASSIGNMENTS, 0, struct.pack(">i", 1000) + b"\0\0")),
-            ),
-            Probe("REST", "gateway", self._rest),
+            Probe("reassignments", "controller", self._asking(reassignments)),
+            Probe("REST", "gateway", self._getting(self.cluster.admin.removeprefix("http://"), "/v3/clusters")),
+            Probe("health", "quota", self._getting(self.cluster.addresses("quota")["http"], "/readyz")),
         ]
+
+    def _processes(self) -> dict[str, int]:
+        found = {role: self.cluster.process_id(role) for role in ROLES}
+        return {f"broker-{node}": self.cluster.process_id("broker", node) for node in self._brokers} | found
 
     @contextmanager
     def over(self, attack: str) -> Iterator[Seen]:
         """Watches while the block runs, and for a moment after it."""
         seen = Seen(attack)
-        pids = {role: self.cluster.process_id(role) for role in ROLES}
+        pids = self._processes()
         for pid in pids.values():
             Path(f"/proc/{pid}/clear_refs").write_text("5")  # proc(5): the peak begins anew
         logged = len(self.cluster.log_path.read_bytes())
@@ -267,8 +303,9 @@ class Watch:
             name = f"{probe.role}: {probe.name}"
             seen.waits_ms[name] = max(probe.waits_ms, default=0.0)
             seen.errors += [f"{name}: {error}" for error in probe.errors]
+        now = self._processes()
         for role, pid in pids.items():
-            if self.cluster.process_id(role) != pid:
+            if now[role] != pid:
                 seen.died.append(role)
             else:
                 seen.peaks_mb[role] = peak_mb(pid)
@@ -291,9 +328,18 @@ def _keep_asking(probe: Probe, over: threading.Event) -> None:
 
 def peak_mb(pid: int) -> int:
     """The most memory that the process had since its peak was begun anew."""
+    return _status_mb(pid, "VmHWM")
+
+
+def resident_mb(pid: int) -> int:
+    """The memory that the process has now."""
+    return _status_mb(pid, "VmRSS")
+
+
+def _status_mb(pid: int, name: str) -> int:
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) // 1024
     return 0
 

@@ -119,7 +119,7 @@ def newest_pyspark() -> Path:
 
 LAYERS = {
     "gate": Layer(
-        "format, lint, types, import contracts, generated files, forbidden sleeps",
+        "format, lint, types, import contracts, generated files, forbidden sleeps, abuse in its short form",
         commands=(
             tool("ruff", "format", "--check", *SOURCES),
             tool("ruff", "check", *SOURCES),
@@ -128,6 +128,7 @@ LAYERS = {
             module("tailrace.wire.stubs", "--check"),
             module("tailrace.config.generate", "--check"),
             module("pytest", "-q", "tests/unit/test_architecture.py", "tests/unit/test_layout.py"),
+            module("pytest", "-q", "tests/abuse/test_at_once.py", "--scale", "0.02", "--requests", "40"),
         ),
     ),
     "unit": Layer(
@@ -160,7 +161,9 @@ LAYERS = {
             "bits_flip cleaner_dies cold_process_dies log_dirs_fail moving_is_cut_short power_fails processes_die",
         ),
     ),
-    "abuse": Layer("one client's largest requests beside everybody else's; --scale 1 for full sizes"),
+    "abuse": Layer(
+        "one client's largest and worst requests beside everybody else's; --scale 1 for full sizes, --seed, --requests"
+    ),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
         tools=("java", "mvn"),

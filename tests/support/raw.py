@@ -17,7 +17,7 @@ from kafka.protocol.api_message import ApiMessage
 from tailrace.wire.library import struct_of
 
 API_VERSIONS = 18
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_ANSWER_BYTES = 100 * 1024 * 1024
 
 
 def _classes() -> dict[tuple[int, bool], Any]:
