@@ -49,7 +49,7 @@ async def test_a_head_that_never_becomes_whole_is_closed(swept: World) -> None:
     assert whys(swept)[0].startswith("no whole request head within")
 
 
-async def test_a_frame_that_dribbles_is_closed(swept: World) -> None:
+async def test_a_frame_that_comes_too_slowly_is_closed(swept: World) -> None:
     client = await swept.client()
     client.send(produce(1, 10_000)[:300])
     assert await client.closed()
