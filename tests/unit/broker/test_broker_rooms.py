@@ -69,7 +69,7 @@ async def test_a_produce_is_followed_through_few_rooms(tmp_path: Path, acks: int
         await broker.produce(0, batch(b"warm"))
         partition = broker.broker.topics.by_name[b"t"].partitions[1 if acks == -1 else 0]
         with traced() as rooms:
-            answer = asyncio.ensure_future(broker.produce(partition.index, batch(b"a"), acks=acks))
+            answer = asyncio.ensure_future(broker.produce(partition.index, batch(b"a"), acks=acks, timeout_ms=60_000))
             if acks == -1:
                 for offset in (0, 1):  # the second says that the follower has what the first brought
                     await broker.service.ask(followed(broker, offset), timeout_ms=5000, version=17)
