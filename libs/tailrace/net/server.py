@@ -101,8 +101,7 @@ class Server:
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        for server in self._servers:
-            await server.wait_closed()
+        # Without wait_closed: from Python 3.12 on asyncio's waits for every client to take its last answers.
 
 
 async def serve(addresses: Sequence[Address], service: Service) -> Server:
