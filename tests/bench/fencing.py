@@ -19,8 +19,9 @@ from support.controllers import Node
 from support.metadata import broker, topic_id
 from tailrace.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.metadata.replay import replay
-from tailrace_controller.controller import Controller, Decided, _rows
+from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers
+from tailrace_controller.decision import Decided, encoded
 from tailrace_controller.effects import Effects
 from tailrace_controller.metadata_log import projection
 
@@ -77,7 +78,8 @@ def steps(controller: Controller) -> dict[str, float]:
     records = timed("decide", lambda: brokers.expire(image, 0, 10, config)).records
     offset = image.offset + len(records)
     after = timed("new image", lambda: replay(image, records, offset, controller.epoch))
-    timed("encode the records and their batch", lambda: _rows([Decided(records, image, after)], controller.epoch, 1))
+    made = Decided(None, records, image, after, [])
+    timed("encode the records and their batch", lambda: encoded([made], controller.epoch, 1))
     timed("SQL projection", lambda: list(projection.changes(records, image, after, config)))
     return found
 

@@ -11,21 +11,19 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import MetadataRecord
 from tailrace.metadata.replay import replay
-from tailrace.net.metadata.batches import Batch, Snapshot, encode_batch, encode_snapshot
-from tailrace_controller.decide import resources
+from tailrace.net.metadata.batches import Batch, Snapshot, encode_snapshot
+from tailrace_controller.decision import Decided, decided, encoded
 from tailrace_controller.effects import Effects
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import Seen
@@ -42,7 +40,6 @@ from tailrace_controller.metadata_log.stored import (
     OutcomeUnknown,
     Position,
     ReportPart,
-    StoredRecord,
     StoredSnapshot,
 )
 from tailrace_controller.signals import ChangeSignal, first_failure
@@ -65,15 +62,6 @@ class Unheard(Exception):
 
 class Restored(Exception):
     """The database ends below what somebody has seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """One decision's records with the images around them, on their way to the database."""
-
-    records: tuple[MetadataRecord, ...]
-    before: MetadataImage
-    after: MetadataImage
 
 
 class Controller:
@@ -116,9 +104,11 @@ class Controller:
         self._seen = Seen()
         self._seen_file = seen_file
         self._noted: dict[str, Seen] = {}
-        self._pending: deque[Decided] = deque()
+        self._pending: deque[Decided[Any]] = deque()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._wake = asyncio.Event()
+        self._deciding = asyncio.Lock()  # held while a thread decides; whoever wants to write meanwhile waits
+        self._next_long = asyncio.Lock()  # of those that a thread decides: the others go first
         self._grown = asyncio.Event()  # the log did, since a snapshot was thought of
         self._renew = asyncio.Event()
         self._unheard = ""
@@ -219,31 +209,74 @@ class Controller:
         """Takes a decision and returns its reply once committed; NOT_CONTROLLER when it cannot be known.
 
         behind=False lets a decision without records answer at once: its reply may say only what is committed.
+        For what is known to be little: nobody else has their turn meanwhile.
         """
         if not self.active:
             await self.until_active()
-        effects = decide(self.image)
-        if effects.records:
-            self._enqueue(effects.records)
-            for sentence in resources.without_effect(effects.records):
-                self.log.warning(sentence)
+        made = decided(decide, self.image, self.epoch)
+        if made.records and self._deciding.locked():
+            async with self._deciding:
+                if not self.active:
+                    await self.until_active()
+                made = decided(decide, self.image, self.epoch)
+                self._take(made)
+        elif made.records:
+            self._take(made)
         elif not behind:
-            return effects.reply
-        if self.image.offset > self.committed.offset:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append((self.image.offset, future))
-            await future
-        return effects.reply
+            return made.reply
+        await self._until_committed(made.after.offset)
+        return made.reply
 
-    def _enqueue(self, records: tuple[MetadataRecord, ...]) -> None:
+    async def run_long(self, decide: Callable[[MetadataImage], Effects[R]]) -> R:
+        """The same for a decision that may take long: a thread takes it, while reads and heartbeats go on.
+
+        Others that want to write have their turn before the next long one.
+        """
+        async with self._next_long, self._deciding:
+            if not self.active:
+                await self.until_active()
+            before, epoch = self.image, self.epoch
+            made = await self._database.beside(partial(decided, decide, before, epoch))
+            self._check_undisturbed(before, epoch)
+            if made.records:
+                self._take(made)
+        await self._until_committed(made.after.offset)
+        return made.reply
+
+    async def read(self, decide: Callable[[MetadataImage], R]) -> R:
+        """What a thread finds in the newest image, once all of that is committed; NOT_CONTROLLER as above."""
+        if not self.active:
+            await self.until_active()
+        image, epoch = self.image, self.epoch
+        found = await self._database.beside(partial(decide, image))
+        if not self.holding or self.epoch != epoch:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} resigned")
+        await self._until_committed(image.offset)
+        return found
+
+    def _check_undisturbed(self, before: MetadataImage, epoch: int) -> None:
+        """Raises NOT_CONTROLLER if this controller resigned while a thread decided: nothing else changes the image."""
+        if not self.holding or self.epoch != epoch or self.image is not before:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} resigned")
+
+    async def _until_committed(self, offset: int) -> None:
+        if offset > self.committed.offset:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append((offset, future))
+            await future
+
+    def _take(self, made: Decided[R]) -> None:
+        """The newest image is the one after this decision; REQUEST_TIMED_OUT if too much waits for the database."""
         if self.pending_records > self.pending_records_max:
             raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata database does not take writes at present")
-        before = self.image
-        self.image = replay(before, records, before.offset + len(records), self.epoch)
-        self._pending.append(Decided(records, before, self.image))
-        self.counts.add(records)
-        self.pending_records += len(records)
+        assert made.before is self.image
+        self.image = made.after
+        self._pending.append(made)
+        self.counts.add(made.records)
+        self.pending_records += len(made.records)
         self._wake.set()
+        for sentence in made.warnings:
+            self.log.warning(sentence)
 
     async def wait_for(self, offset: int, timeout_ms: float) -> None:
         """Returns when the log reaches beyond offset or the active controller changes, or after the timeout."""
@@ -338,7 +371,8 @@ class Controller:
         self._unheard = ""
         self._renew.clear()
         if self.image.offset < 0:
-            self._enqueue(bootstrap.first_records(self.new_uuid()))
+            first = Effects(None, bootstrap.first_records(self.new_uuid()))
+            self._take(decided(lambda _: first, self.image, self.epoch))
         else:
             self._note(at_once=True)
             self.ready.set()
@@ -437,10 +471,10 @@ class Controller:
             self._confirmed(asked_ms)
             self._publish(group[-1].after, batches)
 
-    def _write(self, opened: "Store", group: list[Decided], timestamp_ms: int) -> tuple[list[Batch], float]:
+    def _write(self, opened: "Store", group: list[Decided[Any]], timestamp_ms: int) -> tuple[list[Batch], float]:
         """Runs in the database's thread: one transaction for the whole group."""
-        batches, rows = _rows(group, self.epoch, timestamp_ms)
-        records = [record for decided in group for record in decided.records]
+        batches, rows = encoded(group, self.epoch, timestamp_ms)
+        records = [record for made in group for record in made.records]
         changes = projection.changes(records, group[0].before, group[-1].after, self.config)
         asked_ms = opened.append(self.epoch, rows, changes)
         return batches, asked_ms
@@ -522,17 +556,3 @@ class Controller:
             )
         except (Deposed, OutcomeUnknown) as failure:
             self.log.warning("a coordinator's report was not stored", error=str(failure))
-
-
-def _rows(group: list[Decided], epoch: int, timestamp_ms: int) -> tuple[list[Batch], list[StoredRecord]]:
-    """A group of decisions as followers get them and as the database stores them."""
-    batches, rows = [], []
-    for decided in group:
-        base_offset = decided.before.offset + 1
-        values = [codec.encode(record) for record in decided.records]
-        batches.append(encode_batch(values, base_offset, epoch, timestamp_ms))
-        rows += [
-            StoredRecord(base_offset + index, base_offset, epoch, timestamp_ms, type(record).__name__, value)
-            for index, (record, value) in enumerate(zip(decided.records, values, strict=True))
-        ]
-    return batches, rows

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 from uuid import UUID
@@ -219,3 +219,65 @@ async def test_a_report_that_is_not_stored_is_no_reason_to_resign() -> None:
     async with running() as (controller, _):
         await controller.report(0, ReportPart("groups", [], 5, last=True))
         assert controller.active
+
+
+class Thread:
+    """What a controller runs beside its loop, halted."""
+
+    def __init__(self, database: MemoryDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        self._really = database.beside
+        monkeypatch.setattr(database, "beside", self)
+
+    async def __call__(self, work: Callable[[], object]) -> object:
+        self.begun.set()
+        await self.go_on.wait()
+        return await self._really(work)
+
+
+async def test_reads_and_heartbeats_go_on_while_a_long_decision_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (controller, database):
+        thread = Thread(database, monkeypatch)
+        asking = asyncio.create_task(controller.run_long(setting("1")))
+        await thread.begun.wait()
+        assert await controller.run(reading) is None
+        assert await controller.run(reading, behind=False) is None
+        thread.go_on.set()
+        assert await asking == "set 1"
+        assert await controller.run(reading) == "1"
+
+
+async def test_a_short_write_waits_for_the_long_decision_at_hand_and_for_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (controller, database):
+        thread, order = Thread(database, monkeypatch), list[str]()
+
+        async def note(asked: Awaitable[str]) -> None:
+            order.append(await asked)
+
+        tasks = [asyncio.create_task(note(controller.run_long(setting(value)))) for value in ("long", "longer")]
+        await thread.begun.wait()
+        tasks.append(asyncio.create_task(note(controller.run(setting("short")))))
+        await turns()
+        assert order == []
+        thread.go_on.set()
+        await asyncio.gather(*tasks)
+        assert order == ["set long", "set short", "set longer"]
+        assert await controller.run(reading) == "longer"
+
+
+async def test_a_controller_that_resigned_meanwhile_takes_no_long_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (controller, database):
+        thread = Thread(database, monkeypatch)
+        writing = asyncio.create_task(controller.run_long(setting("1")))
+        await thread.begun.wait()
+        listing = asyncio.create_task(controller.read(lambda image: image.config(4, "").get("k0")))
+        await turns()
+        controller._resign("a test")
+        thread.go_on.set()
+        for asking in (writing, listing):
+            with pytest.raises(ApiError) as refused:
+                await asking
+            assert refused.value.code == ErrorCode.NOT_CONTROLLER
+        assert [record.type for record in database.store.records][FIRST:] == []

@@ -9,4 +9,4 @@ from tailrace_controller.role import ControllerRole
 async def handle(
     request: AlterClientQuotasRequest, context: Context, role: ControllerRole
 ) -> AlterClientQuotasResponse:
-    return await role.controller.run(lambda image: client_quotas.alter(image, request))
+    return await role.controller.run_long(lambda image: client_quotas.alter(image, request))

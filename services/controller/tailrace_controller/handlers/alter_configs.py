@@ -8,4 +8,4 @@ from tailrace_controller.role import ControllerRole
 
 async def handle(request: AlterConfigsRequest, context: Context, role: ControllerRole) -> AlterConfigsResponse:
     config = role.controller.config
-    return await role.controller.run(lambda image: alter_configs.replacing(image, request, config))
+    return await role.controller.run_long(lambda image: alter_configs.replacing(image, request, config))

@@ -12,4 +12,4 @@ async def handle(
     request: AlterPartitionReassignmentsRequest, context: Context, role: ControllerRole
 ) -> AlterPartitionReassignmentsResponse:
     controller, version = role.controller, context.api_version
-    return await controller.run(lambda image: reassignments.alter(image, request, version, controller.config))
+    return await controller.run_long(lambda image: reassignments.alter(image, request, version, controller.config))

@@ -10,4 +10,4 @@ async def handle(
     request: AssignReplicasToDirsRequest, context: Context, role: ControllerRole
 ) -> AssignReplicasToDirsResponse:
     controller = role.controller
-    return await controller.run(lambda image: assign_replicas.assign(image, request, controller.config))
+    return await controller.run_long(lambda image: assign_replicas.assign(image, request, controller.config))

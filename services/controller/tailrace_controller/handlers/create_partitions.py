@@ -8,4 +8,4 @@ from tailrace_controller.role import ControllerRole
 
 async def handle(request: CreatePartitionsRequest, context: Context, role: ControllerRole) -> CreatePartitionsResponse:
     await role.until_placeable()
-    return await role.controller.run(lambda image: create_partitions.create(image, request))
+    return await role.controller.run_long(lambda image: create_partitions.create(image, request))

@@ -11,6 +11,6 @@ from tailrace_controller.role import ControllerRole
 async def handle(request: CreateTopicsRequest, context: Context, role: ControllerRole) -> CreateTopicsResponse:
     controller = role.controller
     await role.until_placeable()
-    return await controller.run(
+    return await controller.run_long(
         lambda image: create_topics.create(image, request, controller.config, controller.new_uuid)
     )

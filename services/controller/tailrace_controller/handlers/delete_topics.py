@@ -8,4 +8,4 @@ from tailrace_controller.role import ControllerRole
 
 async def handle(request: DeleteTopicsRequest, context: Context, role: ControllerRole) -> DeleteTopicsResponse:
     version, config = context.api_version, role.controller.config
-    return await role.controller.run(lambda image: delete_topics.delete(image, request, version, config))
+    return await role.controller.run_long(lambda image: delete_topics.delete(image, request, version, config))

@@ -9,4 +9,4 @@ from tailrace_controller.role import ControllerRole
 async def handle(
     request: DescribeClientQuotasRequest, context: Context, role: ControllerRole
 ) -> DescribeClientQuotasResponse:
-    return await role.controller.run(lambda image: client_quotas.describe(image, request))
+    return await role.controller.read(lambda image: client_quotas.describe(image, request).reply)

@@ -8,4 +8,4 @@ from tailrace_controller.role import ControllerRole
 
 async def handle(request: ElectLeadersRequest, context: Context, role: ControllerRole) -> ElectLeadersResponse:
     controller = role.controller
-    return await controller.run(lambda image: elect_leaders.elect(image, request, controller.config))
+    return await controller.run_long(lambda image: elect_leaders.elect(image, request, controller.config))

@@ -10,4 +10,4 @@ async def handle(
     request: IncrementalAlterConfigsRequest, context: Context, role: ControllerRole
 ) -> IncrementalAlterConfigsResponse:
     config = role.controller.config
-    return await role.controller.run(lambda image: alter_configs.incremental(image, request, config))
+    return await role.controller.run_long(lambda image: alter_configs.incremental(image, request, config))

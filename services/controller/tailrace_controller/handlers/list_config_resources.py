@@ -10,4 +10,4 @@ async def handle(
     request: ListConfigResourcesRequest, context: Context, role: ControllerRole
 ) -> ListConfigResourcesResponse:
     version = context.api_version
-    return await role.controller.run(lambda image: describe_configs.list_resources(image, request, version))
+    return await role.controller.read(lambda image: describe_configs.list_resources(image, request, version).reply)

@@ -3,11 +3,10 @@
 from tailrace.net.context import Context
 from tailrace.wire.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from tailrace_controller.decide import reassignments
-from tailrace_controller.effects import Effects
 from tailrace_controller.role import ControllerRole
 
 
 async def handle(
     request: ListPartitionReassignmentsRequest, context: Context, role: ControllerRole
 ) -> ListPartitionReassignmentsResponse:
-    return await role.controller.run(lambda image: Effects(reassignments.listed(image, request)))
+    return await role.controller.read(lambda image: reassignments.listed(image, request))

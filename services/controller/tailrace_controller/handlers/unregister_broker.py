@@ -8,4 +8,4 @@ from tailrace_controller.role import ControllerRole
 
 async def handle(request: UnregisterBrokerRequest, context: Context, role: ControllerRole) -> UnregisterBrokerResponse:
     controller = role.controller
-    return await controller.run(lambda image: brokers.unregister(image, request.broker_id, controller.config))
+    return await controller.run_long(lambda image: brokers.unregister(image, request.broker_id, controller.config))

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.clock import Cancellable, Clock
+from tailrace.net.switching import Switching
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -54,8 +55,12 @@ class Database:
                     raise
 
     async def beside(self, work: Callable[[], T]) -> T:
-        """Runs what takes long and needs no database in another thread: renewals go on."""
-        return await asyncio.to_thread(work)
+        """Runs what takes long and needs no database in another thread: renewals, and all else, go on."""
+        Switching.hold()
+        try:
+            return await asyncio.to_thread(work)
+        finally:
+            Switching.release()
 
     async def news(self, timeout_ms: float) -> None:
         """Returns when the lease row may have changed, or after the timeout. OutcomeUnknown without a connection."""
