@@ -383,20 +383,26 @@ class Connection(Answering):
     async def _run_large(self, header: RequestHeader, body: bytes) -> None:
         """What takes long to decode is decoded elsewhere."""
         try:
-            request = await self._service.large.decode(header.api_key, header.api_version, body)
+            async with self._service.large.request(header.api_key, header.api_version, body) as request:
+                frame = await self._frame_of(header, request)
         except codec.Malformed as malformed:
             self._task = None
             self._refuse(str(malformed))
             return
-        await self._run(header, request)
+        self._answered(frame)
 
     async def _run(self, header: RequestHeader, request: Any) -> None:
+        self._answered(await self._frame_of(header, request))
+
+    async def _frame_of(self, header: RequestHeader, request: Any) -> bytes:
         if self._counts is not None:
             self._counts[header.api_key] += 1
         context = Context(
             header.api_key, header.api_version, header.correlation_id, header.client_id, self, self._service.internal
         )
-        frame = await answer_frame(self._service, request, context)
+        return await answer_frame(self._service, request, context)
+
+    def _answered(self, frame: bytes) -> None:
         self._slots.append(frame)
         self._task = None
         self._parse()

@@ -21,7 +21,6 @@ from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire.apis import Api, ApiKey
 from tailrace.wire.messages import ApiVersionsResponse
-from tailrace.wire.refuse import refuse
 
 # Request and response are message objects of the api table's classes; a response may be its body's bytes.
 Handler: TypeAlias = Callable[[Any, Context, Any], Awaitable[Any]]
@@ -80,10 +79,10 @@ async def answer(service: Service, request: Any, context: Context) -> Any:
     try:
         return await service.handlers[key](request, context, service.role)
     except ApiError as refused:
-        return refuse(request, key, version, refused.code, refused.message)
+        return await service.large.refuse(request, key, version, refused.code, refused.message)
     except Exception:  # the dispatch boundary: a bug must not take the service down
         service.log.exception("handler failed", api_key=key, api_version=version, client_id=context.client_id)
-        return refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        return await service.large.refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 
 async def answer_frame(service: Service, request: Any, context: Context) -> bytes:

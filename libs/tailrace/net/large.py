@@ -1,23 +1,29 @@
-"""Large requests and answers are decoded and encoded by a thread: everybody else's are handled meanwhile.
+"""Large requests and answers are decoded, encoded and let go by a thread: everybody else's are handled meanwhile.
 
 The schema-driven codec takes some ten microseconds a row: for a hundred thousand rows longer than others can be kept
 waiting, and a session may end over it. One thread does it, in the order of the requests, and gives the interpreter back
-twice a millisecond.
+twice a millisecond. It gives it back between two steps of Python only, so nothing here is one long step: rows are freed
+some hundred at a time, and Python's own garbage collections wait until they are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from tailrace.net.garbage_collection import COLLECTIONS
+from tailrace.net.let_go import let_go
 from tailrace.net.switching import Switching
 from tailrace.wire import codec
 from tailrace.wire.library import struct_of
+from tailrace.wire.messages import ApiMessage
+from tailrace.wire.refuse import refuse
 
-LARGE_BYTES: Final = 16 * 1024
+LARGE_BYTES: Final = 4 * 1024  # may be as many rows of a byte each
 MANY_ROWS: Final = 500
 _Made = TypeVar("_Made")
 
@@ -28,26 +34,102 @@ class Large:
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
 
-    async def decode(self, key: int, version: int, body: Any) -> Any:
-        """As codec.decode_request, by the thread where that is worth it. Raises Malformed."""
+    @asynccontextmanager
+    async def request(self, key: int, version: int, body: Any) -> AsyncIterator[Any]:
+        """As codec.decode_request, by the thread where that is worth it. Raises Malformed.
+
+        The request is there while the block runs: nobody else may have it longer.
+        """
         if len(body) < LARGE_BYTES:
-            return codec.decode_request(key, version, body)
-        return await self.run(partial(codec.decode_request, key, version, body))
+            yield codec.decode_request(key, version, body)
+            return
+        with _no_collections():
+            request = await self.run(partial(codec.decode_request, key, version, body))
+            try:
+                yield request
+            finally:
+                self.let_go(request)
+
+    async def check(self, key: int, version: int, body: Any) -> None:
+        """Raises Malformed where decoding would."""
+        async with self.request(key, version, body):
+            pass
 
     async def encode(self, response: Any, version: int, correlation_id: int) -> bytes:
-        """As codec.encode_response, likewise; nobody changes the response any more."""
+        """As codec.encode_response, likewise; nobody has the response any more."""
         if not has_many_rows(response):
             return codec.encode_response(response, version, correlation_id)
-        return await self.run(partial(codec.encode_response, response, version, correlation_id))
+        encoded = await self.run(partial(codec.encode_response, response, version, correlation_id))
+        self.let_go(response)
+        return encoded
+
+    async def encode_request(
+        self, request: ApiMessage, version: int, correlation_id: int, client_id: str | None
+    ) -> bytes:
+        """As codec.encode_request, likewise; its rows may be those of a request that others have."""
+        work = partial(codec.encode_request, request, version, correlation_id, client_id)
+        return await self.over_rows(request, work)
+
+    @asynccontextmanager
+    async def response(self, key: int, version: int, frame: bytes) -> AsyncIterator[Any]:
+        """As decode_response, for as long as the block runs."""
+        with _no_collections():
+            response = await self.decode_response(key, version, frame)
+            try:
+                yield response
+            finally:
+                self.let_go(response)
+
+    async def decode_response(self, key: int, version: int, frame: bytes) -> Any:
+        """As codec.decode_response, of a whole frame, likewise; to be let go while the request is still there."""
+        work = partial(codec.decode_response, key, version, codec.response_body(key, version, memoryview(frame)[4:]))
+        return await self.run(work) if len(frame) >= LARGE_BYTES else work()
+
+    async def refuse(self, request: Any, key: int, version: int, code: int, message: str | None = None) -> Any:
+        """As refuse.refuse, likewise: the code in every row of the request."""
+        return await self.over_rows(request, partial(refuse, request, key, version, code, message))
+
+    async def over_rows(self, message: Any, work: Callable[[], _Made]) -> _Made:
+        """What is made of all rows of a message: by the thread if they are many."""
+        return await self.run(work) if has_many_rows(message) else work()
+
+    def let_go(self, message: Any) -> None:
+        """Frees the rows of a message that nobody needs any more: by the thread if they are many."""
+        if has_many_rows(message):
+            self._begin(partial(let_go, message))
 
     async def run(self, work: Callable[[], _Made]) -> _Made:
         """What the thread makes of it, after what it was given before."""
+        return await asyncio.wrap_future(self._begin(work))
+
+    def _begin(self, work: Callable[[], _Made]) -> Future[_Made]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, "codec")
+        loop = asyncio.get_running_loop()
         Switching.hold()
-        ended = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        ended.add_done_callback(lambda _: Switching.release())
-        return await ended
+        COLLECTIONS.hold(loop.time())
+        ended = self._threads.submit(work)
+        ended.add_done_callback(partial(_over, loop))
+        return ended
+
+
+def _over(loop: asyncio.AbstractEventLoop, _: Future[Any]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(_release)
+
+
+def _release() -> None:
+    COLLECTIONS.release()
+    Switching.release()
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    COLLECTIONS.hold(asyncio.get_running_loop().time())
+    try:
+        yield
+    finally:
+        COLLECTIONS.release()
 
 
 def has_many_rows(message: Any, most: int = MANY_ROWS) -> bool:

@@ -1,24 +1,58 @@
 """Work on many rows, in pieces between which everybody else on the event loop has their turn.
 
 A request may have half a million rows. What a handler does with one takes some microseconds, so some hundred of them
-take a few milliseconds: that is how long a heartbeat or another client waits for it.
+take a few milliseconds: that is how long a heartbeat or another client waits for it, also where several requests of
+that kind are handled at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
-from types import coroutine
-from typing import Final, TypeVar
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 ROWS_AT_ONCE: Final = 500
+_PARTS: Final = 64
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 _Row = TypeVar("_Row")
 _Found = TypeVar("_Found")
 
 
-@coroutine
-def others_first() -> Generator[None, None, None]:
-    """What is ready to run on the loop runs first."""
-    yield
+class _Turns:
+    """Of one event loop: of all who let others go first, one goes on in each of its turns."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def wait(self) -> asyncio.Future[None]:
+        future = self._loop.create_future()
+        self._waiting.append(future)
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._next)
+        return future
+
+    def _next(self) -> None:
+        future = self._waiting.popleft()
+        if not future.done():
+            future.set_result(None)
+        if self._waiting:
+            self._loop.call_soon(self._next)
+
+
+_TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns]] = WeakKeyDictionary()
+
+
+async def others_first() -> None:
+    """What is ready to run on the loop runs first, and so do others who said this before."""
+    loop = asyncio.get_running_loop()
+    turns = _TURNS.get(loop)
+    if turns is None:
+        turns = _TURNS[loop] = _Turns(loop)
+    await turns.wait()
 
 
 async def in_pieces(
@@ -53,3 +87,30 @@ def at_once(steps: Generator[None, None, _Found]) -> _Found:
         except StopIteration as ended:
             found: _Found = ended.value
             return found
+
+
+async def freed(*lists: list[Any]) -> None:
+    """Empties lists that nobody needs any more: the end of very many rows at once takes long as well."""
+    for rows in lists:
+        while rows:
+            del rows[-ROWS_AT_ONCE:]
+            await others_first()
+
+
+class Spread(Generic[K, V]):
+    """A mapping of very many keys in some dozen parts: a dict of them all grows in one step, which takes long."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[dict[K, V]] = [{} for _ in range(_PARTS)]
+
+    def __getitem__(self, key: K) -> V:
+        return self._parts[hash(key) % _PARTS][key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._parts[hash(key) % _PARTS][key] = value
+
+    def update(self, more: Mapping[K, V]) -> None:
+        for key, value in more.items():
+            self[key] = value

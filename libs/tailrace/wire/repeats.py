@@ -36,6 +36,8 @@ class Kept:
 
 Rule = Once | Kept
 VALUES: Final = Once()
+_PARTS: Final = 64
+_TAKEN_AT_ONCE: Final = 500
 _REFUSED: Final = Kept("repeats are refused, as in Apache Kafka")
 _PER_ROW: Final = Kept("each row is answered or refused by a row of a size that is its own")
 _INSIDE: Final = Kept("read into one value of its row; no answer tells it")
@@ -205,17 +207,45 @@ def _take_out(owner: Any, name: str, inside: _List) -> None:
 
 def _distinct(rows: list[Any], rule: Once, inner: Mapping[str, _List]) -> list[Any]:
     if not rule.by:
-        return list(dict.fromkeys(rows))
-    kept: dict[tuple[Any, ...], Any] = {}
-    for row in rows:
+        return _values(rows)
+    places: list[dict[tuple[Any, ...], int]] = [{} for _ in range(_PARTS)]
+    found: list[Any] = []
+    for row in _taken(rows):
         which = tuple([getattr(row, name) for name in rule.by])
-        first = kept.get(which)
-        if first is None or rule.last:
-            kept[which] = row
-        if first is not None:
-            for name, below in inner.items():
-                setattr(kept[which], name, _joined(getattr(first, name), getattr(row, name), below.rule))
-    return list(kept.values())
+        known = places[hash(which) % _PARTS]
+        at = known.setdefault(which, len(found))
+        if at == len(found):
+            found.append(row)
+            continue
+        first, found[at] = found[at], row if rule.last else found[at]
+        for name, below in inner.items():
+            setattr(found[at], name, _joined(getattr(first, name), getattr(row, name), below.rule))
+    while places:
+        del places[-1]
+    return found
+
+
+def _values(rows: list[Any]) -> list[Any]:
+    """In parts: a set that holds all of them takes long to grow, which is one step for the interpreter."""
+    seen: list[set[Any]] = [set() for _ in range(_PARTS)]
+    found = []
+    for value in _taken(rows):
+        known = seen[hash(value) % _PARTS]
+        if value not in known:
+            known.add(value)
+            found.append(value)
+    while seen:
+        del seen[-1]
+    return found
+
+
+def _taken(rows: list[Any]) -> Iterator[Any]:
+    """The rows in their order, taken out of the list: freed all at once, they would be one long step as well."""
+    rows.reverse()
+    while rows:
+        some = rows[-_TAKEN_AT_ONCE:]
+        del rows[-_TAKEN_AT_ONCE:]
+        yield from reversed(some)
 
 
 def _joined(first: list[Any] | None, second: list[Any] | None, rule: Rule) -> list[Any] | None:

@@ -52,7 +52,7 @@ class AnsweringGateway(Gateway):
         self.connections: set[ClientLink] = set()
         self.handover = Handover(self, wanted=handover)
         self._all_closed: asyncio.Event | None = None
-        self._service = Service(self, handlers, APIS, log, internal=False, listener="CLIENT")
+        self._service = Service(self, handlers, APIS, log, internal=False, listener="CLIENT", large=self.large)
 
     # -- connections ----------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class AnsweringGateway(Gateway):
         if frame.route == Route.COORDINATOR:
             return await coordinator.to_coordinator(self, connection, frame)
         if frame.key == ApiKey.INIT_PRODUCER_ID and not connection.requests.node_refused:
-            return broker_away.no_transactions(frame)
+            return await broker_away.no_transactions(self, frame)
         return await broker_away.wait_for_node(self, connection, frame)
 
     async def _here(self, frame: Frame, connection: ClientLink) -> bytes:
@@ -145,15 +145,14 @@ class AnsweringGateway(Gateway):
             return self._introduced(frame, connection)
         if frame.key == ApiKey.API_VERSIONS and frame.version > APIS[frame.key].max_version:
             return codec.encode_response(api_versions.unsupported(), 0, frame.correlation_id)
-        data = memoryview(frame.data)[4:]
-        header = parse_request_header(data)
-        request = await self._service.large.decode(frame.key, frame.version, data[header.body_offset :])
+        header = parse_request_header(memoryview(frame.data)[4:])
         context = Context(frame.key, frame.version, frame.correlation_id, header.client_id, connection)
-        return await answer_frame(self._service, request, context)
+        async with controller.request_of(self, frame) as request:
+            return await answer_frame(self._service, request, context)
 
     def _introduced(self, frame: Frame, connection: ClientLink) -> bytes:
         """The preamble of a broker that relays for its clients: from here on this connection is theirs."""
-        request: PreambleRequest = controller.decoded(frame)  # type: ignore[assignment]
+        request: PreambleRequest = codec.decode_request(frame.key, frame.version, controller.body_of(frame))
         identity = Identity(**{name: getattr(request, name) for name in Identity._fields})
         if identity.node_id < 0:
             identity = identity._replace(node_id=self._node_of(identity))

@@ -17,6 +17,7 @@ from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
+from tailrace.net.large import Large
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
 from tailrace.net.transport.buffers import SocketBuffers
@@ -117,6 +118,7 @@ class Gateway(ABC):
         self.table = table()
         self.suspects = Suspects(self)
         self.told = EncodedTopics()
+        self.large = Large()
         self.others_first: Callable[[], Awaitable[None]] = partial(
             clock.sleep, 0
         )  # whatever is ready to run has its turn

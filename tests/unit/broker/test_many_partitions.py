@@ -115,9 +115,10 @@ class Turn:
         yield
 
 
-async def test_no_turn_of_a_long_request_for_offsets_is_long(tmp_path: Path) -> None:
+async def test_no_turn_of_a_long_request_for_offsets_is_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with running(tmp_path, metadata(1)) as node:
         node.broker.others_first = Turn  # type: ignore[assignment]
+        monkeypatch.setattr(pieces, "others_first", Turn)
         context = Context(ApiKey.LIST_OFFSETS, 7, 1, "client", None)  # type: ignore[arg-type]
         answering = list_offsets_handler.handle(latest(list(range(10_000, 15_000))), context, node.broker)
         turns, ended = list[int](), list[bytes]()

@@ -6,6 +6,7 @@ schema-driven codec was most of what that cost. What this one does not know it l
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct, error
 from typing import NamedTuple, TypeAlias
 
@@ -19,6 +20,7 @@ _ASKED = {False: Struct(">iq"), True: Struct(">iiq")}  # with the leader's epoch
 _FOUND = {False: Struct(">ihqq"), True: Struct(">ihqqi")}
 _SIZE_CORRELATION = Struct(">ii")
 _COUNT_MAX = 1000
+_TOPICS_AT_ONCE = 500
 
 
 class Wanted(NamedTuple):
@@ -123,20 +125,34 @@ def encode_list_offsets_answer(version: int, correlation_id: int, topics: list[t
 
 def encode_list_offsets_body(version: int, topics: list[tuple[bytes, list[bytes]]]) -> bytes:
     """The body of a response with these rows, which encode_found made."""
+    steps = encoding_list_offsets_body(version, topics)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return bytes(ended.value)
+
+
+def encoding_list_offsets_body(
+    version: int, topics: list[tuple[bytes, list[bytes]]]
+) -> Generator[None, None, bytearray]:
+    """The same, with a pause wherever it yields: after some hundred rows."""
     flexible = version >= 6
     out = bytearray()
     if version >= 2:
         out += b"\x00\x00\x00\x00"
     out += unsigned(len(topics) + 1) if flexible else _I32.pack(len(topics))
-    for name, rows in topics:
+    for number, (name, rows) in enumerate(topics, 1):
         out += unsigned(len(name) + 1) + name if flexible else _I16.pack(len(name)) + name
         out += unsigned(len(rows) + 1) if flexible else _I32.pack(len(rows))
         out += b"".join(rows)
         if flexible:
             out += b"\x00"
+        if number % _TOPICS_AT_ONCE == 0:
+            yield
     if flexible:
         out += b"\x00"
-    return bytes(out)
+    return out
 
 
 def encode_found(version: int, found: Found) -> bytes:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError
 from tailrace.log.read import NotCached, Slice
-from tailrace.net.large import LARGE_BYTES
 from tailrace.wire.hot.fetch import Fetch, decode_fetch
 from tailrace.wire.hot.fetch_heads import FetchHead, FetchHeads
 from tailrace_broker.cold_reads.readers import loaded, scans
 from tailrace_broker.cold_reads.reads import ColdReads
-from tailrace_broker.fetch.plain import PlainFetch
+from tailrace_broker.fetch.plain import LARGE_FETCH_BYTES, PlainFetch
 from tailrace_broker.fetch.sessions import FINAL_EPOCH
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class FastFetch:
 
     def _learn(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """Of a head that was not seen before: tried at once, and recognised from now on, if it is a usual one."""
-        if len(body) >= LARGE_BYTES:
+        if len(body) >= LARGE_FETCH_BYTES:
             return self._plain.handle(connection, version, correlation_id, body)
         request = decode_fetch(version, body)
         if request.replica_id < 0 and asks_for_one(request):

@@ -14,7 +14,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import ApiError
-from tailrace.net.large import LARGE_BYTES, Large
+from tailrace.net.large import Large
 from tailrace.wire.hot.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.consumer import ConsumerFetch
@@ -23,6 +23,8 @@ from tailrace_broker.fetch.sessions import FetchSessions
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
+
+LARGE_FETCH_BYTES = 16 * 1024  # some 500 partitions: a thread decodes it
 
 
 class PlainFetch:
@@ -37,7 +39,7 @@ class PlainFetch:
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """The answer's buffers at once, or a future of them when it must wait; a thread decodes very many rows."""
-        if len(body) < LARGE_BYTES:
+        if len(body) < LARGE_FETCH_BYTES:
             return self.serve(connection, version, correlation_id, decode_fetch(version, body))
         kept = bytes(body)
 

@@ -22,6 +22,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, TimestampOffset
 from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
+from tailrace.net.pieces import freed, in_pieces, in_turns
 from tailrace.wire.hot.list_offsets import (
     Asked,
     Found,
@@ -29,7 +30,7 @@ from tailrace.wire.hot.list_offsets import (
     decode_list_offsets,
     encode_found,
     encode_list_offsets_answer,
-    encode_list_offsets_body,
+    encoding_list_offsets_body,
 )
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_broker.fetch.lookups import LogChanged
@@ -42,7 +43,6 @@ _READ_COMMITTED = 1
 # How often a lookup is done: each time files of the log were cut, replaced or deleted under the last one.
 _MOST_TRIES = 4
 _MOST_AT_ONCE = 8  # partitions that are looked at before others have their turn: about a millisecond
-_READ_AT_ONCE = 500  # rows of the request, likewise
 _THREADS_EACH = 3  # of the four, for one request: with one left, others wait for no more than a lookup
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _ENDS = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
@@ -94,8 +94,8 @@ def _repeats(asked: Asked) -> bool:
 async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) -> bytes:
     """One row per asked partition; errors are per partition."""
     version, committed = context.api_version, request.isolation_level == _READ_COMMITTED
-    topics, repeated = await _asked(request, broker)
-    asked = [(name, wanted) for name, rows in topics for wanted in rows]
+    topics, repeated = await _asked(request)
+    asked = [(name, wanted) async for name, rows in in_pieces(topics) async for wanted in in_pieces(rows)]
     rows: list[bytes | None] = []
     for number, (name, wanted) in enumerate(asked, 1):
         found: Found | None
@@ -106,7 +106,7 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
         rows.append(None if found is None else encode_found(version, found))
         if number % _MOST_AT_ONCE == 0:
             await broker.others_first()
-    left = [at for at, one in enumerate(rows) if one is None]
+    left = [at async for at, one in in_pieces(enumerate(rows)) if one is None]
     waiting = iter(left)
 
     async def look_up() -> None:
@@ -116,28 +116,29 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
     async with asyncio.TaskGroup() as group:
         for _ in left[:_THREADS_EACH]:
             group.create_task(look_up())
-    all_rows = iter([one for one in rows if one is not None])
-    return encode_list_offsets_body(version, [(name, list(islice(all_rows, len(wants)))) for name, wants in topics])
+    all_rows = iter([one async for one in in_pieces(rows) if one is not None])
+    told = [(name, list(islice(all_rows, len(wants)))) async for name, wants in in_pieces(topics)]
+    body = bytes(await in_turns(encoding_list_offsets_body(version, told)))
+    await freed(rows, asked, topics, told)
+    return body
 
 
-async def _asked(request: ListOffsetsRequest, broker: Broker) -> tuple[Asked, set[tuple[bytes, int]]]:
-    """What is asked without the places that repeat a partition, and the partitions that are repeated."""
-    seen, repeated, asked = set[tuple[bytes, int]](), set[tuple[bytes, int]](), dict[bytes, list[Wanted]]()
-    for number, topic in enumerate(request.topics):
-        name = topic.name.encode()
-        kept = asked.setdefault(name, [])
-        if number % _READ_AT_ONCE == 0:
-            await broker.others_first()
-        for row in topic.partitions:
-            place = name, row.partition_index
-            if place in seen:
-                repeated.add(place)
+async def _asked(request: ListOffsetsRequest) -> tuple[list[tuple[bytes, list[Wanted]]], set[tuple[bytes, int]]]:
+    """What is asked without the places that repeat a partition, and the partitions that are repeated.
+
+    A topic that is named twice is one by now (wire/repeats.py).
+    """
+    repeated, topics = set[tuple[bytes, int]](), list[tuple[bytes, list[Wanted]]]()
+    async for topic in in_pieces(request.topics):
+        name, kept, known = topic.name.encode(), list[Wanted](), set[int]()
+        async for row in in_pieces(topic.partitions):
+            if row.partition_index in known:
+                repeated.add((name, row.partition_index))
                 continue
-            seen.add(place)
+            known.add(row.partition_index)
             kept.append(Wanted(row.partition_index, row.current_leader_epoch, row.timestamp))
-            if len(seen) % _READ_AT_ONCE == 0:
-                await broker.others_first()
-    return list(asked.items()), repeated
+        topics.append((name, kept))
+    return topics, repeated
 
 
 async def _look_up(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:

@@ -18,6 +18,7 @@ from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
 from tailrace.net.pieces import in_pieces, others_first
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.groups.machine import MANY
 from tailrace_coordinator.groups.offsets import TopicPartition
 from tailrace_coordinator.handlers.offset_commit import find_topic
 
@@ -115,7 +116,7 @@ class _Wanted:
 async def _fetch(coordinator: Coordinator, asked: Any, topics: Sequence[Any] | None) -> Found:
     """Of asked.group_id: of these partitions, or all; where very many are wanted there may be others among them."""
     wanted = None
-    if topics is not None:
+    if topics is not None and sum([len(t.partition_indexes) async for t in in_pieces(topics)]) <= MANY:
         wanted = [(t.name, index) async for t in in_pieces(topics) async for index in in_pieces(t.partition_indexes)]
     found: Found = await coordinator.groups.ask(
         asked, lambda groups, now_ms, token: groups.fetch_offsets(now_ms, token, asked.group_id, wanted)

@@ -18,7 +18,7 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces, others_first
+from tailrace.net.pieces import ROWS_AT_ONCE, Spread, in_pieces, others_first
 from tailrace.state import Effects, hashing_rows, partition_for
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
@@ -104,12 +104,12 @@ class CoordinatorRuntime:
                 await others_first()
         return replies
 
-    async def ask_each(self, ids: Sequence[str], decide: DecideOnRows) -> dict[str, Any]:
+    async def ask_each(self, ids: Sequence[str], decide: DecideOnRows) -> Spread[str, Any]:
         """Has the shards of many ids decide on some of them at a time: a reply or an ApiError for each.
 
         A decision replies {id: reply}, and is asked for those again that it leaves out.
         """
-        replies: dict[str, Any] = {}
+        replies: Spread[str, Any] = Spread()
         by_shard: dict[OwnedShard, list[str]] = {}
         async for each in in_pieces(ids, weigh=hashing_rows):
             try:
@@ -119,7 +119,7 @@ class CoordinatorRuntime:
         await asyncio.gather(*(self._ask_each(shard, some, decide, replies) for shard, some in by_shard.items()))
         return replies
 
-    async def _ask_each(self, shard: OwnedShard, ids: list[str], decide: DecideOnRows, replies: dict[str, Any]) -> None:
+    async def _ask_each(self, shard: OwnedShard, ids: list[str], decide: DecideOnRows, replies: Spread[str, Any]) -> None:
         await shard.loaded(self._load_wait_ms)
         left = deque(ids)
         while left:

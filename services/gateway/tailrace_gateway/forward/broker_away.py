@@ -9,9 +9,9 @@ What need not wait does not: a fetch session that died with its broker, and a pr
 from __future__ import annotations
 
 import contextlib
-import functools
 import operator
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from tailrace.errors import ErrorCode
@@ -20,11 +20,12 @@ from tailrace.metadata.records import NO_LEADER
 from tailrace.net.backoff import Backoff
 from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
+from tailrace.net.pieces import in_pieces
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.refuse import refuse
-from tailrace_gateway.forward.controller import NotSentError, UnansweredError, decoded, exchange, refusal
+from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, refusal, request_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
@@ -43,18 +44,25 @@ _NEVER = 1 << 15
 _GRACE_MS = 100.0
 
 
-def no_transactions(frame: Frame) -> bytes:
+async def no_transactions(gateway: Gateway, frame: Frame) -> bytes:
     """Transactions are not built: the one error that Java and librdkafka both take for final at once."""
-    return refusal(frame, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return await refusal(gateway, frame, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:
     """The refusal's frame, or None: the node took the request, or (acks=0) the connection was closed."""
-    request: Any = decoded(frame)
+    async with request_of(gateway, frame) as request:
+        return await _wait_for_node(gateway, connection, frame, request)
+
+
+async def _wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | None:
     if frame.key == ApiKey.INIT_PRODUCER_ID and (answer := await _from_another(gateway, connection, frame)):
         return answer
-    if frame.key == ApiKey.PRODUCE and connection.refused_batches.precede(request):
-        return _refusal(gateway, connection, frame, request)
+    refused_batches = connection.refused_batches
+    if frame.key == ApiKey.PRODUCE and await gateway.large.over_rows(
+        request, partial(refused_batches.precede, request)
+    ):
+        return await _refusal(gateway, connection, frame, request)
     node_id = connection.node_id
     now_ms = gateway.clock.monotonic_ms()
     limit_ms = gateway.away_since_ms.get(node_id, now_ms) + gateway.limits.node_wait_ms - now_ms
@@ -62,7 +70,7 @@ async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) 
     if frame.key == ApiKey.PRODUCE:
         limit_ms = min(limit_ms, max(request.timeout_ms, 0))
     until_ms = now_ms + limit_ms
-    partitions = list(asked(request, frame.key, gateway.image))
+    partitions = [one async for one in in_pieces(asked(request, frame.key, gateway.image))]
     backoff = Backoff(gateway.clock, gateway.random, 20, 200)
     while True:
         # Before anything else: a follower serves consumers (KIP-392), so a node that is back may answer what moved.
@@ -73,29 +81,30 @@ async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) 
             connection.adopt_node(node)
             node.write(frame.data)
             return None
-        if moved(gateway.image, partitions, node_id) or _session_lost(request, frame):
+        if await moved(gateway.image, partitions, node_id) or _session_lost(request, frame):
             break
         left_ms = until_ms - gateway.clock.monotonic_ms()
         if left_ms <= 0:
             break
         try:
-            await gateway.follower.wait_for(
-                functools.partial(operator.is_not, gateway.image), min(left_ms, backoff.next_ms())
-            )
+            await gateway.follower.wait_for(partial(operator.is_not, gateway.image), min(left_ms, backoff.next_ms()))
         except TimeoutError:
             continue
-    return _refusal(gateway, connection, frame, request)
+    return await _refusal(gateway, connection, frame, request)
 
 
-def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | None:
+async def _refusal(gateway: Gateway, connection: ClientLink, frame: Frame, request: Any) -> bytes | None:
     if frame.key == ApiKey.PRODUCE:
         if request.acks == 0:
             connection.refuse(f"node {connection.node_id} is away and a Produce with acks=0 cannot be answered")
             return None
-        connection.refused_batches.refused(request)
-    return codec.encode_response(
-        _refused(request, frame, gateway, connection.identity), frame.version, frame.correlation_id
-    )
+        await gateway.large.over_rows(request, partial(connection.refused_batches.refused, request))
+
+    def work() -> bytes:
+        response = _refused(request, frame, gateway, connection.identity)
+        return codec.encode_response(response, frame.version, frame.correlation_id)
+
+    return await gateway.large.over_rows(request, work)
 
 
 def _hand_over(connection: ClientLink, frame: Frame, request: Any) -> None:
@@ -125,9 +134,12 @@ def asked(request: Any, key: int, image: MetadataImage) -> Iterator[tuple[str, i
             yield name, number
 
 
-def moved(image: MetadataImage, partitions: list[tuple[str, int]], node_id: int) -> bool:
+async def moved(image: MetadataImage, partitions: list[tuple[str, int]], node_id: int) -> bool:
     """Whether a partition asked for is led by another node by now: then waiting for the rest would hold that one up."""
-    return any(image.leader(name, number) not in {NO_LEADER, node_id} for name, number in partitions)
+    async for name, number in in_pieces(partitions):
+        if image.leader(name, number) not in {NO_LEADER, node_id}:
+            return True
+    return False
 
 
 def _session_lost(request: Any, frame: Frame) -> bool:

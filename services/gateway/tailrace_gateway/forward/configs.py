@@ -12,11 +12,11 @@ from typing import Any
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.net.members.endpoints import address_of
-from tailrace.wire import codec
+from tailrace.net.pieces import in_pieces
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from tailrace.wire.refuse import refuse
-from tailrace_gateway.forward.controller import NotSentError, UnansweredError, decoded, exchange, to_controller
+from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, request_of, to_controller
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import CLIENT_ID
@@ -40,28 +40,37 @@ SPLIT: Mapping[int, Callable[[Any], bool]] = {
 
 async def answer(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
     """Relays to the one who knows, or asks both and joins their results in the order asked."""
-    request: Any = decoded(frame)
-    own = [SPLIT[frame.key](resource) for resource in request.resources]
-    if not any(own):
-        return await to_controller(gateway, connection, frame)
-    results = iter(await _node(gateway, connection, frame, _part(request, own, True)))
+    async with request_of(gateway, frame) as request:
+        own = [SPLIT[frame.key](resource) async for resource in in_pieces(request.resources)]
+        if any(own):
+            return await _answer_joined(gateway, connection, frame, request, own)
+    return await to_controller(gateway, connection, frame)
+
+
+async def _answer_joined(
+    gateway: Gateway, connection: ClientLink, frame: Frame, request: Any, own: Sequence[bool]
+) -> bytes:
+    large = gateway.large
+    results = iter(await _node(gateway, connection, frame, await _part(request, own, True)))
     others: Any = iter(())
     if not all(own):
-        part = _part(request, own, False)
-        data = codec.encode_request(part, frame.version, frame.correlation_id, CLIENT_ID)
+        part = await _part(request, own, False)
+        data = await large.encode_request(part, frame.version, frame.correlation_id, CLIENT_ID)
         asked = Frame(frame.route, frame.key, frame.version, frame.correlation_id, CLIENT_ID.encode(), data, frame.slot)
-        others = iter(_results(frame, await to_controller(gateway, connection, asked)))
-    response: Any = refuse(_part(request, own, True), frame.key, frame.version, ErrorCode.NONE)
-    joined = [next(results if mine else others) for mine in own]
+        others = iter(await _results(gateway, frame, await to_controller(gateway, connection, asked)))
+    response: Any = refuse(await _part(request, (), True), frame.key, frame.version, ErrorCode.NONE)
+    joined = [next(results if mine else others) async for mine in in_pieces(own)]
     if frame.key == ApiKey.DESCRIBE_CONFIGS:
         response.results = joined
     else:
         response.responses = joined
-    return codec.encode_response(response, frame.version, frame.correlation_id)
+    del results, others, joined
+    return await large.encode(response, frame.version, frame.correlation_id)
 
 
-def _part(request: Any, own: Sequence[bool], wanted: bool) -> Any:
-    resources = [resource for resource, mine in zip(request.resources, own, strict=True) if mine == wanted]
+async def _part(request: Any, own: Sequence[bool], wanted: bool) -> Any:
+    pairs = zip(request.resources, own, strict=False)
+    resources = [resource async for resource, mine in in_pieces(pairs) if mine == wanted]
     if isinstance(request, IncrementalAlterConfigsRequest):
         return IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
     return DescribeConfigsRequest(
@@ -76,20 +85,20 @@ async def _node(gateway: Gateway, connection: ClientLink, frame: Frame, part: An
     address = None if broker is None or broker.fenced else address_of(broker.endpoints, gateway.boot_id)
     code = ErrorCode.BROKER_NOT_AVAILABLE
     if address is not None:
-        data = codec.encode_request(part, frame.version, frame.correlation_id, CLIENT_ID)
+        data = await gateway.large.encode_request(part, frame.version, frame.correlation_id, CLIENT_ID)
         try:
-            return _results(frame, await exchange(connection, address, data, gateway.limits.connect_ms))
+            answer = await exchange(connection, address, data, gateway.limits.connect_ms)
+            return await _results(gateway, frame, answer)
         except NotSentError:
             pass
         except UnansweredError:
             if frame.key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
                 code = ErrorCode.REQUEST_TIMED_OUT  # whether it acted is unknown
-    return _rows(frame, refuse(part, frame.key, frame.version, code))
+    return _rows(frame, await gateway.large.refuse(part, frame.key, frame.version, code))
 
 
-def _results(frame: Frame, answer: bytes) -> Any:
-    body = codec.response_body(frame.key, frame.version, memoryview(answer)[4:])
-    return _rows(frame, codec.decode_response(frame.key, frame.version, body))
+async def _results(gateway: Gateway, frame: Frame, answer: bytes) -> Any:
+    return _rows(frame, await gateway.large.decode_response(frame.key, frame.version, answer))
 
 
 def _rows(frame: Frame, response: Any) -> Any:

@@ -9,15 +9,15 @@ REQUEST_TIMED_OUT, which says that the outcome is unknown.
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.metadata.follower import is_not_controller
-from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import parse_request_header
-from tailrace.wire.messages import ApiMessage
-from tailrace.wire.refuse import refuse
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import Exchange
@@ -43,18 +43,22 @@ class UnansweredError(ConnectionError):
     """The service went away after it was asked; whether it acted is unknown."""
 
 
-def decoded(frame: Frame) -> ApiMessage:
-    """The request of a collected frame; raises Malformed."""
+def request_of(gateway: Gateway, frame: Frame) -> AbstractAsyncContextManager[Any]:
+    """The request of a collected frame, for as long as the block runs; raises Malformed."""
+    return gateway.large.request(frame.key, frame.version, body_of(frame))
+
+
+def body_of(frame: Frame) -> memoryview:
+    """What of a frame is behind its header."""
     data = memoryview(frame.data)[4:]
-    body = data[parse_request_header(data).body_offset :]
-    request: ApiMessage = codec.decode_request(frame.key, frame.version, body)
-    return request
+    return data[parse_request_header(data).body_offset :]
 
 
-def refusal(frame: Frame, code: ErrorCode, message: str | None = None) -> bytes:
+async def refusal(gateway: Gateway, frame: Frame, code: ErrorCode, message: str | None = None) -> bytes:
     """The answer frame that refuses the whole request."""
-    response = refuse(decoded(frame), frame.key, frame.version, code, message)
-    return codec.encode_response(response, frame.version, frame.correlation_id)
+    async with request_of(gateway, frame) as request:
+        response = await gateway.large.refuse(request, frame.key, frame.version, code, message)
+        return await gateway.large.encode(response, frame.version, frame.correlation_id)
 
 
 async def exchange(connection: ClientLink, address: Address, data: bytes, connect_ms: float) -> bytes:
@@ -76,11 +80,10 @@ async def exchange(connection: ClientLink, address: Address, data: bytes, connec
         raise UnansweredError(f"{address}: {lost}") from lost
 
 
-def deposed(frame: Frame, answer: bytes) -> bool:
+async def deposed(gateway: Gateway, frame: Frame, answer: bytes) -> bool:
     """Whether a controller that is not active any more refused the request: another one will take it."""
-    data = memoryview(answer)[4:]
-    body = codec.response_body(frame.key, frame.version, data)
-    return is_not_controller(codec.decode_response(frame.key, frame.version, body))
+    async with gateway.large.response(frame.key, frame.version, answer) as response:
+        return is_not_controller(response)
 
 
 async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
@@ -88,7 +91,7 @@ async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) 
 
     A body that cannot be decoded raises Malformed here: the controller would close, which looks like its death.
     """
-    decoded(frame)
+    await gateway.large.check(frame.key, frame.version, body_of(frame))
     until_ms = gateway.clock.monotonic_ms() + gateway.limits.controller_wait_ms
     backoff = Backoff(gateway.clock, gateway.random)
     while True:
@@ -96,7 +99,7 @@ async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) 
         if address is not None:
             try:
                 answer = await exchange(connection, address, frame.data, gateway.limits.connect_ms)
-                if not deposed(frame, answer):
+                if not await deposed(gateway, frame, answer):
                     if frame.key not in READ_ONLY:
                         await gateway.follower.catch_up(gateway.limits.catch_up_ms)
                     return answer
@@ -104,7 +107,9 @@ async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) 
                 pass
             except UnansweredError:
                 if frame.key not in READ_ONLY:
-                    return refusal(frame, ErrorCode.REQUEST_TIMED_OUT, "the controller went away before it answered")
+                    return await refusal(
+                        gateway, frame, ErrorCode.REQUEST_TIMED_OUT, "the controller went away before it answered"
+                    )
         if gateway.clock.monotonic_ms() >= until_ms:
-            return refusal(frame, ErrorCode.REQUEST_TIMED_OUT, "no controller is active")
+            return await refusal(gateway, frame, ErrorCode.REQUEST_TIMED_OUT, "no controller is active")
         await backoff.wait()

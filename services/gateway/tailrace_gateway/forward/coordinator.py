@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,12 +17,13 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
-from tailrace.wire import codec
+from tailrace.net.pieces import in_pieces
+from tailrace.state import hashing_rows
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace.wire.refuse import refuse
-from tailrace_gateway.forward.controller import NotSentError, UnansweredError, decoded, exchange, refusal
+from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, refusal, request_of
 from tailrace_gateway.forward.shards import owner_address, shard_epoch_of, shard_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay import peek
@@ -65,14 +67,14 @@ async def _owner(gateway: Gateway, shard: int) -> Address | None:
 async def _relay(gateway: Gateway, connection: ClientLink, frame: Frame, shard: int) -> bytes:
     address = await _owner(gateway, shard)
     if address is None:
-        return refusal(frame, _AWAY)
+        return await refusal(gateway, frame, _AWAY)
     connection.owner = (shard, shard_epoch_of(gateway.image, shard))
     connection.owner_address = address
     try:
         return await exchange(connection, address, frame.data, gateway.limits.connect_ms)
     except (NotSentError, UnansweredError):
         # Lost with the coordinator: asking the next one again is safe for every group API, and what a client does.
-        return refusal(frame, _AWAY)
+        return await refusal(gateway, frame, _AWAY)
     finally:
         connection.owner = None
 
@@ -114,57 +116,85 @@ _SPLITS: dict[int, _Split] = {
 
 
 async def _split(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
-    groups_of, part, results_of, name = _SPLITS[frame.key]
-    request: Any = decoded(frame)
-    groups = groups_of(request)
-    ids = [group if isinstance(group, str) else group.group_id for group in groups]
-    shards = [shard_of(gateway.image, group_id) for group_id in ids]
+    async with request_of(gateway, frame) as request:
+        groups = _SPLITS[frame.key][0](request)
+        by_owner = await _by_owner(gateway, groups)
+        if len(by_owner) != 1 or None in by_owner:
+            return await _ask_all(gateway, connection, frame, request, by_owner)
+        first = _id(groups[0])
+    return await _relay(gateway, connection, frame, shard_of(gateway.image, first))
+
+
+async def _by_owner(gateway: Gateway, groups: Sequence[Any]) -> dict[Address | None, Sequence[int]]:
+    """The places of the groups in the request, by who owns them."""
+    shards = array("i")  # as numbers and not as objects, which take long to free
+    async for group in in_pieces(groups, weigh=lambda group: hashing_rows(_id(group))):
+        shards.append(shard_of(gateway.image, _id(group)))
     owners = {shard: await _owner(gateway, shard) for shard in set(shards)}
-    by_owner: dict[Address | None, list[int]] = {}
-    for place, shard in enumerate(shards):
-        by_owner.setdefault(owners[shard], []).append(place)
-    if len(by_owner) == 1 and None not in by_owner:
-        return await _relay(gateway, connection, frame, shards[0])
-    joined: list[Any] = [None] * len(groups)
-    asks = [
-        _ask(gateway, connection, frame, address, part(request, [groups[place] for place in places]))
+    by_owner: dict[Address | None, Any] = {owner: array("i") for owner in owners.values()}
+    if len(by_owner) > 1:
+        async for place, shard in in_pieces(enumerate(shards)):
+            by_owner[owners[shard]].append(place)
+        return by_owner
+    return dict.fromkeys(by_owner, range(len(groups)))
+
+
+def _id(group: Any) -> str:
+    found: str = group if isinstance(group, str) else group.group_id
+    return found
+
+
+async def _ask_all(
+    gateway: Gateway, connection: ClientLink, frame: Frame, request: Any, by_owner: dict[Address | None, Sequence[int]]
+) -> bytes:
+    groups_of, part, results_of, name = _SPLITS[frame.key]
+    groups = groups_of(request)
+    parts = [
+        (address, part(request, [groups[place] async for place in in_pieces(places)]))
         for address, places in by_owner.items()
     ]
-    response: Any = refuse(part(request, []), frame.key, frame.version, ErrorCode.NONE)
+    asks = [_ask(gateway, connection, frame, address, asked) for address, asked in parts]
+    joined: list[Any] = [None] * len(groups)
     for places, answer in zip(by_owner.values(), await asyncio.gather(*asks), strict=True):
-        for place, result in zip(places, results_of(answer), strict=False):
+        async for place, result in in_pieces(zip(places, results_of(answer), strict=False)):
             joined[place] = result
-    setattr(response, name, [result for result in joined if result is not None])
-    return codec.encode_response(response, frame.version, frame.correlation_id)
+        gateway.large.let_go(answer)
+    response: Any = refuse(part(request, []), frame.key, frame.version, ErrorCode.NONE)
+    setattr(response, name, [result async for result in in_pieces(joined) if result is not None])
+    del joined, answer
+    return await gateway.large.encode(response, frame.version, frame.correlation_id)
 
 
 async def _ask(gateway: Gateway, connection: ClientLink, frame: Frame, address: Address | None, request: Any) -> Any:
     """One owner's part of the answer, refused if it cannot be had."""
+    large = gateway.large
     if address is not None:
         try:
-            data = codec.encode_request(request, frame.version, frame.correlation_id, CLIENT_ID)
-            answer = memoryview(await exchange(connection, address, data, gateway.limits.connect_ms))[4:]
-            return codec.decode_response(
-                frame.key, frame.version, codec.response_body(frame.key, frame.version, answer)
-            )
+            data = await large.encode_request(request, frame.version, frame.correlation_id, CLIENT_ID)
+            answer = await exchange(connection, address, data, gateway.limits.connect_ms)
+            return await large.decode_response(frame.key, frame.version, answer)
         except (NotSentError, UnansweredError):
             pass
-    return refuse(request, frame.key, frame.version, _AWAY)
+    return await large.refuse(request, frame.key, frame.version, _AWAY)
 
 
 async def _list_groups(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
-    request: Any = decoded(frame)
     image = gateway.image
     topic = image.topic(GROUP_METADATA_TOPIC)
     partitions = topic.partitions if topic is not None else ()
     led = {number for number, partition in enumerate(partitions) if partition.leader == connection.node_id}
     owners = {owner_address(image, shard, gateway.boot_id) for shard in led}
     response = m.ListGroupsResponse(error_code=0, groups=[])
-    for address in owners:
-        part = await _ask(gateway, connection, frame, address, request)
-        response.error_code = response.error_code or part.error_code
-        response.groups += [group for group in part.groups if shard_of(image, group.group_id) in led]
+    async with request_of(gateway, frame) as request:
+        for address in owners:
+            part = await _ask(gateway, connection, frame, address, request)
+            response.error_code = response.error_code or part.error_code
+            async for group in in_pieces(part.groups, weigh=lambda group: hashing_rows(group.group_id)):
+                if shard_of(image, group.group_id) in led:
+                    response.groups.append(group)
+            gateway.large.let_go(part)
     if response.error_code:
         # KIP-222: one shard that cannot answer makes the list incomplete, and says so.
+        gateway.large.let_go(response)
         response.error_code, response.groups = ErrorCode.COORDINATOR_NOT_AVAILABLE, []
-    return codec.encode_response(response, frame.version, frame.correlation_id)
+    return await gateway.large.encode(response, frame.version, frame.correlation_id)

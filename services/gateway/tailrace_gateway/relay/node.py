@@ -198,13 +198,14 @@ class Exchange:
             (size,) = _SIZE.unpack(head)
             if not 4 <= size <= _ANSWER_BYTES_MAX:
                 raise ConnectionAbortedError(f"an answer of {size} bytes was announced")
-            return head + await self._read(size)
+            return await self._read(size, head)
         except BaseException:
             self.close()
             raise
 
-    async def _read(self, count: int) -> bytes:
-        parts: list[bytes] = []
+    async def _read(self, count: int, head: bytes = b"") -> bytes:
+        """So many bytes behind those of head; joined once, since a large answer takes long to copy."""
+        parts = [head] if head else []
         while count:
             part = await self._loop.sock_recv(self._sock, min(count, 1 << 18))
             if not part:

@@ -1,0 +1,107 @@
+"""No role decodes, refuses or encodes very many rows on its event loop: every API, and every place that could."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from support.largest import Largest, all_largest
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net import large
+from tailrace.net.address import Address
+from tailrace.net.client import Client
+from tailrace.net.context import Context
+from tailrace.net.dispatch import Service
+from tailrace.net.large import LARGE_BYTES
+from tailrace.net.server import serve
+from tailrace.wire import codec
+from tailrace.wire.apis import APIS
+
+ROOT = Path(__file__).parents[3]
+ROWS = 1_100  # of four bytes or more each
+BYTES = 4_500  # rows of a byte each: most of them are the same
+
+# What works on a message where it stands, and why it is never large there. Everybody else asks net/large.py.
+DIRECT = {
+    "libs/tailrace/net/client.py": "answers to questions of our own",
+    "libs/tailrace/net/connection.py": "below LARGE_BYTES, and the preamble",
+    "libs/tailrace/net/dispatch.py": "ApiVersions, which has a row for each API",
+    "libs/tailrace/net/large.py": "the place itself",
+    "services/broker/tailrace_broker/handlers/produce.py": "an answer to what was taken in one go before",
+    "services/coordinator/tailrace_coordinator/shards/partition_log.py": "the answer to a Produce of one partition",
+    "services/gateway/tailrace_gateway/absent.py": "inside over_rows",
+    "services/gateway/tailrace_gateway/admin.py": "a question about one partition",
+    "services/gateway/tailrace_gateway/gateway.py": "the preamble and ApiVersions",
+    "services/gateway/tailrace_gateway/handover.py": "a question about one connection",
+    "services/gateway/tailrace_gateway/upstream.py": "the preamble, and a Produce answer of at most 128 KiB",
+}
+
+
+async def refusing(request: Any, context: Context, role: None) -> Any:
+    raise ApiError(ErrorCode.POLICY_VIOLATION, "no")
+
+
+class Watched:
+    """The codec's functions, with the threads that call them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[tuple[str, str]] = []
+        for module, name in ((codec, "decode_request"), (codec, "encode_response"), (large, "refuse")):
+            monkeypatch.setattr(module, name, partial(self._call, name, getattr(module, name)))
+
+    def _call(self, name: str, really: Callable[..., Any], *given: Any) -> Any:
+        self.seen.append((name, threading.current_thread().name.partition("_")[0]))
+        return really(*given)
+
+
+@pytest.mark.parametrize("largest", list(all_largest()), ids=lambda one: one.name)
+async def test_a_request_of_many_rows_is_decoded_and_refused_by_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: Largest
+) -> None:
+    values = largest.path == "resource_types"
+    frame = largest.with_rows(BYTES if values else ROWS)
+    assert len(frame) > LARGE_BYTES
+    watched = Watched(monkeypatch)
+    handlers = dict.fromkeys(APIS, refusing)
+    service = Service(role=None, handlers=handlers, apis=APIS, log=structlog.get_logger())
+    server = await serve([Address(str(tmp_path / "s"), -1)], service)
+    client = Client(server.addresses[0], "large")
+    try:
+        await client.ask_raw(frame, timeout_ms=60_000)
+    finally:
+        await client.close()
+        await server.close()
+    decoded, refused, *_ = watched.seen
+    assert decoded == ("decode_request", "codec")
+    assert refused == ("refuse", "MainThread" if values else "codec")
+
+
+def test_nobody_else_works_on_messages_on_the_event_loop() -> None:
+    found = set()
+    for folder in ("libs/tailrace/net", "services"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if re.search(r"\bcodec\.(decode|encode)_(request|response)\(", path.read_text()):
+                found.add(path.relative_to(ROOT).as_posix())
+    assert found == DIRECT.keys()
+
+
+def test_decisions_about_what_clients_ask_are_a_threads() -> None:
+    """Controller.run is for what roles say: of one broker, service or partition."""
+    short = {
+        "allocate_producer_ids",
+        "alter_partition",
+        "broker_heartbeat",
+        "broker_registration",
+        "describe_configs",  # in pieces before
+        "register_service",
+        "service_heartbeat",
+    }
+    folder = ROOT / "services/controller/tailrace_controller/handlers"
+    assert {path.stem for path in folder.glob("*.py") if "controller.run(" in path.read_text()} == short

@@ -1,0 +1,46 @@
+"""Work in pieces: one piece of all of it in each turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tailrace.net.pieces import Spread, in_pieces, others_first
+
+
+async def test_several_requests_in_pieces_share_the_turns_of_the_loop() -> None:
+    """Twenty at once hold the loop no longer at a time than one does."""
+    turn, pieces = 0, dict[int, int]()
+    over = asyncio.Event()
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while not over.is_set():
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        async for row in in_pieces(range(30), at_once=10):
+            if row % 10 == 0:
+                pieces[turn] = pieces.get(turn, 0) + bool(row)
+
+    counting = asyncio.create_task(count_turns())
+    await asyncio.gather(*(work() for _ in range(20)))
+    over.set()
+    await counting
+    assert sum(pieces.values()) == 40
+    assert max(pieces.values()) <= 2  # the wake-up of one may share a turn with that of the next
+
+
+async def test_who_is_cancelled_while_others_go_first_holds_nobody_up() -> None:
+    waiting = [asyncio.create_task(others_first()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[1].cancel()
+    assert await asyncio.gather(*waiting, return_exceptions=True) != []
+    await others_first()
+
+
+def test_a_spread_mapping_finds_what_was_put_in() -> None:
+    spread: Spread[str, int] = Spread()
+    spread.update({f"k{number}": number for number in range(1000)})
+    spread["k5"] = -5
+    assert [spread[f"k{number}"] for number in (0, 5, 999)] == [0, -5, 999]
