@@ -214,6 +214,7 @@ class Seen:
     attack: str
     waits_ms: dict[str, float] = field(default_factory=dict)
     peaks_mb: dict[str, int] = field(default_factory=dict)
+    holds_ms: dict[str, float] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     died: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
@@ -222,9 +223,10 @@ class Seen:
 class Watch:
     """Asks every role ten times a second as an ordinary client would, each over a connection of its own."""
 
-    def __init__(self, cluster: Cluster, topic: str, brokers: int = 1) -> None:
-        """Each broker leads the partition of the topic that has its number."""
+    def __init__(self, cluster: Cluster, topic: str, brokers: int = 1, holds: Path | None = None) -> None:
+        """Each broker leads the partition of the topic that has its number. holds: see bench/holds."""
         self.cluster = cluster
+        self._holds = holds
         self._topic = topic
         self._brokers = range(brokers)
         self._clients: list[Client] = []
@@ -285,6 +287,8 @@ class Watch:
         pids = self._processes()
         for pid in pids.values():
             Path(f"/proc/{pid}/clear_refs").write_text("5")  # proc(5): the peak begins anew
+            if self._holds is not None:
+                (self._holds / str(pid)).open("r+b").write(bytes(8))
         logged = len(self.cluster.log_path.read_bytes())
         probes, over = self._make(), threading.Event()
         threads = [threading.Thread(target=_keep_asking, args=(probe, over)) for probe in probes]
@@ -309,6 +313,9 @@ class Watch:
                 seen.died.append(role)
             else:
                 seen.peaks_mb[role] = peak_mb(pid)
+                if self._holds is not None:
+                    (seconds,) = struct.unpack("d", (self._holds / str(pid)).read_bytes())
+                    seen.holds_ms[role] = 1000 * seconds
         lines = self.cluster.log_path.read_bytes()[logged:].decode(errors="replace").splitlines()
         seen.complaints += [line for line in lines if _TOLD.search(line)]
 
@@ -355,4 +362,7 @@ def table(found: Iterable[Seen]) -> list[str]:
         waits = ", ".join(f"{name} {wait:,.0f}" for name, wait in seen.waits_ms.items())
         peaks = ", ".join(f"{role} {peak}" for role, peak in seen.peaks_mb.items())
         lines += [seen.attack, f"    worst wait, ms: {waits}", f"    peak memory, MB: {peaks}"]
+        if seen.holds_ms:
+            held = ", ".join(f"{role} {hold:.1f}" for role, hold in seen.holds_ms.items())
+            lines.append(f"    longest hold of the event loop, ms of processor time: {held}")
     return lines

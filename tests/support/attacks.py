@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from support import abuse
 from support.abuse import Client, repeated, rows, text
+from support.largest import Largest, all_largest
+from support.raw import ConnectionClosed
 from support.waiting import until
 from tailrace.testing import Cluster
 
@@ -176,6 +179,21 @@ ATTACKS = (
     ),
     NULLS,
 )
+
+
+def _send(largest: Largest) -> Callable[[Cluster, float], int]:
+    def run(cluster: Cluster, scale: float) -> int:
+        frame = largest.frame(scale)
+        with Client(cluster, timeout_s=600) as client, suppress(ConnectionClosed, ConnectionError):
+            client.send_bytes(frame)
+            return len(client.receive_frame())
+        return 0
+
+    return run
+
+
+# Of every API, made from its schema.
+LARGEST = tuple(Attack(largest.name, _send(largest), answer_mb=64) for largest in all_largest())
 
 
 def _numbers(count: int) -> bytes:

@@ -95,7 +95,8 @@ async def answer_frame(service: Service, request: Any, context: Context) -> byte
         return await service.large.encode(response, version, correlation_id)
     except (StructError, TypeError, ValueError, AttributeError):  # what the codec makes of a value that has no room
         service.log.exception("answer not encoded", api_key=key, api_version=version, client_id=context.client_id)
-        refused = refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)  # as Apache Kafka does
+        # As Apache Kafka does.
+        refused = await service.large.refuse(request, key, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         return await service.large.encode(refused, version, correlation_id)
 
 

@@ -22,10 +22,10 @@ def let_go(message: Any) -> None:
         if type(rows) is list and rows:
             setattr(message, name, [])
             if _is_ours(rows):
-                _empty(rows)
+                empty(rows)
 
 
-def _empty(rows: list[Any]) -> None:
+def empty(rows: list[Any]) -> None:
     if not _lists(rows[0]):
         while rows:
             del rows[-ROWS_AT_ONCE:]

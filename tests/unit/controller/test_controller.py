@@ -270,14 +270,22 @@ async def test_a_short_write_waits_for_the_long_decision_at_hand_and_for_no_othe
 async def test_a_controller_that_resigned_meanwhile_takes_no_long_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as (controller, database):
         thread = Thread(database, monkeypatch)
+        database.open.clear()
+        database.store.fail_next = OutcomeUnknown("the answer to COMMIT was lost")
+        lost = asyncio.create_task(controller.run(setting("0")))
+        await turns()
         writing = asyncio.create_task(controller.run_long(setting("1")))
         await thread.begun.wait()
         listing = asyncio.create_task(controller.read(lambda image: image.config(4, "").get("k0")))
         await turns()
-        controller._resign("a test")
+        database.open.set()
+        with pytest.raises(ApiError):
+            await lost
+        await turns(10)
+        assert controller.active
         thread.go_on.set()
         for asking in (writing, listing):
             with pytest.raises(ApiError) as refused:
                 await asking
             assert refused.value.code == ErrorCode.NOT_CONTROLLER
-        assert [record.type for record in database.store.records][FIRST:] == []
+        assert await controller.run(reading) is None

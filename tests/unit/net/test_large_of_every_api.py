@@ -34,13 +34,13 @@ DIRECT = {
     "libs/tailrace/net/connection.py": "below LARGE_BYTES, and the preamble",
     "libs/tailrace/net/dispatch.py": "ApiVersions, which has a row for each API",
     "libs/tailrace/net/large.py": "the place itself",
-    "services/broker/tailrace_broker/handlers/produce.py": "an answer to what was taken in one go before",
+    "services/broker/tailrace_broker/produce/answers.py": "an answer to what was taken in one go before",
     "services/coordinator/tailrace_coordinator/shards/partition_log.py": "the answer to a Produce of one partition",
-    "services/gateway/tailrace_gateway/absent.py": "inside over_rows",
-    "services/gateway/tailrace_gateway/admin.py": "a question about one partition",
-    "services/gateway/tailrace_gateway/gateway.py": "the preamble and ApiVersions",
-    "services/gateway/tailrace_gateway/handover.py": "a question about one connection",
-    "services/gateway/tailrace_gateway/upstream.py": "the preamble, and a Produce answer of at most 128 KiB",
+    "services/gateway/tailrace_gateway/forward/broker_away.py": "inside over_rows",
+    "services/gateway/tailrace_gateway/rest/kafka/admin.py": "a question about one partition",
+    "services/gateway/tailrace_gateway/answering.py": "the preamble and ApiVersions",
+    "services/gateway/tailrace_gateway/relay/handover.py": "a question about one connection",
+    "services/gateway/tailrace_gateway/relay/node.py": "the preamble, and a Produce answer of at most 128 KiB",
 }
 
 

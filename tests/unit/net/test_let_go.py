@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakSet
 
-from tailrace.net import let_go as module
-from tailrace.net.let_go import let_go
+from tailrace.net.let_go import empty, let_go
 from tailrace.wire.messages import ListOffsetsRequest
 
 _Topic = ListOffsetsRequest.ListOffsetsTopic
@@ -45,7 +44,7 @@ def test_no_step_frees_more_than_some_hundred_rows() -> None:
             seen.append(len(alive))
 
     request = ListOffsetsRequest(topics=[_Topic(name="t", partitions=Watched(rows(2_100, alive)))])
-    module._empty(request.topics[0].partitions)
+    empty(request.topics[0].partitions)
     assert seen == [1600, 1100, 600, 100, 0]
 
 

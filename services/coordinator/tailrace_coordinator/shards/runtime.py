@@ -119,7 +119,9 @@ class CoordinatorRuntime:
         await asyncio.gather(*(self._ask_each(shard, some, decide, replies) for shard, some in by_shard.items()))
         return replies
 
-    async def _ask_each(self, shard: OwnedShard, ids: list[str], decide: DecideOnRows, replies: Spread[str, Any]) -> None:
+    async def _ask_each(
+        self, shard: OwnedShard, ids: list[str], decide: DecideOnRows, replies: Spread[str, Any]
+    ) -> None:
         await shard.loaded(self._load_wait_ms)
         left = deque(ids)
         while left:
