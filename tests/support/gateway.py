@@ -177,9 +177,12 @@ class Client:
     async def closed(self) -> bool:
         """Waits for the gateway to close; False if bytes came instead."""
         try:
-            return await self.reader.read(1) == b""
+            ended = await self.reader.read(1) == b""
         except ConnectionError:
-            return True
+            ended = True
+        if ended:
+            self.writer.close()
+        return ended
 
 
 class World:

@@ -7,6 +7,7 @@ request that is longer than others can be kept waiting. Rows are freed without i
 from __future__ import annotations
 
 import gc
+from threading import Lock
 from typing import Final
 
 # So that a client with a large request after the other does not hold it back for ever.
@@ -20,22 +21,25 @@ class Collections:
         self._held = 0
         self._since = 0.0
         self._usual = False
+        self._lock = Lock()
 
     def hold(self, now_seconds: float) -> None:
-        """Called by the event loop's thread alone, as is release(); now: by the loop's own time."""
-        if not self._held:
-            self._usual, self._since = gc.isenabled(), now_seconds
-            gc.disable()
-        elif self._usual and now_seconds - self._since > MOST_SECONDS:
-            self._since = now_seconds
-            gc.collect(1)
-        self._held += 1
+        """now: by the event loop's own time."""
+        with self._lock:
+            if not self._held:
+                self._usual, self._since = gc.isenabled(), now_seconds
+                gc.disable()
+            elif self._usual and now_seconds - self._since > MOST_SECONDS:
+                self._since = now_seconds
+                gc.collect(1)
+            self._held += 1
 
     def release(self) -> None:
         """Once for each hold."""
-        self._held -= 1
-        if not self._held and self._usual:
-            gc.enable()
+        with self._lock:
+            self._held -= 1
+            if not self._held and self._usual:
+                gc.enable()
 
 
 COLLECTIONS: Final = Collections()

@@ -105,20 +105,14 @@ class Large:
     def _begin(self, work: Callable[[], _Made]) -> Future[_Made]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, "codec")
-        loop = asyncio.get_running_loop()
         Switching.hold()
-        COLLECTIONS.hold(loop.time())
+        COLLECTIONS.hold(asyncio.get_running_loop().time())
         ended = self._threads.submit(work)
-        ended.add_done_callback(partial(_over, loop))
+        ended.add_done_callback(_release)  # by the thread: the loop may have been closed meanwhile
         return ended
 
 
-def _over(loop: asyncio.AbstractEventLoop, _: Future[Any]) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(_release)
-
-
-def _release() -> None:
+def _release(_: Future[Any]) -> None:
     COLLECTIONS.release()
     Switching.release()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from threading import Lock
 from typing import ClassVar, Final
 
 _QUICK_SECONDS: Final = 0.0005
@@ -13,18 +14,21 @@ class Switching:
 
     _usual_seconds: ClassVar[float] = 0.0
     _held: ClassVar[int] = 0
+    _lock: ClassVar[Lock] = Lock()
 
     @classmethod
     def hold(cls) -> None:
-        """Before a thread begins; called by the event loop's thread alone."""
-        if not cls._held:
-            cls._usual_seconds = sys.getswitchinterval()
-        cls._held += 1
-        sys.setswitchinterval(_QUICK_SECONDS)
+        """Before a thread begins."""
+        with cls._lock:
+            if not cls._held:
+                cls._usual_seconds = sys.getswitchinterval()
+            cls._held += 1
+            sys.setswitchinterval(_QUICK_SECONDS)
 
     @classmethod
     def release(cls) -> None:
         """After it has ended; once for each hold."""
-        cls._held -= 1
-        if not cls._held:
-            sys.setswitchinterval(cls._usual_seconds)
+        with cls._lock:
+            cls._held -= 1
+            if not cls._held:
+                sys.setswitchinterval(cls._usual_seconds)
