@@ -118,3 +118,13 @@ def test_the_clusters_own_topic_is_deleted_only_by_who_says_so_twice(cluster: Cl
     for answer in ("", "y\n", "orders\n"):
         assert typed(cluster, [*words, "--internal"], answer).exit_code == 1
     assert "__consumer_offsets" in typed(cluster, ["topic", "list"]).output
+
+
+def test_all_brokers_are_named_as_one_types_them(cluster: Cluster) -> None:
+    refused = typed(cluster, ["config", "set", "broker", "default", "log.retention.hours=24"])
+    assert refused.exit_code == 1
+    assert refused.output.startswith("broker default: INVALID_REQUEST: "), refused.output
+
+
+def test_the_log_of_a_cluster_in_a_program_is_its_owners(cluster: Cluster) -> None:
+    assert cluster.log_path.stat().st_mode & 0o777 == 0o600

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tailrace.private_files import private_data_dir, private_opener
 from tailrace.testing.events import ClusterDied, Event, Events
 
 _START_SECONDS = 60.0
@@ -81,8 +82,8 @@ class Cluster:
     def launch(self) -> None:
         """Starts `up` and returns at once."""
         assert self._process is None, "already started"
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        with self.log_path.open("ab") as log:
+        private_data_dir(self.data_dir)
+        with open(self.log_path, "ab", opener=private_opener) as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
                 self._command,

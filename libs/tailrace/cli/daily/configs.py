@@ -135,8 +135,9 @@ def _check_keys(cluster: Nodes, kind: str, name: str, keys: Iterable[str], at: A
 
 @contextmanager
 def _named(kind: str) -> Iterator[None]:
-    """Says of what kind the resource is that was refused."""
+    """Says of what kind the resource is that was refused, and names all brokers as one types them."""
     try:
         yield
     except RefusedError as refused:
-        raise RefusedError(f"{kind} {refused}") from None
+        text = str(refused)
+        raise RefusedError(f"{kind} {_DEFAULT if text.startswith(f'{ALL_BROKERS}:') else ''}{text}") from None
