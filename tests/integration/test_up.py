@@ -217,7 +217,9 @@ def test_brokers_of_an_earlier_start_that_hold_partitions_are_named_when_they_ar
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
 def test_settings_without_effect_are_named_once_for_the_whole_cluster(tmp_path: Path, mode: tuple[str, ...]) -> None:
     settings = ("--set", "num.io.threads=9", "--set", "num.network.threads=4")
-    with fake_cluster(tmp_path, *settings, *mode, brokers=2) as cluster:
+    arguments = (*settings, *mode)
+    environ = {key: value for key, value in os.environ.items() if key != "KAFKA_LIBS"}  # the tests' own
+    with Cluster(data_dir=tmp_path, brokers=2, command=COMMAND, arguments=arguments, environ=environ) as cluster:
         named = cluster.wait_for("config_warning", timeout_seconds=0)
         assert named["sentence"] == "Set, but without effect in Tailrace yet: num.io.threads, num.network.threads."
         cluster.stop()

@@ -86,6 +86,15 @@ async def test_groups_of_two_owners_are_split_and_joined_in_order(
     )
 
 
+async def test_a_request_without_groups_is_answered_without_groups(two_owners: tuple[World, Peer, Peer]) -> None:
+    world, even, odd = two_owners
+    client = await world.client()
+    assert (await client.ask(m.DescribeGroupsRequest(groups=[]), 5)).groups == []
+    assert (await client.ask(m.DeleteGroupsRequest(groups_names=[]), 2)).results == []
+    assert (await client.ask(m.OffsetFetchRequest(groups=[]), 8)).groups == []
+    assert not even.frames and not odd.frames
+
+
 async def test_one_owner_away_refuses_only_its_groups(two_owners: tuple[World, Peer, Peer]) -> None:
     world, even, odd = two_owners
     even.script = describing("even")

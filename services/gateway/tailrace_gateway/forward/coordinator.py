@@ -155,6 +155,7 @@ async def _ask_all(
     ]
     asks = [_ask(gateway, connection, frame, address, asked) for address, asked in parts]
     joined: list[Any] = [None] * len(groups)
+    answer: Any = None  # of a request without groups
     for places, answer in zip(by_owner.values(), await asyncio.gather(*asks), strict=True):
         async for place, result in in_pieces(zip(places, results_of(answer), strict=False)):
             joined[place] = result
