@@ -2,16 +2,22 @@
 
 A collection walks every object it has not walked yet, with the interpreter in its hands: for the rows of one large
 request that is longer than others can be kept waiting. Rows are freed without it, as soon as nobody has them any more.
+
+What else a process makes may need a collection, so nothing holds them back for ever: neither a request that waits for
+minutes (while_in_use), nor one after the other.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Final
 
-# So that a client with a large request after the other does not hold it back for ever.
-MOST_SECONDS: Final = 60.0
+MOST_SECONDS: Final = 60.0  # by many, one after the other; then one collection takes place
+MOST_OF_ONE_SECONDS: Final = 10.0  # a member of a group waits longer for the others, and its request with it
 
 
 class Collections:
@@ -31,7 +37,7 @@ class Collections:
                 gc.disable()
             elif self._usual and now_seconds - self._since > MOST_SECONDS:
                 self._since = now_seconds
-                gc.collect(1)
+                gc.collect()
             self._held += 1
 
     def release(self) -> None:
@@ -40,6 +46,20 @@ class Collections:
             self._held -= 1
             if not self._held and self._usual:
                 gc.enable()
+
+    @contextmanager
+    def while_in_use(self) -> Iterator[None]:
+        """Held while the block runs, MOST_OF_ONE_SECONDS at most; on an event loop."""
+        loop = asyncio.get_running_loop()
+        holds = [self]
+        self.hold(loop.time())
+        timer = loop.call_later(MOST_OF_ONE_SECONDS, lambda: holds.pop().release())
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if holds:
+                self.release()
 
 
 COLLECTIONS: Final = Collections()

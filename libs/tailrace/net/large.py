@@ -9,9 +9,9 @@ some hundred at a time, and Python's own garbage collections wait until they are
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -43,7 +43,7 @@ class Large:
         if len(body) < LARGE_BYTES:
             yield codec.decode_request(key, version, body)
             return
-        with _no_collections():
+        with COLLECTIONS.while_in_use():
             request = await self.run(partial(codec.decode_request, key, version, body))
             try:
                 yield request
@@ -73,7 +73,7 @@ class Large:
     @asynccontextmanager
     async def response(self, key: int, version: int, frame: bytes) -> AsyncIterator[Any]:
         """As decode_response, for as long as the block runs."""
-        with _no_collections():
+        with COLLECTIONS.while_in_use():
             response = await self.decode_response(key, version, frame)
             try:
                 yield response
@@ -115,15 +115,6 @@ class Large:
 def _release(_: Future[Any]) -> None:
     COLLECTIONS.release()
     Switching.release()
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    COLLECTIONS.hold(asyncio.get_running_loop().time())
-    try:
-        yield
-    finally:
-        COLLECTIONS.release()
 
 
 def has_many_rows(message: Any, most: int = MANY_ROWS) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+from contextlib import ExitStack, closing
 
 import pytest
 
-from tailrace.net.garbage_collection import MOST_SECONDS, Collections
+from support.memory_streams import VirtualLoop
+from tailrace.net.garbage_collection import MOST_OF_ONE_SECONDS, MOST_SECONDS, Collections
 
 
 def test_they_wait_until_the_last_holder_has_released() -> None:
@@ -21,13 +23,13 @@ def test_they_wait_until_the_last_holder_has_released() -> None:
 
 
 def test_one_takes_place_where_they_were_held_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes: list[int] = []
-    monkeypatch.setattr(gc, "collect", passes.append)
+    passes: list[str] = []
+    monkeypatch.setattr(gc, "collect", lambda: passes.append("of everything"))
     collections = Collections()
     collections.hold(0.0)
     for now_seconds in (MOST_SECONDS, MOST_SECONDS + 1, MOST_SECONDS + 2, 2 * MOST_SECONDS + 2):
         collections.hold(now_seconds)
-    assert passes == [1, 1]
+    assert passes == ["of everything"] * 2
     for _ in range(5):
         collections.release()
     assert gc.isenabled()
@@ -42,3 +44,35 @@ def test_who_had_them_off_before_still_has() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+async def begin(collections: Collections, request: ExitStack) -> None:
+    request.enter_context(collections.while_in_use())
+
+
+def test_a_request_that_waits_for_minutes_does_not_hold_them_back() -> None:
+    collections, request = Collections(), ExitStack()
+    with closing(VirtualLoop()) as loop:
+        loop.run(begin(collections, request))
+        loop.settle(MOST_OF_ONE_SECONDS * 900)
+        assert not gc.isenabled()
+        loop.settle(MOST_OF_ONE_SECONDS * 200)
+        assert gc.isenabled()
+        collections.hold(loop.time())
+        request.close()
+        assert not gc.isenabled()  # it has released what it held, and no more
+        collections.release()
+    assert gc.isenabled()
+
+
+def test_a_request_that_is_answered_soon_releases_them_once() -> None:
+    collections, request = Collections(), ExitStack()
+    with closing(VirtualLoop()) as loop:
+        loop.run(begin(collections, request))
+        request.close()
+        assert gc.isenabled()
+        collections.hold(loop.time())
+        loop.settle(MOST_OF_ONE_SECONDS * 2000)
+        assert not gc.isenabled()
+        collections.release()
+    assert gc.isenabled()

@@ -16,11 +16,11 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, Slice
 from tailrace.net.context import Identity
 from tailrace.net.pieces import ROWS_AT_ONCE, in_turns, others_first
-from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
+from tailrace.wire.hot.fetch import FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
-from tailrace_broker.fetch.delayed import DelayedFetch
-from tailrace_broker.fetch.sessions import Session, asked
+from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
+from tailrace_broker.fetch.sessions import wanted
 from tailrace_broker.replication.follower import diverges
 
 if TYPE_CHECKING:
@@ -54,21 +54,14 @@ class ConsumerFetch(DelayedFetch):
 
     __slots__ = ("_enough", "_expired", "_identity", "_looking", "_parked", "_places", "_wants", "_work")
 
-    def __init__(
-        self,
-        broker: Broker,
-        cold_reads: ColdReads,
-        connection: Any,
-        head: tuple[int, int],
-        request: Fetch,
-        session: tuple[Session | None, bool],
-    ) -> None:
-        super().__init__(broker, cold_reads, connection, head, request, session)
-        self._identity: Identity = connection.identity
+    def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
+        super().__init__(broker, cold_reads, asked)
+        self._identity: Identity = asked.connection.identity
         # Of a partition that is named twice the last row counts, as in Kafka.
-        self._wants = list({(key, want.partition): (key, want) for key, want in asked(request, self._session)}.values())
+        wants = wanted(asked.request, asked.session)
+        self._wants = list({(key, want.partition): (key, want) for key, want in wants}.values())
         self._places: dict[Partition, _Place] = {}
-        self._enough = request.min_bytes
+        self._enough = asked.request.min_bytes
         self._looking: asyncio.Task[None] | None = None
         self._work = 0  # rows since others had their turn
         self._parked = False

@@ -7,8 +7,9 @@ wait: the purgatory wakes them by partition or by deadline, and a job of cold_re
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.log.read import Scan, Slice
 from tailrace.wire.hot.fetch import Fetch
@@ -19,7 +20,18 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
 
-class DelayedFetch:
+class AskedFetch(NamedTuple):
+    """A request with what is known of it before any partition is looked at."""
+
+    connection: Any
+    version: int
+    correlation_id: int
+    request: Fetch
+    session: Session | None
+    full: bool  # whether all partitions are answered, news or not
+
+
+class DelayedFetch(ABC):
     """One request until its answer. A subclass looks at its partitions, encodes, and leaves those it waits at."""
 
     __slots__ = (
@@ -40,23 +52,13 @@ class DelayedFetch:
         "future",
     )
 
-    def __init__(
-        self,
-        broker: Broker,
-        cold_reads: ColdReads,
-        connection: Any,
-        head: tuple[int, int],
-        request: Fetch,
-        session: tuple[Session | None, bool],
-    ) -> None:
-        """head: version and correlation id. session: with whether all partitions are answered, news or not."""
+    def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
         self._broker = broker
         self._cold_reads = cold_reads
-        self._version, self._correlation_id = head
-        self._request = request
-        self._session, self._full = session
-        self._takes_files: bool = connection.sends_files
-        self._state: dict[str, Any] = connection.state
+        self._version, self._correlation_id = asked.version, asked.correlation_id
+        self._request, self._session, self._full = asked.request, asked.session, asked.full
+        self._takes_files: bool = asked.connection.sends_files
+        self._state: dict[str, Any] = asked.connection.state
         self._cold: list[Slice | Scan] = []  # what must come from the disk before the rows can be known
         self._job: Job | None = None  # under way on the disk
         self._tries = 0
@@ -95,18 +97,18 @@ class DelayedFetch:
             self._job = None
         self.leave()
 
+    @abstractmethod
     def look_again(self) -> None:
         """All is looked at as it is now that the disk has answered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self) -> None:
         """No partition holds on to this wait any more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def try_complete(self, key: Any) -> None:
         """A partition has news."""
-        raise NotImplementedError
 
+    @abstractmethod
     def expire(self) -> None:
         """The request's time is up: it is answered with what there is."""
-        raise NotImplementedError

@@ -15,8 +15,8 @@ from tailrace.log.read import NotCached
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData, encode_fetch_answer
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
-from tailrace_broker.fetch.delayed import DelayedFetch
-from tailrace_broker.fetch.sessions import FetchSessions, Session, asked
+from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
+from tailrace_broker.fetch.sessions import FetchSessions, wanted
 from tailrace_broker.partitions.partition import Position
 from tailrace_broker.replication.quiet import Quiet
 
@@ -44,10 +44,11 @@ class FollowerFetches:
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return encode_fetch_answer(version, correlation_id, 0, code, [])
         try:
-            session = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
+            session, full = self.sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
-        fetch = FollowerFetch(broker, self._cold_reads, connection, (version, correlation_id), request, session)
+        asked = AskedFetch(connection, version, correlation_id, request, session, full)
+        fetch = FollowerFetch(broker, self._cold_reads, asked)
         fetch.hear()
         return fetch.begin()
 
@@ -57,16 +58,8 @@ class FollowerFetch(DelayedFetch):
 
     __slots__ = ("_rows", "_waits_for", "reads")
 
-    def __init__(
-        self,
-        broker: Broker,
-        cold_reads: ColdReads,
-        connection: Any,
-        head: tuple[int, int],
-        request: Fetch,
-        session: tuple[Session | None, bool],
-    ) -> None:
-        super().__init__(broker, cold_reads, connection, head, request, session)
+    def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
+        super().__init__(broker, cold_reads, asked)
         self._rows: list[tuple[bytes, PartitionData]] = []  # errors and divergences: answered at once
         self.reads: list[Read] = []
         self._waits_for: dict[Any, Read] = {}  # by the tail that is marked when there is news
@@ -89,7 +82,7 @@ class FollowerFetch(DelayedFetch):
         by_id, broker_epoch = self._version >= 13, self._request.replica_epoch
         now_ms, session = self._broker.monotonic_ms(), self._session
         quiet: dict[tuple[bytes, int], Quiet | None] = {} if session is None else session.quiet
-        for key, want in asked(self._request, session):
+        for key, want in wanted(self._request, session):
             place = key, want.partition
             known = quiet.get(place)
             if known is not None and known.heard(broker_epoch, now_ms):

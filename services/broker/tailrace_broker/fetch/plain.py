@@ -18,6 +18,7 @@ from tailrace.net.large import Large
 from tailrace.wire.hot.fetch import Fetch, decode_fetch, encode_fetch_answer, fetch_once
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.fetch.consumer import ConsumerFetch
+from tailrace_broker.fetch.delayed import AskedFetch
 from tailrace_broker.fetch.follower import FollowerFetches
 from tailrace_broker.fetch.sessions import FetchSessions
 
@@ -56,8 +57,8 @@ class PlainFetch:
             return self._followers.serve(connection, version, correlation_id, request)
         broker = self._broker
         try:
-            session = self._sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
+            session, full = self._sessions.open(request, broker.monotonic_ms(), broker.new_session_id())
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
-        head = version, correlation_id
-        return ConsumerFetch(broker, self._cold_reads, connection, head, request, session).begin()
+        asked = AskedFetch(connection, version, correlation_id, request, session, full)
+        return ConsumerFetch(broker, self._cold_reads, asked).begin()

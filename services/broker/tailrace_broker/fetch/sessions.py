@@ -114,7 +114,7 @@ class FetchSessions:
         return True
 
 
-def asked(request: Fetch, session: Session | None) -> Iterator[tuple[bytes, FetchPartition]]:
+def wanted(request: Fetch, session: Session | None) -> Iterator[tuple[bytes, FetchPartition]]:
     """Every partition a request wants, in order."""
     if session is not None:
         yield from ((key, row) for (key, _), row in session.wants.items())

@@ -9,14 +9,13 @@ from tailrace.wire import codec
 from tailrace.wire.hot.produce import encode_produce_answer, with_throttle
 from tailrace.wire.messages import ProduceResponse
 from tailrace_broker.produce.refused_batches import MISSING, RETRIED, RefusedBatches
-from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
+from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
 _HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _HINTS_FROM: Final = 10  # KIP-951
-_TOPIC_IDS_FROM: Final = 13  # KIP-516
 _Topic = ProduceResponse.TopicProduceResponse
 _Row = _Topic.PartitionProduceResponse
 
@@ -61,7 +60,7 @@ def encode_refused(broker: Broker, connection: Any, answer: ProduceAnswer) -> by
                     row.current_leader = _Row.LeaderIdAndEpoch(leader_id=hint[0], leader_epoch=hint[1])
                     hinted.add(hint[0])
             rows.append(row)
-        named = {"topic_id": broker.uuid(key)} if version >= _TOPIC_IDS_FROM else {"name": key.decode()}
+        named = {"topic_id": broker.uuid(key)} if version >= TOPIC_IDS_FROM else {"name": key.decode()}
         answers.append(_Topic(partition_responses=rows, **named))
     response = ProduceResponse(responses=answers, throttle_time_ms=throttle_ms)
     if hinted:

@@ -30,7 +30,7 @@ from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire.hot.produce import ProducePartition, decode_produce
 from tailrace_broker.produce import answers, checks
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
-from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer, StagedRequest
+from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest
 from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
 from tailrace_broker.waiting.acks import AcksWait
@@ -38,8 +38,6 @@ from tailrace_broker.waiting.acks import AcksWait
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
-
-_TOPIC_IDS_FROM = 13  # KIP-516
 
 
 class PlainProduce:
@@ -97,7 +95,7 @@ class PlainProduce:
     ) -> PartitionAppend:
         """Puts a partition's batch beside the others of this read, or notes why not; again: it was examined since."""
         broker = self._broker
-        partition, code = broker.leading(key, asked.partition, by_id=version >= _TOPIC_IDS_FROM)
+        partition, code = broker.leading(key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
         if partition is not None:
             alone = partition not in self._staged
             code = checks.refusal(broker, partition, asked, version, acks, service=service, alone=alone)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.append import Appended
@@ -11,7 +11,8 @@ from tailrace.log.limits import BadRecords
 from tailrace.wire.hot.produce_heads import Head
 from tailrace_broker.partitions.partition import Partition
 
-_NOT_APPENDED = Appended(0, -1, -1, -1, None)
+TOPIC_IDS_FROM: Final = 13  # KIP-516
+_NOT_APPENDED: Final = Appended(0, -1, -1, -1, None)
 
 
 class PartitionAppend:

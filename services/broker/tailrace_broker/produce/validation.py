@@ -15,7 +15,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.limits import Examined, Limits
 from tailrace.net.transport.answering import Promised
 from tailrace.wire.hot.produce import ProducePartition
-from tailrace_broker.produce.request import PartitionAppend, StagedRequest
+from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, StagedRequest
 from tailrace_broker.produce.validation_threads import Batch, Examination
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Validation:
             self._begin(long, end, early, request)
             return
         for key, append, leader_epoch in early:
-            self._refuse_if_lost(key, append, leader_epoch, by_id=request.answer.version >= 13)
+            self._refuse_if_lost(key, append, leader_epoch, by_id=request.answer.version >= TOPIC_IDS_FROM)
         self._path.end(request)
         if not request.acks:
             slot.answer = []

@@ -16,7 +16,13 @@ from tailrace.net.pieces import in_pieces
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.messages import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from tailrace.wire.refuse import refuse
-from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, request_of, to_controller
+from tailrace_gateway.forward.controller import (
+    NotSentError,
+    UnansweredError,
+    checked_to_controller,
+    exchange,
+    request_of,
+)
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import CLIENT_ID
@@ -44,7 +50,7 @@ async def answer(gateway: Gateway, connection: ClientLink, frame: Frame) -> byte
         own = [SPLIT[frame.key](resource) async for resource in in_pieces(request.resources)]
         if any(own):
             return await _answer_joined(gateway, connection, frame, request, own)
-    return await to_controller(gateway, connection, frame)
+    return await checked_to_controller(gateway, connection, frame)
 
 
 async def _answer_joined(
@@ -57,7 +63,7 @@ async def _answer_joined(
         part = await _part(request, own, False)
         data = await large.encode_request(part, frame.version, frame.correlation_id, CLIENT_ID)
         asked = Frame(frame.route, frame.key, frame.version, frame.correlation_id, CLIENT_ID.encode(), data, frame.slot)
-        others = iter(await _results(gateway, frame, await to_controller(gateway, connection, asked)))
+        others = iter(await _results(gateway, frame, await checked_to_controller(gateway, connection, asked)))
     response: Any = refuse(await _part(request, (), True), frame.key, frame.version, ErrorCode.NONE)
     joined = [next(results if mine else others) async for mine in in_pieces(own)]
     if frame.key == ApiKey.DESCRIBE_CONFIGS:

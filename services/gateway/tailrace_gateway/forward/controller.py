@@ -92,6 +92,11 @@ async def to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) 
     A body that cannot be decoded raises Malformed here: the controller would close, which looks like its death.
     """
     await gateway.large.check(frame.key, frame.version, body_of(frame))
+    return await checked_to_controller(gateway, connection, frame)
+
+
+async def checked_to_controller(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes:
+    """The same, of a request that is known to be decodable."""
     until_ms = gateway.clock.monotonic_ms() + gateway.limits.controller_wait_ms
     backoff = Backoff(gateway.clock, gateway.random)
     while True:

@@ -6,7 +6,7 @@ import pytest
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData
-from tailrace_broker.fetch.sessions import EVICTION_MS, FetchSessions, asked
+from tailrace_broker.fetch.sessions import EVICTION_MS, FetchSessions, wanted
 
 EMPTY: list[tuple[bytes, list[FetchPartition]]] = []
 
@@ -30,7 +30,7 @@ def test_epoch_zero_opens_a_session_and_its_first_answer_is_full() -> None:
     again, full = sessions.open(fetch(77, 1), 0, 78)
     assert again is session
     assert not full
-    assert [row.partition for _, row in asked(fetch(77, 1), again)] == [0, 1]
+    assert [row.partition for _, row in wanted(fetch(77, 1), again)] == [0, 1]
 
 
 def test_an_incremental_request_adds_replaces_and_forgets() -> None:
@@ -38,7 +38,7 @@ def test_an_incremental_request_adds_replaces_and_forgets() -> None:
     sessions.open(fetch(0, 0, want(0), want(1)), 0, 77)
     request = fetch(77, 1, want(1, 50), want(2), forgotten=[(b"t", [0])])
     session, _ = sessions.open(request, 0, 0)
-    assert [(row.partition, row.fetch_offset) for _, row in asked(request, session)] == [(1, 50), (2, 0)]
+    assert [(row.partition, row.fetch_offset) for _, row in wanted(request, session)] == [(1, 50), (2, 0)]
 
 
 @pytest.mark.parametrize(
