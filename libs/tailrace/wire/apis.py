@@ -34,6 +34,11 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
     DELETE_ACLS = 31
@@ -52,12 +57,15 @@ class ApiKey(IntEnum):
     ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_QUORUM = 55
     ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     BROKER_REGISTRATION = 62
     BROKER_HEARTBEAT = 63
     UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
     ASSIGN_REPLICAS_TO_DIRS = 73
     LIST_CONFIG_RESOURCES = 74
@@ -110,6 +118,11 @@ _PUBLIC = (
     Api(ApiKey.DELETE_RECORDS, m.DeleteRecordsRequest, m.DeleteRecordsResponse, 0, 2),
     Api(ApiKey.INIT_PRODUCER_ID, m.InitProducerIdRequest, m.InitProducerIdResponse, 0, 5),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, m.OffsetForLeaderEpochRequest, m.OffsetForLeaderEpochResponse, 2, 4),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, m.AddPartitionsToTxnRequest, m.AddPartitionsToTxnResponse, 0, 5),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, m.AddOffsetsToTxnRequest, m.AddOffsetsToTxnResponse, 0, 4),
+    Api(ApiKey.END_TXN, m.EndTxnRequest, m.EndTxnResponse, 0, 5),
+    Api(ApiKey.WRITE_TXN_MARKERS, m.WriteTxnMarkersRequest, m.WriteTxnMarkersResponse, 1, 2),
+    Api(ApiKey.TXN_OFFSET_COMMIT, m.TxnOffsetCommitRequest, m.TxnOffsetCommitResponse, 0, 5),
     Api(ApiKey.DESCRIBE_ACLS, m.DescribeAclsRequest, m.DescribeAclsResponse, 1, 3),
     Api(ApiKey.CREATE_ACLS, m.CreateAclsRequest, m.CreateAclsResponse, 1, 3),
     Api(ApiKey.DELETE_ACLS, m.DeleteAclsRequest, m.DeleteAclsResponse, 1, 3),
@@ -139,9 +152,12 @@ _PUBLIC = (
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, m.DescribeClientQuotasRequest, m.DescribeClientQuotasResponse, 0, 1),
     Api(ApiKey.ALTER_CLIENT_QUOTAS, m.AlterClientQuotasRequest, m.AlterClientQuotasResponse, 0, 1),
     Api(ApiKey.DESCRIBE_QUORUM, m.DescribeQuorumRequest, m.DescribeQuorumResponse, 0, 2),
+    Api(ApiKey.UPDATE_FEATURES, m.UpdateFeaturesRequest, m.UpdateFeaturesResponse, 0, 2),
     Api(ApiKey.DESCRIBE_CLUSTER, m.DescribeClusterRequest, m.DescribeClusterResponse, 0, 2),
     Api(ApiKey.DESCRIBE_PRODUCERS, m.DescribeProducersRequest, m.DescribeProducersResponse, 0, 0),
     Api(ApiKey.UNREGISTER_BROKER, m.UnregisterBrokerRequest, m.UnregisterBrokerResponse, 0, 0),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, m.DescribeTransactionsRequest, m.DescribeTransactionsResponse, 0, 0),
+    Api(ApiKey.LIST_TRANSACTIONS, m.ListTransactionsRequest, m.ListTransactionsResponse, 0, 2),
     Api(ApiKey.LIST_CONFIG_RESOURCES, m.ListConfigResourcesRequest, m.ListConfigResourcesResponse, 0, 1),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, m.DescribeTopicPartitionsRequest, m.DescribeTopicPartitionsResponse, 0, 0),
 )

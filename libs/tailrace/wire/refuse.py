@@ -285,6 +285,53 @@ def _join_group(request: Any, version: int, code: int, message: str | None) -> A
     )
 
 
+def _add_partitions_to_txn(request: Any, version: int, code: int, message: str | None) -> Any:
+    topic = m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+    row = topic.AddPartitionsToTxnPartitionResult
+    if version >= 4:
+        return m.AddPartitionsToTxnResponse(error_code=code, results_by_transaction=[])
+    return m.AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            topic(
+                name=asked.name,
+                results_by_partition=[row(partition_index=p, partition_error_code=code) for p in asked.partitions],
+            )
+            for asked in request.v3_and_below_topics
+        ]
+    )
+
+
+def _write_txn_markers(request: Any, version: int, code: int, message: str | None) -> Any:
+    marker = m.WriteTxnMarkersResponse.WritableTxnMarkerResult
+    topic = marker.WritableTxnMarkerTopicResult
+    row = topic.WritableTxnMarkerPartitionResult
+    return m.WriteTxnMarkersResponse(
+        markers=[
+            marker(
+                producer_id=asked.producer_id,
+                topics=[
+                    topic(
+                        name=t.name,
+                        partitions=[row(partition_index=index, error_code=code) for index in t.partition_indexes],
+                    )
+                    for t in asked.topics
+                ],
+            )
+            for asked in request.markers
+        ]
+    )
+
+
+def _describe_transactions(request: Any, version: int, code: int, message: str | None) -> Any:
+    one = m.DescribeTransactionsResponse.TransactionState
+    return m.DescribeTransactionsResponse(
+        transaction_states=[
+            one(error_code=code, transactional_id=name, transaction_state="", topics=[])
+            for name in request.transactional_ids
+        ]
+    )
+
+
 def _fetch(request: Any, version: int, code: int, message: str | None) -> Any:
     return m.FetchResponse(error_code=code, session_id=0, responses=[])
 
@@ -329,5 +376,14 @@ _TABLE: dict[int, Callable[..., Any]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
+    ApiKey.TXN_OFFSET_COMMIT: _topics(
+        m.TxnOffsetCommitResponse,
+        m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic,
+        m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic.TxnOffsetCommitResponsePartition,
+        "partition_index",
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: _describe_transactions,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
 }

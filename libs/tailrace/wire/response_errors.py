@@ -19,7 +19,7 @@ class ItemError(NamedTuple):
     message: str | None
 
 
-# A place is the way from the top to a struct with an error_code. Each step is an array and the field that names its
+# A place is the way from the top to a struct with its error code. Each step is an array and the field that names its
 # items; where none does, the item's position stands for it.
 _TOP: Final = ""
 _TOPICS: Final = "topics:name"
@@ -49,6 +49,15 @@ ERROR_PLACES: Final[Mapping[int, tuple[str, ...]]] = {
     ApiKey.DELETE_RECORDS: (_PARTITIONS,),
     ApiKey.INIT_PRODUCER_ID: (_TOP,),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ("topics:topic partitions:partition",),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (
+        _TOP,
+        "results_by_transaction:transactional_id topic_results:name results_by_partition:partition_index",
+        "results_by_topic_v3_and_below:name results_by_partition:partition_index",
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: (_TOP,),
+    ApiKey.END_TXN: (_TOP,),
+    ApiKey.WRITE_TXN_MARKERS: ("markers:producer_id topics:name partitions:partition_index",),
+    ApiKey.TXN_OFFSET_COMMIT: (_PARTITIONS,),
     ApiKey.DESCRIBE_ACLS: (_TOP,),
     ApiKey.CREATE_ACLS: ("results:",),
     ApiKey.DELETE_ACLS: ("filter_results:", "filter_results: matching_acls:resource_name"),
@@ -66,9 +75,12 @@ ERROR_PLACES: Final[Mapping[int, tuple[str, ...]]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: (_TOP,),
     ApiKey.ALTER_CLIENT_QUOTAS: ("entries:",),
     ApiKey.DESCRIBE_QUORUM: (_TOP, "topics:topic_name partitions:partition_index"),
+    ApiKey.UPDATE_FEATURES: (_TOP, "results:feature"),
     ApiKey.DESCRIBE_CLUSTER: (_TOP,),
     ApiKey.DESCRIBE_PRODUCERS: (_PARTITIONS,),
     ApiKey.UNREGISTER_BROKER: (_TOP,),
+    ApiKey.DESCRIBE_TRANSACTIONS: ("transaction_states:transactional_id",),
+    ApiKey.LIST_TRANSACTIONS: (_TOP,),
     ApiKey.LIST_CONFIG_RESOURCES: (_TOP,),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (_TOPICS, _PARTITIONS),
 }
@@ -78,8 +90,13 @@ def response_errors(key: int, response: Any) -> Iterator[ItemError]:
     """The errors of an answer to this API, whatever its version; none if all of it was done."""
     for place in ERROR_PLACES[key]:
         for names, found in _items(response, place.split(" ") if place else [], ()):
-            if found.error_code:
-                yield ItemError(names, found.error_code, getattr(found, "error_message", None))
+            if code := _code(found):
+                yield ItemError(names, code, getattr(found, "error_message", None))
+
+
+def _code(found: Any) -> int:
+    """AddPartitionsToTxn alone has another name for it."""
+    return int(found.partition_error_code if hasattr(found, "partition_error_code") else found.error_code)
 
 
 def _items(struct: Any, steps: list[str], names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
