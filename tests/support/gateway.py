@@ -237,9 +237,12 @@ class World:
         topics = {**self.follower.image.topics, name: TopicImage(name, topic_id, partitions)}
         self.put(topics=topics, topic_names={topic.topic_id: topic.name for topic in topics.values()})
 
-    def put_coordinators(self, owners: dict[int, int], peers: dict[int, Peer]) -> None:
+    def put_coordinators(
+        self, owners: dict[int, int], peers: dict[int, Peer], topic: str = "__consumer_offsets"
+    ) -> None:
         """Shard -> coordinator id, coordinator id -> its peer."""
-        shards = {("__consumer_offsets", s): ShardImage("__consumer_offsets", s, o, 1) for s, o in owners.items()}
+        others = {key: shard for key, shard in self.follower.image.shards.items() if key[0] != topic}
+        shards = {**others, **{(topic, s): ShardImage(topic, s, o, 1) for s, o in owners.items()}}
         services = {
             ("coordinator", i): ServiceImage("coordinator", i, 1, UUID(int=i), peer.endpoints)
             for i, peer in peers.items()

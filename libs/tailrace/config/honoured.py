@@ -62,17 +62,17 @@ BROKER_KEYS = {
     ),
     "tailrace_controller.app": ("broker.session.timeout.ms", "controller.quorum.election.timeout.ms"),
     "tailrace_controller.commands.accept_restored": ("metadata.url",),
-    "tailrace_controller.decide.create_topics": (
-        "default.replication.factor",
-        "num.partitions",
-        "offsets.topic.num.partitions",
-        "offsets.topic.segment.bytes",
-    ),
+    "tailrace_controller.decide.create_topics": ("default.replication.factor", "num.partitions"),
     "tailrace_controller.decide.delete_topics": ("delete.topic.enable",),
     "tailrace_controller.decide.internal_topics": (
+        "offsets.topic.num.partitions",
         "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
         "share.coordinator.state.topic.replication.factor",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
     ),
     "tailrace_controller.decide.topic_rules": ("min.insync.replicas", "unclean.leader.election.enable"),
     "tailrace_controller.periodic": (

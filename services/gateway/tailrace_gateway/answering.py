@@ -136,8 +136,8 @@ class AnsweringGateway(Gateway):
             return await controller.to_controller(self, connection, frame)
         if frame.route == Route.COORDINATOR:
             return await coordinator.to_coordinator(self, connection, frame)
-        if frame.key == ApiKey.INIT_PRODUCER_ID and not connection.requests.node_refused:
-            return await broker_away.no_transactions(self, frame)
+        if frame.key == ApiKey.INIT_PRODUCER_ID and coordinator.is_transactional(connection, frame):
+            return await coordinator.to_coordinator(self, connection, frame)
         return await broker_away.wait_for_node(self, connection, frame)
 
     async def _here(self, frame: Frame, connection: ClientLink) -> bytes:

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
@@ -181,9 +180,9 @@ class Gateway(ABC):
         if self.advertised.auto_create_topics:
             self._create(names)
 
-    def create_group_metadata_topic(self) -> None:
-        """Asks the controller for __consumer_offsets, whose partitions and replicas it knows."""
-        self._create([GROUP_METADATA_TOPIC])
+    def create_internal_topic(self, name: str) -> None:
+        """Asks the controller for a topic that coordinators write, whose partitions and replicas it knows."""
+        self._create([name])
 
     def _create(self, names: Sequence[str]) -> None:
         wanted = [name for name in names if name not in self.creating]

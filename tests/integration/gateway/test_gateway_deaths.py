@@ -248,13 +248,6 @@ async def test_a_fenced_broker_ends_the_connections_that_wait_for_it(quick: Worl
     assert await client.closed()
 
 
-async def test_a_transactional_id_is_refused_for_good(quick: World) -> None:
-    quick.put_broker(0, await quick.peer("broker-0"))
-    client = await quick.client()
-    answer = await client.ask(m.InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1), 4)
-    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
 METADATA = m.MetadataRequest(topics=None)
 
 

@@ -33,7 +33,7 @@ from tailrace_gateway.suspects import Suspects
 from tailrace_gateway.versions import narrowed
 
 ID_A, ID_B = UUID(int=1), UUID(int=2)
-OFFSETS = "__consumer_offsets"
+OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
 class Follower:
@@ -121,11 +121,15 @@ def image(**changes: Any) -> MetadataImage:
 
 
 def with_offsets_topic(owner: int = 0) -> MetadataImage:
+    return with_sharded_topic(OFFSETS, owner)
+
+
+def with_sharded_topic(name: str, owner: int = 0) -> MetadataImage:
     base = image()
-    topic = TopicImage(OFFSETS, UUID(int=3), (partition(0), partition(1)))
+    topic = TopicImage(name, UUID(int=3), (partition(0), partition(1)))
     return image(
-        topics={**base.topics, OFFSETS: topic},
-        shards={(OFFSETS, p): ShardImage(OFFSETS, p, owner, 1) for p in (0, 1)},
+        topics={**base.topics, name: topic},
+        shards={(name, p): ShardImage(name, p, owner, 1) for p in (0, 1)},
         services={("coordinator", 0): ServiceImage("coordinator", 0, 1, UUID(int=4), (Endpoint("INTERNAL", "h", 1),))},
     )
 
@@ -520,10 +524,26 @@ async def test_a_shard_without_owner_has_no_coordinator_yet() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
-async def test_a_transactional_id_is_refused_for_good_with_a_sentence(version: int) -> None:
-    found = await find(version, Stub(with_offsets_topic()), "t", key_type=1)
-    assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert "transactions" in found.error_message
+@pytest.mark.parametrize("key", ["t1", "t2", "t3", ""])
+async def test_the_coordinator_of_a_transactional_id_leads_its_partition_of_the_transactions_topic(
+    version: int, key: str
+) -> None:
+    found = await find(version, Stub(with_sharded_topic(TRANSACTIONS)), key, key_type=1)
+    leader = partition_for(key, 2)
+    assert (found.error_code, found.node_id, found.port) == (0, leader, 9000 + leader)
+
+
+async def test_the_transactions_topic_is_created_on_the_first_need_and_no_other() -> None:
+    gateway = Stub(with_sharded_topic(OFFSETS))
+    found = await find(3, gateway, "t", key_type=1)
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert gateway.wanted == [TRANSACTIONS]
+
+
+async def test_a_key_type_that_is_not_served_creates_nothing() -> None:
+    gateway = Stub(image())
+    assert (await find(4, gateway, "x", key_type=7)).error_code == ErrorCode.INVALID_REQUEST
+    assert gateway.wanted == []
 
 
 async def test_a_share_group_key_is_invalid() -> None:

@@ -10,7 +10,6 @@ from tailrace.config import Config, describe
 from tailrace.config.topic import validate
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.resources import ConfigResource
-from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata import names
 from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage
@@ -80,11 +79,11 @@ class _Creation:
             why = f"Null value not supported for topic configs: {','.join(nulls)}"
             raise ApiError(ErrorCode.INVALID_CONFIG, why)
         count, replication_factor = topic.num_partitions, topic.replication_factor
-        if topic.name == GROUP_METADATA_TOPIC:  # whoever asks first: the topic has settings of its own
-            count = config.offsets_topic_num_partitions if count == NOT_GIVEN else count
+        if (own := internal_topics.own_settings(topic.name, config)) is not None:
+            count = own.num_partitions if count == NOT_GIVEN else count
             if replication_factor == NOT_GIVEN:
                 replication_factor = internal_topics.wanted_replication_factor(image, topic.name, config)
-            overrides = {**_group_metadata_configs(config), **overrides}
+            overrides = {**own.configs, **overrides}
         if topic.assignments:
             partitions = _manual(image, topic)
         else:
@@ -147,14 +146,6 @@ def _config_row(entry: describe.Entry) -> Any:
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
     )
-
-
-def _group_metadata_configs(config: Config) -> dict[str, str]:
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(config.offsets_topic_segment_bytes),
-    }
 
 
 def _automatic(

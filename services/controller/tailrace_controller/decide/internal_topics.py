@@ -1,6 +1,10 @@
-"""Internal topics: how many replicas each should have. They are made with what the cluster has and grow with it."""
+"""Internal topics: partitions, configs and replicas of each. They are made with what the cluster has and grow with it.
+
+A topic has these settings whoever asks for it first (Kafka's AutoTopicCreationManager gives the same ones).
+"""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tailrace.config import Config
 from tailrace.kafka.topics import (
@@ -11,8 +15,32 @@ from tailrace.kafka.topics import (
 )
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from tailrace.metadata.records import PartitionChangeRecord
-from tailrace_controller.decide import placement, reassignments
+from tailrace_controller.decide import placement, reassignments, topic_rules
 from tailrace_controller.decide.elections import Elections, may_lead
+
+
+class Settings(NamedTuple):
+    """What an internal topic is made with where the request does not say."""
+
+    num_partitions: int
+    configs: dict[str, str]
+
+
+def own_settings(name: str, config: Config) -> Settings | None:
+    """The settings of an internal topic that coordinators write; None for any other."""
+    if name == GROUP_METADATA_TOPIC:
+        configs = {"compression.type": "producer", "segment.bytes": str(config.offsets_topic_segment_bytes)}
+        return Settings(config.offsets_topic_num_partitions, {"cleanup.policy": "compact", **configs})
+    if name == TRANSACTION_STATE_TOPIC:
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            topic_rules.MIN_INSYNC_REPLICAS: str(config.transaction_state_log_min_isr),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            topic_rules.UNCLEAN_LEADER_ELECTION: "false",
+        }
+        return Settings(config.transaction_state_log_num_partitions, configs)
+    return None
 
 
 def wanted_replication_factor(image: MetadataImage, name: str, config: Config) -> int:

@@ -1,14 +1,18 @@
-"""Which coordinator owns which partition of `__consumer_offsets`: sticky, balanced, its shard epoch only grows."""
+"""Which coordinator owns which partition of a sharded topic: sticky, balanced, its shard epoch only grows.
+
+Each topic is spread by itself. The first shard epoch is above the partition's leader epoch: in Apache Kafka that one is
+the coordinator epoch of transaction markers, and those of a log that came from there must not fence ours.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
 
-from tailrace.kafka.topics import GROUP_METADATA_TOPIC
-from tailrace.metadata.image import MetadataImage
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage
 from tailrace.metadata.records import MetadataRecord, ShardOwnerRecord
 from tailrace.metadata.replay import planned
 
-SHARDED_TOPICS = (GROUP_METADATA_TOPIC,)
+SHARDED_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
 COORDINATOR = "coordinator"
 NOBODY = -1
 
@@ -36,7 +40,11 @@ def assign(image: MetadataImage, restarted: int = NOBODY) -> Iterator[ShardOwner
         for index, owner in enumerate(balance(owners, live)):
             shard = shards[index]
             if owner != owners[index] or (owner == restarted != NOBODY):
-                yield ShardOwnerRecord(name, index, owner, 1 if shard is None else shard.shard_epoch + 1)
+                yield ShardOwnerRecord(name, index, owner, _next_epoch(shard, topic.partitions[index]))
+
+
+def _next_epoch(shard: ShardImage | None, partition: PartitionImage) -> int:
+    return 1 + (partition.leader_epoch if shard is None else shard.shard_epoch)
 
 
 def balance(owners: list[int], live: list[int]) -> list[int]:

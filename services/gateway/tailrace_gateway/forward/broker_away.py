@@ -25,7 +25,7 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.refuse import refuse
-from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, refusal, request_of
+from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, request_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
@@ -42,11 +42,6 @@ _HINTS_FROM: dict[int, int] = {ApiKey.PRODUCE: 10, ApiKey.FETCH: 16}
 _NEVER = 1 << 15
 # Once a node has been away for the whole limit, each further request waits only this long for it.
 _GRACE_MS = 100.0
-
-
-async def no_transactions(gateway: Gateway, frame: Frame) -> bytes:
-    """Transactions are not built: the one error that Java and librdkafka both take for final at once."""
-    return await refusal(gateway, frame, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 async def wait_for_node(gateway: Gateway, connection: ClientLink, frame: Frame) -> bytes | None:

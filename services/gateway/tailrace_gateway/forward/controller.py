@@ -65,6 +65,8 @@ async def exchange(connection: ClientLink, address: Address, data: bytes, connec
     """Asks a service over this client's own connection to it; raises NotSentError or UnansweredError."""
     known = connection.exchanges.get(address)
     if known is None or not known.alive():
+        if known is not None:
+            known.close()
         try:
             known = await Exchange.open(address, connection.identity, connect_ms, connection.gateway.secret)
         except OSError as refused:

@@ -58,7 +58,7 @@ class ClientLink(Link):
         self.lent: socket.socket | None = None
         self.came_back = False  # and stays: who changes its client id with every request must not escape a quota
         self.exchanges: dict[Address, Exchange] = {}
-        self.owner: tuple[int, int] | None = None  # (shard, shard epoch) whose owner is answering
+        self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
         self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
         self.swept_bytes = (0, 0)  # what the last sweep saw

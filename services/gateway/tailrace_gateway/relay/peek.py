@@ -85,8 +85,18 @@ def transactional_id(view: memoryview, body: int, flexible: bool) -> bool:
     return skip_string(view, body, flexible)[0]
 
 
-def group_id(view: memoryview, body: int, flexible: bool) -> str:
-    """The group id that begins the body of a group API (JoinGroup, OffsetCommit, OffsetFetch below v8 …)."""
+def first_string(view: memoryview, body: int, flexible: bool) -> str:
+    """The id that begins the body: of a group (JoinGroup, OffsetCommit, OffsetFetch below v8 …) or a transaction."""
     if flexible:
         body = skip_tags(view, body)
     return string(view, body, flexible)
+
+
+def second_string(view: memoryview, body: int, flexible: bool) -> str:
+    """The group id of TxnOffsetCommit, behind its transactional id."""
+    if flexible:
+        body = skip_tags(view, body)
+    _, at = skip_string(view, body, flexible)
+    if at > len(view):
+        raise IndexError
+    return string(view, at, flexible)

@@ -14,7 +14,7 @@ from tailrace.wire.header import FLEXIBLE_FROM
 
 
 class Route(IntEnum):
-    """Who answers: the connection's node, this gateway, the active controller, or the owner of the group's shard."""
+    """Who answers: the connection's node, this gateway, the active controller, or the owner of the id's shard."""
 
     NODE = 0
     HERE = 1
@@ -27,7 +27,7 @@ ROUTES: Mapping[ApiKey, Route] = {
     ApiKey.FETCH: Route.NODE,
     ApiKey.LIST_OFFSETS: Route.NODE,
     ApiKey.DELETE_RECORDS: Route.NODE,
-    ApiKey.INIT_PRODUCER_ID: Route.NODE,  # with a transactional id: refused here until transactions exist
+    ApiKey.INIT_PRODUCER_ID: Route.NODE,  # with a transactional id: its coordinator
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route.NODE,
     ApiKey.ALTER_REPLICA_LOG_DIRS: Route.NODE,
     ApiKey.DESCRIBE_LOG_DIRS: Route.NODE,

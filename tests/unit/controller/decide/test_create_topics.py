@@ -143,6 +143,29 @@ def test_the_offsets_topic_has_settings_of_its_own_and_its_shards_get_owners() -
     assert effects.reply.topics[0].replication_factor == 1
 
 
+def test_the_transactions_topic_has_the_settings_of_apache_kafka_and_its_shards_get_owners() -> None:
+    image = after(cluster(1), service("coordinator", 0, 60), service("coordinator", 1, 61))
+    effects = create(ask("__transaction_state", -1, -1), image=image)
+    configs = {e.name: e.value for e in effects.records if isinstance(e, r.ConfigRecord)}
+    assert configs == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    }
+    owners = [e.owner for e in effects.records if isinstance(e, r.ShardOwnerRecord)]
+    assert (len(owners), owners.count(0), owners.count(1)) == (50, 25, 25)
+    assert effects.reply.topics[0].replication_factor == 1
+
+
+def test_what_a_request_says_of_an_internal_topic_wins() -> None:
+    effects = create(ask("__transaction_state", 3, 2, configs={"min.insync.replicas": "1"}), image=cluster(3))
+    configs = {e.name: e.value for e in effects.records if isinstance(e, r.ConfigRecord)}
+    assert (configs["min.insync.replicas"], configs["cleanup.policy"]) == ("1", "compact")
+    assert (effects.reply.topics[0].num_partitions, effects.reply.topics[0].replication_factor) == (3, 2)
+
+
 def test_two_topics_of_one_request_do_not_begin_on_the_same_broker() -> None:
     effects = create(ask("a", 1), ask("b", 1), image=cluster(3))
     assert [e.leader for e in effects.records if isinstance(e, r.PartitionRecord)] == [0, 1]

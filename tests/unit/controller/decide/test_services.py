@@ -1,4 +1,4 @@
-"""Services' registrations, and the shards of `__consumer_offsets`: sticky, balanced, with epochs that only grow."""
+"""Services' registrations, and the shards of sharded topics: sticky, balanced, with epochs that only grow."""
 
 from collections import Counter
 from itertools import pairwise
@@ -16,7 +16,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.wire.messages import RegisterServiceRequest, ServiceHeartbeatRequest
 from tailrace_controller.decide import reports, services, shards
 
-OFFSETS = "__consumer_offsets"
+OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 IMAGE = after(cluster(1), *topic(OFFSETS, 1, [0] * 10))
 
 
@@ -75,6 +75,24 @@ def test_a_coordinator_that_leaves_hands_its_shards_to_the_others() -> None:
     left = applied(two, beat(two, "coordinator", 1, epoch, leave=True))
     assert owners(left) == [0] * 10
     assert ("coordinator", 1) not in left.services
+
+
+def test_each_sharded_topic_is_spread_over_the_coordinators_by_itself() -> None:
+    image = after(IMAGE, *topic(TRANSACTIONS, 2, [0] * 4))
+    one = applied(image, register(image, "coordinator", 0, 1))
+    two = applied(one, register(one, "coordinator", 1, 2))
+    assert Counter(owners(two)) == {0: 5, 1: 5}
+    assert Counter(two.shards[TRANSACTIONS, index].owner for index in range(4)) == {0: 2, 1: 2}
+
+
+def test_a_first_shard_epoch_is_above_the_coordinator_epochs_that_a_kafka_wrote_into_markers() -> None:
+    leader_epochs = (0, 7)
+    partitions = (r.PartitionRecord(n, UUID(int=2), (0,), (0,), 0, epoch) for n, epoch in enumerate(leader_epochs))
+    image = after(IMAGE, r.TopicRecord(TRANSACTIONS, UUID(int=2)), *partitions)
+    one = applied(image, register(image, "coordinator", 0, 1))
+    assert [one.shards[TRANSACTIONS, n].shard_epoch for n in range(2)] == [1, 8]
+    again = applied(one, register(one, "coordinator", 0, 99))
+    assert [again.shards[TRANSACTIONS, n].shard_epoch for n in range(2)] == [2, 9]
 
 
 def test_without_coordinators_nobody_owns_shards() -> None:

@@ -128,7 +128,9 @@ class Admin:
 
     async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:
         image = self._gateway.image
-        address = owner_address(image, shard_of(image, group_id), self._gateway.boot_id)
+        address = owner_address(
+            image, GROUP_METADATA_TOPIC, shard_of(image, GROUP_METADATA_TOPIC, group_id), self._gateway.boot_id
+        )
         if address is None:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "No coordinator owns the group's shard.")
         return await self._ask(address, message, version)
@@ -137,7 +139,7 @@ class Admin:
         image = self._gateway.image
         shards: Mapping[tuple[str, int], Any] = image.shards
         owners = [
-            owner_address(image, number, self._gateway.boot_id)
+            owner_address(image, topic, number, self._gateway.boot_id)
             for topic, number in sorted(shards)
             if topic == GROUP_METADATA_TOPIC
         ]

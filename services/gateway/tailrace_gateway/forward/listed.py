@@ -1,0 +1,88 @@
+"""ListGroups and ListTransactions: answered for each node, from the shards whose partitions the node leads.
+
+Clients ask every node and add the answers up, so each group and transaction is in the answer of one node alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tailrace.net.pieces import in_pieces
+from tailrace.state import hashing_rows
+from tailrace.wire import messages as m
+from tailrace.wire.apis import ApiKey
+from tailrace_gateway.forward.controller import request_of
+from tailrace_gateway.forward.owners import AWAY, ask
+from tailrace_gateway.forward.shards import coordinators, owner_address, shard_of
+from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.relay.client import ClientLink
+from tailrace_gateway.relay.requests import Frame
+
+
+class Listing(NamedTuple):
+    """One API: the topic whose shards are listed, an empty answer, and its rows."""
+
+    topic: str
+    empty: Callable[[], Any]
+    rows: Callable[[Any], list[Any]]
+    id_of: Callable[[Any], str]
+    incomplete: Callable[[int], ErrorCode | int]  # what clients are told where a shard answered with this error
+
+
+def _groups_incomplete(_: int) -> ErrorCode:
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _transactions_incomplete(code: int) -> int:
+    """Java asks again for this error alone. What is wrong with the request is passed on."""
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code == AWAY else code
+
+
+LISTINGS: dict[int, Listing] = {
+    ApiKey.LIST_GROUPS: Listing(
+        GROUP_METADATA_TOPIC,
+        lambda: m.ListGroupsResponse(error_code=0, groups=[]),
+        lambda a: a.groups,
+        lambda group: group.group_id,
+        _groups_incomplete,
+    ),
+    ApiKey.LIST_TRANSACTIONS: Listing(
+        TRANSACTION_STATE_TOPIC,
+        lambda: m.ListTransactionsResponse(error_code=0, unknown_state_filters=[], transaction_states=[]),
+        lambda a: a.transaction_states,
+        lambda transaction: transaction.transactional_id,
+        _transactions_incomplete,
+    ),
+}
+
+
+async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, listing: Listing) -> bytes:
+    """What the owners of the node's shards list of these shards; an error where one of them does not answer."""
+    image, topic_name = gateway.image, listing.topic
+    topic = image.topic(topic_name)
+    partitions = topic.partitions if topic is not None else ()
+    led = {number for number, partition in enumerate(partitions) if partition.leader == connection.node_id}
+    owners = {owner_address(image, topic_name, shard, gateway.boot_id) for shard in led}
+    if not owners and topic_name == TRANSACTION_STATE_TOPIC:  # any of them knows what is wrong with the filters
+        owners.update(list(coordinators(image, gateway.boot_id))[:1])
+    response = listing.empty()
+    async with request_of(gateway, frame) as request:
+        for address in owners:
+            part = await ask(gateway, connection, frame, address, request)
+            response.error_code = response.error_code or part.error_code
+            if topic_name == TRANSACTION_STATE_TOPIC:
+                response.unknown_state_filters = part.unknown_state_filters
+            async for row in in_pieces(listing.rows(part), weigh=lambda row: hashing_rows(listing.id_of(row))):
+                if shard_of(image, topic_name, listing.id_of(row)) in led:
+                    listing.rows(response).append(row)
+            gateway.large.let_go(part)
+    if response.error_code:
+        # KIP-222: one shard that cannot answer makes the list incomplete, and says so.
+        code = listing.incomplete(response.error_code)
+        gateway.large.let_go(response)
+        response = listing.empty()
+        response.error_code = code
+    return await gateway.large.encode(response, frame.version, frame.correlation_id)
