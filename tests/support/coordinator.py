@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -142,17 +142,17 @@ class MemoryPeers(Peers):
         super().__init__(image, boot_id)
         self.producer_ids = itertools.count(1000)
         self.asked: list[tuple[Address, Any]] = []
-        self.answer: Callable[[Address, Any], Any] = _nobody
+        self.answer: Callable[[Address, Any], Awaitable[Any]] = _nobody
 
     async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float) -> Any:
         self.asked.append((address, request))
-        return self.answer(address, request)
+        return await self.answer(address, request)
 
     async def new_producer_id(self) -> int:
         return next(self.producer_ids)
 
 
-def _nobody(address: Address, request: Any) -> Any:
+async def _nobody(address: Address, request: Any) -> Any:
     raise Disconnected(f"{address} is not there")
 
 
