@@ -38,10 +38,10 @@ def update(image: MetadataImage, request: UpdateFeaturesRequest, controller_id: 
             )
         levels[name] = level
     result = UpdateFeaturesResponse.UpdatableFeatureResult
-    results = [result(feature=asked.feature, error_code=0) for asked in request.feature_updates]
+    results = [result(feature=asked.feature, error_code=0, error_message="NONE") for asked in request.feature_updates]
     changed = {name: level for name, level in levels.items() if level != image.features.get(name, 0)}
     records = () if request.validate_only else tuple(FeatureLevelRecord(*one) for one in changed.items())
-    return Effects(UpdateFeaturesResponse(error_code=0, results=results), records)
+    return Effects(UpdateFeaturesResponse(error_code=0, error_message=None, results=results), records)
 
 
 def _refusal(image: MetadataImage, name: str, level: int, kind: int, controller_id: int) -> str | None:
