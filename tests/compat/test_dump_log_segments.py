@@ -23,8 +23,9 @@ from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.producers.transactions import ABORT, AbortedTransaction, encode
+from tailrace.log.producers.transactions import AbortedTransaction, encode
 from tailrace.records.compression import Codec
+from tailrace.records.markers import ABORT
 from tailrace.records.record import Record, build
 from tailrace_broker.partitions.shard_barriers import barrier
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -18,9 +19,11 @@ from tailrace.errors import ApiError
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, ServiceImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net.address import Address
+from tailrace.net.client import Disconnected
 from tailrace.net.context import Context, Identity
 from tailrace.records.record import Record, build
-from tailrace.state import KeyValue
+from tailrace.state import Batch, KeyValue, Producer
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.machine import GroupMachine
@@ -31,6 +34,8 @@ from tailrace_coordinator.shards.kind import ShardKind
 from tailrace_coordinator.shards.kinds import KINDS
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
+from tailrace_coordinator.transactions.markers import MarkerSender
+from tailrace_coordinator.transactions.peers import Peers
 
 OFFSETS_ID, TOPIC_ID = UUID(int=1), UUID(int=2)
 INCARNATION = UUID(int=3)
@@ -42,6 +47,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.entries: list[tuple[bool, KeyValue]] = []  # (is a barrier, record)
+        self.of_transactions: dict[int, tuple[Producer, bool]] = {}  # by offset: (whose, is a marker)
         self.epochs: list[int] = []
         self.appends: list[int] = []  # records in each
         self.failures: list[Exception] = []  # raised by the next calls, in order
@@ -74,17 +80,36 @@ class LoadedLog:
     async def read(self, offset: int) -> bytes:
         self.log.fail()
         return b"".join(
-            build([Record(timestamp=0, key=key, value=value)], base_offset=number, control=is_barrier)
+            self._batch(number, key, value, is_barrier)
             for number, (is_barrier, (key, value)) in list(enumerate(self.log.entries))[offset:]
         )
 
-    async def append(self, records: tuple[KeyValue, ...], base_offset: int, now_ms: int) -> int:
+    def _batch(self, number: int, key: bytes, value: bytes | None, is_barrier: bool) -> bytes:
+        records = [Record(timestamp=0, key=key, value=value)]
+        if number not in self.log.of_transactions:
+            return bytes(build(records, base_offset=number, control=is_barrier))
+        (producer_id, epoch), is_marker = self.log.of_transactions[number]
+        return bytes(
+            build(
+                records,
+                base_offset=number,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                transactional=True,
+                control=is_marker,
+            )
+        )
+
+    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
         self.log.appending.set()
         await self.log.gate.wait()
         self.log.fail()
         assert base_offset == len(self.log.entries)
-        self.log.appends.append(len(records))
-        self.log.entries += [(False, record) for record in records]
+        self.log.appends.append(len(batch.records))
+        self.log.entries += [(False, record) for record in batch.records]
+        if batch.producer is not None:
+            for offset in range(base_offset, len(self.log.entries)):
+                self.log.of_transactions[offset] = (batch.producer, batch.is_control)
         return base_offset
 
 
@@ -110,6 +135,27 @@ def image(
 CONFIG = Config.load("coordinator")
 
 
+class MemoryPeers(Peers):
+    """What other services answer: `answers` of a test, by address; producer ids count up."""
+
+    def __init__(self, image: Callable[[], MetadataImage], boot_id: str) -> None:
+        super().__init__(image, boot_id)
+        self.producer_ids = itertools.count(1000)
+        self.asked: list[tuple[Address, Any]] = []
+        self.answer: Callable[[Address, Any], Awaitable[Any]] = _nobody
+
+    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float) -> Any:
+        self.asked.append((address, request))
+        return await self.answer(address, request)
+
+    async def new_producer_id(self) -> int:
+        return next(self.producer_ids)
+
+
+async def _nobody(address: Address, request: Any) -> Any:
+    raise Disconnected(f"{address} is not there")
+
+
 def group_kinds(config: GroupConfig) -> dict[str, ShardKind[Any]]:
     """The kinds there are, groups with a configuration of the test's own."""
     kind = replace(KINDS[GROUP_METADATA_TOPIC], machine=lambda _: GroupMachine(config))
@@ -133,11 +179,22 @@ class Stage:
         all_kinds = {**group_kinds(config or GroupConfig(group_initial_rebalance_delay_ms=0)), **(kinds or {})}
         self.logs = {topic: MemoryLog() for topic in all_kinds}
         self.log = self.logs[GROUP_METADATA_TOPIC]
+        self.peers = MemoryPeers(lambda: self.coordinator.image, "boot")
+        self.markers = MarkerSender(
+            self.peers,
+            lambda: self.coordinator.image,
+            self.clock,
+            lambda owned, ended: self.coordinator.transactions.ask_partition(
+                owned.partition, lambda machine, now_ms, token: machine.complete(now_ms, token, ended)
+            ),
+        )
         self.coordinator = Coordinator(
             0,
             {topic: self._runtime(topic, kind, load_wait_ms) for topic, kind in all_kinds.items()},
             random=random.Random(1),
             catch_up=self._catch_up,
+            peers=self.peers,
+            markers=self.markers,
         )
         self.metrics = CoordinatorMetrics(CollectorRegistry(), self.coordinator)
         self.coordinator.incarnation_id = INCARNATION
@@ -156,6 +213,7 @@ class Stage:
             deadlines=self.deadlines,
             logs=self.logs[topic].at,
             load_wait_ms=load_wait_ms,
+            act=self.markers.act,
         )
         return CoordinatorRuntime(topic, kind, surroundings)
 

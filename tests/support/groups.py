@@ -10,7 +10,7 @@ from typing import Any
 from tailrace.coordination.group_records import GroupRecord, decode, encode
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import KeyValue, Output, Shard
+from tailrace.state import Batch, KeyValue, Output, Shard
 from tailrace.wire.messages import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
 from tailrace_coordinator.groups.classic.join import Join
@@ -39,7 +39,7 @@ class Driver:
         self.answers: dict[int, Any] = {}
         self.token = 0
         self.hold = False
-        self.in_flight: tuple[KeyValue, ...] | None = None
+        self.in_flight: Batch | None = None
         self.deadlines: dict[Hashable, int] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
         self.machine = GroupMachine(self.config)
@@ -218,7 +218,7 @@ class Driver:
 
     def _commit(self) -> None:
         if self.in_flight is not None:
-            self.log += self.in_flight
+            self.log += self.in_flight.records
             self.in_flight = None
             self._take(self.shard.committed())
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from support.logs import NOW
 from tailrace.log.log import Appended, Log
-from tailrace.log.producers.transactions import ABORT, marker_type
+from tailrace.log.producers.transactions import marker_type
 from tailrace.records.batch import BatchHeader, Bytes, read_header, split
+from tailrace.records.markers import ABORT
 from tailrace.records.record import Record, build, iterate
 
 _KEY, _VALUE = Struct(">hh"), Struct(">hi")

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 R = TypeVar("R")
 
 Token = int  # stands for one asker; the shell keeps the future it belongs to
+SHELL: Token = 0  # stands for the shell itself: a reply to it is something to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,10 @@ class Decision(Generic[R]):
 
     def reply(self, token: Token, response: Any) -> None:
         self._replies.append((token, response))
+
+    def act(self, action: Any) -> None:
+        """What the shell is to do once everything the decision saw is committed."""
+        self._replies.append((SHELL, action))
 
     def schedule(self, key: Hashable, delay_ms: int) -> None:
         self._timers.append(Timer(key, delay_ms))

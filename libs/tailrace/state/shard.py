@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from tailrace.records.markers import marker_record
 from tailrace.state.effects import Effects, Timer, Token
+from tailrace.state.transactions import EndOfTransaction, InTransaction, Producer
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -20,10 +22,22 @@ R_contra = TypeVar("R_contra", contravariant=True)
 KeyValue = tuple[bytes, bytes | None]  # as in the log; value None is a tombstone
 
 RECORD_OVERHEAD_BYTES = 32  # varints of a record in batch v2, with room
+_OF_A_TRANSACTION = frozenset({InTransaction, EndOfTransaction})
+
+
+class Batch(NamedTuple):
+    """One append; a producer's: transactional, and a marker of it if is_control."""
+
+    records: tuple[KeyValue, ...]
+    producer: Producer | None = None
+    is_control: bool = False
 
 
 class Machine(Protocol[R_contra]):
-    """What a shard runs: only `apply` changes replicated state, live and in replay alike."""
+    """What a shard runs: only `apply` changes replicated state, live and in replay alike.
+
+    One whose topic has transactions is given InTransaction and EndOfTransaction, too.
+    """
 
     def apply(self, record: R_contra) -> None: ...
 
@@ -36,7 +50,7 @@ class Overloaded(Exception):
 class Output:
     """What the shell does next: append these (None: nothing, or one is in flight), send replies, set timers."""
 
-    append: tuple[KeyValue, ...] | None = None
+    append: Batch | None = None
     replies: tuple[tuple[Token, Any], ...] = ()
     timers: tuple[Timer, ...] = ()
 
@@ -62,7 +76,7 @@ class Shard(Generic[R]):
         self._written = 0
         self._committed = 0
         self._in_flight = 0  # records in the append under way
-        self._queue: deque[KeyValue] = deque()
+        self._queue: deque[KeyValue | Batch] = deque()  # a Batch is of one record
         self._queue_bytes = 0
         self._parked: deque[tuple[int, tuple[Token, Any]]] = deque()
 
@@ -83,6 +97,11 @@ class Shard(Generic[R]):
         assert not self.dropped, "a dropped shard applies nothing"
         for record in effects.records:
             self.machine.apply(record)
+            if type(record) in _OF_A_TRANSACTION:
+                batch = self._in_transaction(record)
+                self._queue.append(batch)
+                self._queue_bytes += size_bytes(batch.records[0])
+                continue
             key, value = self.encode(record)
             self._queue.append((key, value))
             self._queue_bytes += size_bytes((key, value))
@@ -112,18 +131,51 @@ class Shard(Generic[R]):
             released.append(self._parked.popleft()[1])
         return tuple(released)
 
-    def _next_append(self) -> tuple[KeyValue, ...] | None:
+    def _in_transaction(self, record: Any) -> Batch:
+        if isinstance(record, EndOfTransaction):
+            return Batch((marker_record(record.committed, record.coordinator_epoch),), record.producer, is_control=True)
+        return Batch((self.encode(record.record),), record.producer)
+
+    def _next_append(self) -> Batch | None:
+        """Takes what may go into one batch: records of one transaction, or of none; a marker goes alone."""
         if self._in_flight or not self._queue:
             return None
-        batch: list[KeyValue] = []
+        first = self._queue[0]
+        batch = self._take_of(first) if isinstance(first, Batch) else Batch(self._take_plain())
+        self._in_flight = len(batch.records)
+        return batch
+
+    def _take_plain(self) -> tuple[KeyValue, ...]:
+        taken: list[KeyValue] = []
         batch_bytes = 0
-        while self._queue and (not batch or batch_bytes + size_bytes(self._queue[0]) <= self.max_batch_bytes):
-            record = self._queue.popleft()
-            batch.append(record)
-            batch_bytes += size_bytes(record)
+        while self._queue:
+            record = self._queue[0]
+            if isinstance(record, Batch):
+                break
+            size = size_bytes(record)
+            if taken and batch_bytes + size > self.max_batch_bytes:
+                break
+            taken.append(record)
+            self._queue.popleft()
+            batch_bytes += size
         self._queue_bytes -= batch_bytes
-        self._in_flight = len(batch)
-        return tuple(batch)
+        return tuple(taken)
+
+    def _take_of(self, first: Batch) -> Batch:
+        taken: list[KeyValue] = []
+        batch_bytes = 0
+        while self._queue:
+            one = self._queue[0]
+            if not isinstance(one, Batch) or one[1:] != first[1:] or (taken and one.is_control):
+                break
+            size = size_bytes(one.records[0])
+            if taken and batch_bytes + size > self.max_batch_bytes:
+                break
+            taken += one.records
+            self._queue.popleft()
+            batch_bytes += size
+        self._queue_bytes -= batch_bytes
+        return first._replace(records=tuple(taken))
 
 
 def size_bytes(record: KeyValue) -> int:

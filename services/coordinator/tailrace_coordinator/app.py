@@ -33,6 +33,8 @@ from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kinds import KINDS
 from tailrace_coordinator.shards.partition_log import LeaderConnections
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime, Surroundings
+from tailrace_coordinator.transactions.markers import MarkerSender
+from tailrace_coordinator.transactions.peers import Peers
 
 _LEAVE_TIMEOUT_MS = 500
 _LOAD_WAIT_MS = 1000.0  # who asks for a group whose shard is being loaded waits, and need not ask again
@@ -67,12 +69,24 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
         stack.push_async_callback(leaders.close)
         deadlines = Deadlines(environment.clock)
         stack.callback(deadlines.close)
-        surroundings = _surroundings(config, environment, deadlines, leaders)
+        peers = Peers(lambda: follower.image, environment.boot_id, environment.secret)
+        stack.push_async_callback(peers.close)
+        markers = MarkerSender(
+            peers,
+            lambda: follower.image,
+            environment.clock,
+            lambda owned, ended: coordinator.transactions.ask_partition(
+                owned.partition, lambda machine, now_ms, token: machine.complete(now_ms, token, ended)
+            ),
+        )
+        surroundings = _surroundings(config, environment, deadlines, leaders, markers)
         coordinator = Coordinator(
             config.node_id,
             {topic: CoordinatorRuntime(topic, kind, surroundings) for topic, kind in KINDS.items()},
             random=environment.random,
             catch_up=partial(follower.catch_up, _CATCH_UP_MS),
+            peers=peers,
+            markers=markers,
         )
         CoordinatorMetrics(environment.registry, coordinator)
         server = await _serve(config, environment, coordinator)
@@ -89,7 +103,11 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
 
 
 def _surroundings(
-    config: Config, environment: Environment, deadlines: Deadlines, leaders: LeaderConnections
+    config: Config,
+    environment: Environment,
+    deadlines: Deadlines,
+    leaders: LeaderConnections,
+    markers: MarkerSender,
 ) -> Surroundings:
     return Surroundings(
         coordinator_id=config.node_id,
@@ -101,6 +119,7 @@ def _surroundings(
         deadlines=deadlines,
         logs=leaders.log,
         load_wait_ms=_LOAD_WAIT_MS,
+        act=markers.act,
     )
 
 

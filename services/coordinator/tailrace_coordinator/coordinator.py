@@ -6,16 +6,18 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID
 
-from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime
+from tailrace_coordinator.transactions.markers import MarkerSender
+from tailrace_coordinator.transactions.peers import Peers
 
 ROLE = "coordinator"
 
 
 class Coordinator:
-    """Handlers ask `groups` by their request. A shard of another kind is found in `runtimes` by its topic."""
+    """Handlers ask `groups` by their request, `transactions` by the transactional id."""
 
     def __init__(
         self,
@@ -24,11 +26,16 @@ class Coordinator:
         *,
         random: random.Random,
         catch_up: Callable[[], Awaitable[bool]],
+        peers: Peers,
+        markers: MarkerSender,
     ) -> None:
         """catch_up waits for the newest image."""
         self.coordinator_id = coordinator_id
         self.runtimes = runtimes
         self.groups = runtimes[GROUP_METADATA_TOPIC]
+        self.transactions = runtimes[TRANSACTION_STATE_TOPIC]
+        self.peers = peers
+        self.markers = markers
         self.image = MetadataImage()
         self.incarnation_id: UUID | None = None  # None: not registered in this life, another life's shards are ours
         self.offset_commits = 0
@@ -50,12 +57,14 @@ class Coordinator:
         delta = MetadataDelta(old, new)
         for runtime in self.runtimes.values():
             runtime.on_image(delta, is_member=is_member)
+        self.markers.on_image(self.transactions.owns)
 
     async def caught_up(self) -> bool:
         """Whether the image has all that is committed by now: before something is said not to be there."""
         return await self._catch_up()
 
     async def close(self) -> None:
-        """Ends all shards."""
+        """Ends all shards, and what they do."""
+        await self.markers.close()
         for runtime in self.runtimes.values():
             await runtime.close()

@@ -33,7 +33,7 @@ class Traced(Driver):
         super().advance(delay_ms)
 
     def _take(self, output: Output) -> None:
-        for key, value in output.append or ():
+        for key, value in output.append.records if output.append else ():
             record = decode(key, value)
             assert record is not None
             self.say(f"log: {_record(record)}")

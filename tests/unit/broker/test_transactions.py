@@ -9,7 +9,7 @@ import pytest
 from support.broker import Running, batch, running
 from support.transactions import data_batch, marker_batch
 from tailrace.errors import ErrorCode
-from tailrace.log.producers.transactions import ABORT, COMMIT
+from tailrace.records.markers import ABORT, COMMIT
 from tailrace.records.record import iterate_all
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_broker.handlers.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP

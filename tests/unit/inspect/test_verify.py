@@ -20,7 +20,7 @@ from tailrace.log.directory.checkpoint_copies import COPY_SUFFIX
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.producers.transactions import ABORT
+from tailrace.records.markers import ABORT
 
 CONFIG = with_settings(segment_bytes=900, index_interval_bytes=200)
 TOPIC_ID = UUID(int=7)

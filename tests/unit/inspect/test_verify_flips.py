@@ -15,7 +15,7 @@ from tailrace.inspect.verify import verify
 from tailrace.log.directory.checkpoints import LEADER_EPOCH
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.real import RealFilesystem
-from tailrace.log.producers.transactions import ABORT, COMMIT
+from tailrace.records.markers import ABORT, COMMIT
 
 CONFIG = with_settings(segment_bytes=700, index_interval_bytes=100)
 PARTITION = "t-0"

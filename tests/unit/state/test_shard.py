@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.state import Effects, Overloaded, Shard, Timer
+from tailrace.state import Batch, Effects, Overloaded, Shard, Timer
 
 
 class Sum:
@@ -19,8 +19,8 @@ def shard(max_batch_bytes: int = 1000, **bounds: int) -> Shard[int]:
     return Shard(Sum(), lambda record: (b"k", str(record).encode()), max_batch_bytes=max_batch_bytes, **bounds)
 
 
-def appended(values: tuple[tuple[bytes, bytes | None], ...] | None) -> list[int]:
-    return [int(value or b"") for _, value in values or ()]
+def appended(batch: Batch | None) -> list[int]:
+    return [int(value or b"") for _, value in (() if batch is None else batch.records)]
 
 
 def test_a_decision_is_applied_before_it_is_appended_and_answered_after() -> None:

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.log.compaction.transactions import Markers, TransactionScan
-from tailrace.log.producers.transactions import ABORT, marker_type
+from tailrace.log.producers.transactions import marker_type
 from tailrace.records.batch import BatchHeader, Bytes, without_records
 from tailrace.records.entries import Entry, rebuilt, rebuilt_with_horizon, select
+from tailrace.records.markers import ABORT
 from tailrace.records.record import iterate, rebuild, with_delete_horizon
 
 _SHORT_BYTES: Final = 16

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers.open_transactions import OpenTransactions
-from tailrace.log.producers.transactions import ABORT, AbortedTransaction, Marker
+from tailrace.log.producers.transactions import AbortedTransaction, Marker
 from tailrace.records.batch import TRANSACTIONAL, BatchHeader, checksum, corrupt
+from tailrace.records.markers import ABORT
 
 RETAINED_BATCHES: Final = 5  # as many as max.in.flight.requests.per.connection allows an idempotent producer
 MAX_SEQUENCE: Final = 2**31 - 1

@@ -12,15 +12,12 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.records.batch import BatchHeader, Bytes
+from tailrace.records.markers import ABORT, COMMIT, MARKER_KEY, MARKER_VALUE
 from tailrace.records.record import iterate
-
-ABORT, COMMIT = 0, 1
 
 _ENTRY: Final = Struct(">hqqqq")
 ENTRY_SIZE: Final = _ENTRY.size
 _VERSION: Final = 0
-_MARKER_KEY: Final = Struct(">hh")  # version, type
-_MARKER_VALUE: Final = Struct(">hi")  # version, coordinator epoch
 
 
 class DamagedIndex(ValueError):
@@ -74,10 +71,10 @@ def read_marker(batch: Bytes, header: BatchHeader) -> Marker | None:
     except ApiError:
         return None
     key, value = record.key or b"", record.value or b""
-    if len(key) < _MARKER_KEY.size:
+    if len(key) < MARKER_KEY.size:
         return None
-    kind: int = _MARKER_KEY.unpack_from(key)[1]
-    epoch: int = _MARKER_VALUE.unpack_from(value)[1] if len(value) >= _MARKER_VALUE.size else -1
+    kind: int = MARKER_KEY.unpack_from(key)[1]
+    epoch: int = MARKER_VALUE.unpack_from(value)[1] if len(value) >= MARKER_VALUE.size else -1
     return Marker(kind, epoch) if kind in (ABORT, COMMIT) else None
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tailrace.coordination.group_records import GroupRecord
-from tailrace.state import Decision
+from tailrace.state import Decision, EndOfTransaction, InTransaction
 from tailrace_coordinator.groups.config import GroupConfig
 
 TimerKey = tuple[str, ...]
+Written = GroupRecord | InTransaction[GroupRecord] | EndOfTransaction  # what a decision may append
 EXPIRY_KEY: TimerKey = ("expiry",)  # the next look for expired offsets
 
 
@@ -25,7 +26,7 @@ def sync_key(group_id: str) -> TimerKey:
     return ("sync", group_id)
 
 
-class GroupDecision(Decision[GroupRecord]):
+class GroupDecision(Decision[Written]):
     """Collects the effects of one decision; now_ms is wall time."""
 
     __slots__ = ("config", "now_ms")

@@ -92,11 +92,18 @@ class Group(ABC):
 
     @abstractmethod
     def validate_offset_commit(
-        self, decision: GroupDecision, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        decision: GroupDecision,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        in_transaction: bool = False,
     ) -> None:
         """Refuses those who may not commit; a member's commit is a sign of life. Raises ApiError.
 
-        generation_id -1 and no member: a standalone consumer or an admin.
+        generation_id -1 and no member: a standalone consumer or an admin. In a transaction (KIP-447) also a producer
+        that does not say whose offsets it commits; what fences that one is its transactional id.
         """
 
     @abstractmethod

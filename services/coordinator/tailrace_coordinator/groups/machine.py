@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from tailrace.coordination.group_records import (
     ConsumerGroupRecord,
     GroupMetadata,
-    GroupRecord,
     GroupRemoved,
     OffsetCommitted,
     OffsetRemoved,
@@ -16,18 +15,19 @@ from tailrace.coordination.group_records import (
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
-from tailrace.state import Effects, Token
+from tailrace.state import Effects, EndOfTransaction, InTransaction, Producer, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
 from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
-from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision
+from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written
+from tailrace_coordinator.groups.ended_transactions import EndedTransactions
 from tailrace_coordinator.groups.group import Group
 from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
 
-GroupEffects = Effects[GroupRecord]
+GroupEffects = Effects[Written]
 MANY = 500  # offsets: a decision that looks at or changes so many takes some milliseconds
 
 
@@ -37,17 +37,18 @@ class GroupMachine:
     A refusal is a reply too (an ApiError), so that it waits behind whatever it was decided on.
     """
 
-    __slots__ = ("config", "groups", "offsets")
+    __slots__ = ("config", "ended", "groups", "offsets")
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
+        self.ended = EndedTransactions()
 
     def __len__(self) -> int:
         return len(self.groups)
 
-    def apply(self, record: GroupRecord) -> None:
+    def apply(self, record: Written) -> None:
         """Changes replicated state; live and in replay alike."""
         match record:
             case GroupMetadata():
@@ -57,11 +58,21 @@ class GroupMachine:
             case GroupRemoved():
                 self.groups.pop(record.group_id, None)
             case OffsetCommitted():
-                if record.group_id not in self.groups:  # with its first offset: Kafka's "simple consumer group"
-                    self.groups[record.group_id] = ClassicGroup(record.group_id)
+                self._simple_group(record.group_id)
                 self.offsets.apply(record)
             case OffsetRemoved():
                 self.offsets.apply(record)
+            case InTransaction(producer, OffsetCommitted() as offset):  # Kafka writes nothing else in a transaction
+                self._simple_group(offset.group_id)
+                self.offsets.pending.hold(producer, offset)
+            case EndOfTransaction():
+                self.offsets.end(record)
+                self.ended.note(record)
+
+    def _simple_group(self, group_id: str) -> None:
+        """Makes the group with its first offset: Kafka's "simple consumer group"."""
+        if group_id not in self.groups:
+            self.groups[group_id] = ClassicGroup(group_id)
 
     def _apply_consumer(self, record: ConsumerGroupRecord) -> None:
         group = self.groups.get(record.group_id)
@@ -113,18 +124,80 @@ class GroupMachine:
         """Replies one ErrorCode per position."""
         return self._answer(now_ms, token, lambda decision: offsets.commit(decision, self.groups, request, positions))
 
+    def open_transaction(self, now_ms: int, token: Token, producer: Producer) -> GroupEffects:
+        """Replies None if the producer's transaction is open here, else what commit_in_transaction wants to be given.
+
+        Its coordinator must be asked meanwhile whether it has a transaction (KIP-890). INVALID_PRODUCER_EPOCH to one
+        that was fenced.
+        """
+
+        def decide(decision: GroupDecision) -> int | None:
+            self.ended.validate_epoch(producer)
+            producer_id, epoch = producer
+            return None if self.offsets.pending.epoch_of(producer_id) == epoch else self.ended.count
+
+        return self._answer(now_ms, token, decide)
+
+    def commit_in_transaction(
+        self,
+        now_ms: int,
+        token: Token,
+        request: Commit,
+        positions: Sequence[Position],
+        producer: Producer,
+        verified: int | None,
+    ) -> GroupEffects:
+        """Replies one ErrorCode per position (TxnOffsetCommit). verified: what open_transaction replied.
+
+        INVALID_TXN_STATE if the transaction has ended since; it is a later one that this came too late for.
+        """
+
+        def decide(decision: GroupDecision) -> list[ErrorCode]:
+            self.ended.validate_epoch(producer)
+            producer_id, epoch = producer
+            if self.offsets.pending.epoch_of(producer_id) > epoch:
+                raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+            is_open = self.offsets.pending.epoch_of(producer_id) == epoch
+            if not is_open and (verified is None or self.ended.since(producer_id, verified)):
+                raise ApiError(ErrorCode.INVALID_TXN_STATE)
+            return offsets.commit(decision, self.groups, request, positions, producer)
+
+        return self._answer(now_ms, token, decide)
+
+    def end_transaction(self, now_ms: int, token: Token, end: EndOfTransaction) -> GroupEffects:
+        """Replies NONE once the marker is in the log. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+
+        def decide(decision: GroupDecision) -> ErrorCode:
+            self.ended.validate_marker(end)
+            if self.offsets.pending.epoch_of(end.producer.producer_id) > end.producer.producer_epoch:
+                raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+            decision.append(end)
+            return ErrorCode.NONE
+
+        return self._answer(now_ms, token, decide)
+
     def fetch_offsets(
-        self, now_ms: int, token: Token, group_id: str, wanted: Sequence[TopicPartition] | None
+        self,
+        now_ms: int,
+        token: Token,
+        group_id: str,
+        wanted: Sequence[TopicPartition] | None,
+        *,
+        require_stable: bool = False,
     ) -> GroupEffects:
         """Replies {(topic, partition): OffsetCommitted}, all of the group's for None; unknown ones are absent.
 
         Where very many are wanted others may be there as well: a copy of all is less work than a look at each.
+        require_stable (KIP-447): None for those of which an open transaction has an offset.
         """
         held = self.offsets.of_group(group_id)
+        found: dict[TopicPartition, OffsetCommitted | None]
         if wanted is None or len(wanted) > MANY:
             found = dict(held)
         else:
             found = {key: held[key] for key in wanted if key in held}
+        if require_stable and (pending := self.offsets.pending.of_group(group_id)):
+            found.update(dict.fromkeys(pending if wanted is None else pending & set(wanted)))
         return self._answer(now_ms, token, lambda _: found)
 
     def delete_offsets(
@@ -171,12 +244,14 @@ class GroupMachine:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         group.validate_delete()
         held = self.offsets.of_group(group_id)
-        for offset in islice(held.values(), most):
-            decision.append(OffsetRemoved(group_id, offset.topic, offset.partition))
-        if len(held) > most:
+        pending = [key for key in self.offsets.pending.of_group(group_id) if key not in held]
+        for topic, partition in islice(chain(held, pending), most):
+            decision.append(OffsetRemoved(group_id, topic, partition))
+        count = len(held) + len(pending)
+        if count > most:
             return None
         self._remove(decision, group)
-        return len(held)
+        return count
 
     def describe_groups(self, now_ms: int, token: Token, group_ids: Sequence[str]) -> GroupEffects:
         """Replies {group id: Described, or None for a group that does not exist}."""
@@ -211,7 +286,7 @@ class GroupMachine:
         if not deleted:
             return Effects()
         decision = GroupDecision(self.config, now_ms)
-        for offset in self.offsets:
+        for offset in (*self.offsets, *self.offsets.pending):
             if offset.topic in deleted and offset.topic_id in (None, deleted[offset.topic]):
                 decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
         return decision.effects()

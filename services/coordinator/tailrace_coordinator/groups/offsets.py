@@ -8,8 +8,10 @@ from uuid import UUID
 
 from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.state import EndOfTransaction, InTransaction, Producer
 from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.group import Group
+from tailrace_coordinator.groups.pending_offsets import PendingOffsets
 
 TopicPartition = tuple[str, int]
 _NEVER_MS = 2**63 - 1  # the latest time that a record can hold
@@ -18,10 +20,11 @@ _NEVER_MS = 2**63 - 1  # the latest time that a record can hold
 class Offsets:
     """The committed offsets of one shard, by group."""
 
-    __slots__ = ("_by_group",)
+    __slots__ = ("_by_group", "pending")
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, OffsetCommitted]] = {}
+        self.pending = PendingOffsets()
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitted | None:
         return self._by_group.get(group_id, {}).get((topic, partition))
@@ -40,12 +43,19 @@ class Offsets:
         key = (record.topic, record.partition)
         if isinstance(record, OffsetCommitted):
             self._by_group.setdefault(record.group_id, {})[key] = record
+            self.pending.written(record.group_id, *key)
             return
+        self.pending.removed(record.group_id, *key)
         offsets = self._by_group.get(record.group_id)
         if offsets is not None:
             offsets.pop(key, None)
             if not offsets:
                 del self._by_group[record.group_id]
+
+    def end(self, end: EndOfTransaction) -> None:
+        """What the transaction wrote counts from now on, or goes."""
+        for offset in self.pending.end(end.producer.producer_id, committed=end.committed):
+            self._by_group.setdefault(offset.group_id, {})[offset.topic, offset.partition] = offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +83,29 @@ class Position:
 
 
 def commit(
-    decision: GroupDecision, groups: Mapping[str, Group], request: Commit, positions: Iterable[Position]
+    decision: GroupDecision,
+    groups: Mapping[str, Group],
+    request: Commit,
+    positions: Iterable[Position],
+    producer: Producer | None = None,
 ) -> list[ErrorCode]:
-    """Decides an OffsetCommit; returns one code per position. Raises ApiError when the whole request is refused.
+    """Decides an OffsetCommit, a TxnOffsetCommit if there is a producer; returns one code per position.
 
-    A group that does not exist comes into being with the records (a "simple consumer group").
+    A group that does not exist comes into being with the records (a "simple consumer group"). Raises ApiError when the
+    whole request is refused.
     """
     group = groups.get(request.group_id)
     if group is not None:
-        group.validate_offset_commit(decision, request.member_id, request.group_instance_id, request.generation_id)
+        group.validate_offset_commit(
+            decision,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            in_transaction=producer is not None,
+        )
     elif request.generation_id >= 0:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if request.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION)
+        by_epoch = producer is None and request.api_version >= 9
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if by_epoch else ErrorCode.ILLEGAL_GENERATION)
     expire_timestamp_ms = -1
     if request.retention_time_ms != -1:
         expire_timestamp_ms = min(decision.now_ms + request.retention_time_ms, _NEVER_MS)
@@ -94,19 +116,18 @@ def commit(
             codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
         codes.append(ErrorCode.NONE)
-        decision.append(
-            OffsetCommitted(
-                request.group_id,
-                position.topic,
-                position.partition,
-                position.offset,
-                position.leader_epoch,
-                metadata,
-                decision.now_ms,
-                expire_timestamp_ms,
-                position.topic_id,
-            )
+        committed = OffsetCommitted(
+            request.group_id,
+            position.topic,
+            position.partition,
+            position.offset,
+            position.leader_epoch,
+            metadata,
+            decision.now_ms,
+            expire_timestamp_ms,
+            position.topic_id,
         )
+        decision.append(committed if producer is None else InTransaction(producer, committed))
     return codes
 
 
@@ -114,20 +135,25 @@ def delete(decision: GroupDecision, group: Group, offsets: Offsets, topic: str, 
     """Deletes one offset unless a living consumer group reads its topic; deleting what is not there succeeds."""
     if group.is_subscribed_to(topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    if offsets.get(group.group_id, topic, partition) is not None:
+    pending = (topic, partition) in offsets.pending.of_group(group.group_id)
+    if pending or offsets.get(group.group_id, topic, partition) is not None:
         decision.append(OffsetRemoved(group.group_id, topic, partition))
     return ErrorCode.NONE
 
 
 def expire(decision: GroupDecision, group: Group, offsets: Offsets) -> bool:
-    """Removes what offsets.retention.minutes has outlived (KIP-211). True: the group has no offsets any more."""
+    """Removes what offsets.retention.minutes has outlived (KIP-211). True: the group has no offsets any more.
+
+    What an open transaction writes anew stays.
+    """
     held = offsets.of_group(group.group_id)
+    pending = offsets.pending.of_group(group.group_id)
     expired = 0
     for offset in held.values():
-        if _is_expired(decision, group, offset):
+        if _is_expired(decision, group, offset) and (offset.topic, offset.partition) not in pending:
             decision.append(OffsetRemoved(offset.group_id, offset.topic, offset.partition))
             expired += 1
-    return expired == len(held)
+    return expired == len(held) and not pending
 
 
 def _is_expired(decision: GroupDecision, group: Group, offset: OffsetCommitted) -> bool:

@@ -3,16 +3,24 @@
 from tailrace.net.dispatch import Handler
 from tailrace.wire.apis import ApiKey
 from tailrace_coordinator.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     delete_groups,
     describe_groups,
+    describe_transactions,
+    end_txn,
     heartbeat,
+    init_producer_id,
     join_group,
     leave_group,
     list_groups,
+    list_transactions,
     offset_commit,
     offset_delete,
     offset_fetch,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 
 HANDLERS: dict[int, Handler] = {
@@ -26,4 +34,12 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.LIST_GROUPS: list_groups.handle,
     ApiKey.DELETE_GROUPS: delete_groups.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
+    ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
+    ApiKey.END_TXN: end_txn.handle,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
+    ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
+    ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
+    ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
 }

@@ -21,14 +21,8 @@ from tailrace_coordinator.groups.offsets import Commit, Position
 
 async def handle(request: OffsetCommitRequest, context: Context, coordinator: Coordinator) -> OffsetCommitResponse:
     """Answers one code per partition, once the offsets are committed."""
-    by_id = context.api_version >= 10
     decided = []
-    rows, positions = await _sorted(request, coordinator.image, by_id=by_id)
-    late = None
-    if len(positions) < sum(map(len, rows)):
-        # What the image does not have was created after it: an image from before a restart may be older than the log.
-        late = None if await coordinator.caught_up() else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        rows, positions = await _sorted(request, coordinator.image, by_id=by_id)
+    rows, positions = await sorted_positions(request, coordinator, by_id=context.api_version >= 10)
     if positions:
         commit = Commit(
             request.group_id,
@@ -44,13 +38,27 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
             lambda some, groups, now_ms, token: groups.commit(now_ms, token, commit, some),
         )
         coordinator.offset_commits += len(positions)
-    return OffsetCommitResponse(topics=await _topics(request, rows, iter(decided), late))
+    return OffsetCommitResponse(topics=await _topics(request, rows, iter(decided)))
+
+
+async def sorted_positions(
+    request: Any, coordinator: Coordinator, *, by_id: bool = False
+) -> tuple[list[list[ErrorCode | None]], list[Position]]:
+    """The code of each partition that is not there, None for the rest; and what is asked of the rest.
+
+    What the image does not have was created after it: an image from before a restart may be older than the log.
+    """
+    rows, positions = await _sorted(request, coordinator.image, None, by_id=by_id)
+    if len(positions) < sum(map(len, rows)):
+        late = None if await coordinator.caught_up() else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        rows, positions = await _sorted(request, coordinator.image, late, by_id=by_id)
+    return rows, positions
 
 
 async def _sorted(
-    request: OffsetCommitRequest, image: MetadataImage, *, by_id: bool
+    request: Any, image: MetadataImage, late: ErrorCode | None, *, by_id: bool
 ) -> tuple[list[list[ErrorCode | None]], list[Position]]:
-    """The code of each partition that is not there, None for the rest; and what is asked of the rest."""
+    """late: the code of what is not there, in place of what says that it is not."""
     rows: list[list[ErrorCode | None]] = []
     positions = []
     async for topic in in_pieces(request.topics):
@@ -58,9 +66,9 @@ async def _sorted(
         row: list[ErrorCode | None] = []
         async for partition in in_pieces(topic.partitions):
             if found is None:
-                row.append(unknown)
+                row.append(late or unknown)
             elif not 0 <= partition.partition_index < len(found.partitions):
-                row.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                row.append(late or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 row.append(None)
                 positions.append(_position(found, partition))
@@ -88,18 +96,14 @@ def _position(topic: TopicImage, partition: Any) -> Position:
 
 
 async def _topics(
-    request: OffsetCommitRequest,
-    rows: list[list[ErrorCode | None]],
-    decided: Iterator[ErrorCode],
-    late: ErrorCode | None,
+    request: OffsetCommitRequest, rows: list[list[ErrorCode | None]], decided: Iterator[ErrorCode]
 ) -> list[Any]:
-    """late: what partitions that are not there are refused with in place of their own codes."""
     topic = OffsetCommitResponse.OffsetCommitResponseTopic
     topics = []
     async for asked, row in in_pieces(zip(request.topics, rows, strict=True)):
         partitions = []
         async for partition, code in in_pieces(zip(asked.partitions, row, strict=True)):
-            answered = next(decided) if code is None else late or code
+            answered = next(decided) if code is None else code
             partitions.append(
                 topic.OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answered)
             )

@@ -1,8 +1,8 @@
 """OffsetFetch v1-10.
 
-v2 null topics: all of the group's. v7 require_stable (KIP-447; nothing is unstable without transactions). v8 several
-groups (KIP-709). v9 member epoch (KIP-848). v10 topic ids (KIP-1103). A partition, or a whole group, that nobody knows
-is offset -1 without an error.
+v2 null topics: all of the group's. v7 require_stable (KIP-447): UNSTABLE_OFFSET_COMMIT for a partition of which an open
+transaction has an offset. v8 several groups (KIP-709). v9 member epoch (KIP-848). v10 topic ids (KIP-1103). A
+partition, or a whole group, that nobody knows is offset -1 without an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tailrace_coordinator.groups.machine import MANY
 from tailrace_coordinator.groups.offsets import TopicPartition
 from tailrace_coordinator.handlers.offset_commit import find_topic
 
-Found = Mapping[TopicPartition, OffsetCommitted]
+Found = Mapping[TopicPartition, OffsetCommitted | None]  # None: not stable
 
 _GROUPS_AT_ONCE = 50
 _ROW_BYTES = 32  # of one partition, short of its metadata
@@ -36,10 +36,12 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
         rows: list[Any] = []
         for first in range(0, len(request.groups), _GROUPS_AT_ONCE):
             some = request.groups[first : first + _GROUPS_AT_ONCE]
-            rows += await asyncio.gather(*(_group(asked, context.api_version, coordinator, budget) for asked in some))
+            rows += await asyncio.gather(
+                *(_group(asked, context.api_version, coordinator, budget, request.require_stable) for asked in some)
+            )
             await others_first()
         return OffsetFetchResponse(groups=rows)
-    found = await _fetch(coordinator, request, request.topics)
+    found = await _fetch(coordinator, request, request.topics, require_stable=_stable(request, context))
     topic = OffsetFetchResponse.OffsetFetchResponseTopic
     rows = await _all(found) if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
     topics, size_bytes = [], 0
@@ -54,7 +56,11 @@ async def handle(request: OffsetFetchRequest, context: Context, coordinator: Coo
     return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=topics)
 
 
-async def _group(asked: Any, version: int, coordinator: Coordinator, budget: AnswerBudget) -> Any:
+def _stable(request: OffsetFetchRequest, context: Context) -> bool:
+    return context.api_version >= 7 and bool(request.require_stable)
+
+
+async def _group(asked: Any, version: int, coordinator: Coordinator, budget: AnswerBudget, require_stable: bool) -> Any:
     """One group of v8+, its refusal in its own row."""
     by_id = version >= 10
     names = await _names(asked, coordinator) if by_id else []
@@ -70,7 +76,7 @@ async def _group(asked: Any, version: int, coordinator: Coordinator, budget: Ans
                 async for t, topic in in_pieces(zip(asked.topics, names, strict=True))
                 if topic is not None
             ]
-        found = await _fetch(coordinator, asked, wanted)
+        found = await _fetch(coordinator, asked, wanted, require_stable=require_stable)
     except ApiError as refused:
         return _GROUP(group_id=asked.group_id, topics=[], error_code=refused.code)
     rows: list[tuple[str | None, Any, Sequence[int]]]
@@ -113,19 +119,24 @@ class _Wanted:
         self.partition_indexes = partition_indexes
 
 
-async def _fetch(coordinator: Coordinator, asked: Any, topics: Sequence[Any] | None) -> Found:
+async def _fetch(coordinator: Coordinator, asked: Any, topics: Sequence[Any] | None, *, require_stable: bool) -> Found:
     """Of asked.group_id: of these partitions, or all; where very many are wanted there may be others among them."""
     wanted = None
     if topics is not None and sum([len(t.partition_indexes) async for t in in_pieces(topics)]) <= MANY:
         wanted = [(t.name, index) async for t in in_pieces(topics) async for index in in_pieces(t.partition_indexes)]
     found: Found = await coordinator.groups.ask(
-        asked, lambda groups, now_ms, token: groups.fetch_offsets(now_ms, token, asked.group_id, wanted)
+        asked,
+        lambda groups, now_ms, token: groups.fetch_offsets(
+            now_ms, token, asked.group_id, wanted, require_stable=require_stable
+        ),
     )
     return {key: offset async for key, offset in in_pieces(found.items()) if not _is_of_another(coordinator, offset)}
 
 
-def _is_of_another(coordinator: Coordinator, offset: OffsetCommitted) -> bool:
+def _is_of_another(coordinator: Coordinator, offset: OffsetCommitted | None) -> bool:
     """Whether the offset was committed for a topic of that name that was deleted since and created anew."""
+    if offset is None:
+        return False
     topic = coordinator.image.topic(offset.topic)
     return topic is not None and offset.topic_id is not None and offset.topic_id != topic.topic_id
 
@@ -160,7 +171,8 @@ async def _topic(
 def _partition(row: Any, found: Found, name: str, index: int) -> Any:
     offset = found.get((name, index))
     if offset is None:
-        return row(partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=0)
+        code = ErrorCode.UNSTABLE_OFFSET_COMMIT if (name, index) in found else ErrorCode.NONE
+        return row(partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code)
     return row(
         partition_index=index,
         committed_offset=offset.offset,

@@ -24,8 +24,11 @@ class CoordinatorShard(Protocol[R]):
         """How many ids it holds."""
         ...
 
-    def apply(self, record: R) -> None:
-        """Changes replicated state; live and in replay alike."""
+    def apply(self, record: Any) -> None:
+        """Changes replicated state; live and in replay alike: an R, or what a transaction has of it.
+
+        That is an InTransaction of an R, or an EndOfTransaction (CoordinatorPlayback in Kafka).
+        """
         ...
 
     def on_loaded(self, now_ms: int, image: MetadataImage) -> Effects[R]:

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tailrace.coordination.fields import BadRecord
-from tailrace.records.batch import read_header, split
+from tailrace.log.producers.transactions import read_marker
+from tailrace.records.batch import BatchHeader, read_header, split
+from tailrace.records.markers import COMMIT
+from tailrace.records.record import iterate
+from tailrace.state import EndOfTransaction, InTransaction, Producer
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind
 from tailrace_coordinator.shards.partition_log import Barrier, ShardLog
-from tailrace_coordinator.shards.transactional_records import TransactionalRecords
 
 OnBadRecord = Callable[[int, BadRecord], None]  # (offset, what is wrong)
 
@@ -31,7 +34,6 @@ class CoordinatorLoader:
         self._kind = kind
         self._machine = machine
         self._on_bad_record = on_bad_record
-        self._transactions = TransactionalRecords()
 
     async def load(self) -> Loaded:
         """Fences older owners, then applies all that is committed before the barrier."""
@@ -47,16 +49,27 @@ class CoordinatorLoader:
             header = read_header(batch)
             if header.next_offset <= offset:
                 continue
-            for record in self._transactions.decided(batch, header, offset):
-                self._apply(record.key, record.value, record.offset)
+            producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
+            if header.is_control:
+                self._replay_marker(batch, header, producer)
+            else:
+                for record in iterate(batch):
+                    if record.offset >= offset and record.key is not None:
+                        self._apply(record.key, record.value, record.offset, producer)
             offset = header.next_offset
         return offset
 
-    def _apply(self, key: bytes, value: bytes | None, offset: int) -> None:
+    def _replay_marker(self, batch: Any, header: BatchHeader, producer: Producer | None) -> None:
+        """A barrier is a control batch, too, and of nobody's transaction."""
+        marker = read_marker(batch, header)
+        if producer is not None and marker is not None:
+            self._machine.apply(EndOfTransaction(producer, marker.kind == COMMIT, marker.coordinator_epoch))
+
+    def _apply(self, key: bytes, value: bytes | None, offset: int, producer: Producer | None) -> None:
         try:
             record = self._kind.decode(key, value)
         except BadRecord as bad:
             self._on_bad_record(offset, bad)
             return
         if record is not None:
-            self._machine.apply(record)
+            self._machine.apply(record if producer is None else InTransaction(producer, record))

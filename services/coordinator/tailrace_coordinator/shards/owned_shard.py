@@ -22,7 +22,7 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.state import Effects, KeyValue, Output, Overloaded, Shard
+from tailrace.state import SHELL, Batch, Effects, Output, Overloaded, Shard
 from tailrace.wire.codec import Malformed
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind, max_batch_bytes
@@ -35,7 +35,7 @@ _DOUBTS = (ApiError, Disconnected, TimeoutError, Malformed)
 
 
 class ShardListener(Protocol):
-    """Hears of a shard's loads and drops, and of bugs in its machine.
+    """Hears of a shard's loads and drops, of bugs in its machine, and of what that wants done.
 
     Fifty shards drop at once when a broker goes, and one line says so.
     """
@@ -44,6 +44,7 @@ class ShardListener(Protocol):
     def on_dropped(self, shard: OwnedShard, doubt: Exception) -> None: ...
     def on_bug(self, shard: OwnedShard, bug: Exception) -> None: ...
     def on_bad_record(self, shard: OwnedShard, offset: int, bad: BadRecord) -> None: ...
+    def on_action(self, shard: OwnedShard, action: Any) -> None: ...
 
 
 class OwnedShard:
@@ -75,7 +76,7 @@ class OwnedShard:
         self._next_offset = 0
         self._tokens = itertools.count(1)
         self._asking: dict[int, asyncio.Future[Any]] = {}
-        self._append: tuple[KeyValue, ...] | None = None
+        self._append: Batch | None = None
         self._wake = asyncio.Event()
         self._away = False
         self._loaded = asyncio.Event()
@@ -173,11 +174,11 @@ class OwnedShard:
             await self._wake.wait()
             self._wake.clear()
             while self._shard is shard is not None and self._append is not None:
-                records, self._append = self._append, None
-                base_offset = await self._log.append(records, self._next_offset, self._clock.wall_ms())
+                batch, self._append = self._append, None
+                base_offset = await self._log.append(batch, self._next_offset, self._clock.wall_ms())
                 if base_offset != self._next_offset:
                     raise ApiError(ErrorCode.NOT_COORDINATOR, f"appended at {base_offset}, not {self._next_offset}")
-                self._next_offset += len(records)
+                self._next_offset += len(batch.records)
                 if self._shard is shard:
                     self._take(shard.committed())
             if self._shard is not shard:
@@ -190,6 +191,9 @@ class OwnedShard:
             else:
                 self._deadlines.schedule(self._on_deadline, timer.key, timer.delay_ms)
         for token, reply in output.replies:
+            if token == SHELL:
+                self._listener.on_action(self, reply)
+                continue
             future = self._asking.get(token)
             if future is not None and not future.done():
                 future.set_result(reply)

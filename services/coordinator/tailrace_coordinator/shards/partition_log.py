@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -12,7 +11,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client
 from tailrace.records.record import Record, build
-from tailrace.state import KeyValue
+from tailrace.state import Batch
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.produce import encode_internal_produce
@@ -57,7 +56,7 @@ class ShardLog(Protocol):
         """Returns whole batches from offset on, at least one; the first may begin before it."""
         ...
 
-    async def append(self, records: tuple[KeyValue, ...], base_offset: int, now_ms: int) -> int:
+    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
         """Appends one batch and waits for its commit; returns its base offset."""
         ...
 
@@ -103,21 +102,29 @@ class PartitionLog:
         _check(found.error_code)
         return bytes(found.records or b"")
 
-    async def append(self, records: Sequence[KeyValue], base_offset: int, now_ms: int) -> int:
+    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
         """Appends one batch with acks=all and the shard epoch beside it; returns its base offset.
 
         The leader refuses it unless the log ends at base_offset: an append that was given up for lost cannot come late.
         """
         owned = self._owned
-        rows = (Record(timestamp=now_ms, key=key, value=value) for key, value in records)
-        batch = build(rows, base_offset=base_offset)
+        rows = (Record(timestamp=now_ms, key=key, value=value) for key, value in batch.records)
+        producer_id, producer_epoch = batch.producer or (-1, -1)
+        records = build(
+            rows,
+            base_offset=base_offset,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transactional=batch.producer is not None,
+            control=batch.is_control,
+        )
         frame = encode_internal_produce(
             _PRODUCE_VERSION,
             0,
             CLIENT_ID,
             owned.topic_id.bytes,
             owned.partition,
-            batch,
+            records,
             shard_epoch=owned.shard_epoch,
             timeout_ms=self._timeout_ms,
         )

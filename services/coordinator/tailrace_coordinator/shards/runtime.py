@@ -29,6 +29,10 @@ DecideOnRows = Callable[[Sequence[Any], Any, int, int], Effects[Any]]  # (rows, 
 _IDS_AT_ONCE = 250  # one shard decides in a turn of the loop: some two milliseconds
 
 
+def _nothing_to_do(owned: OwnedPartition, action: Any) -> None:
+    """No machine wants anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the shards of all kinds of one coordinator share."""
@@ -42,6 +46,7 @@ class Surroundings:
     deadlines: Deadlines
     logs: Callable[[OwnedPartition], ShardLog]
     load_wait_ms: float = 0  # how long requests wait for a shard that is being loaded
+    act: Callable[[OwnedPartition, Any], None] = _nothing_to_do  # what a machine wants done, once it is committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,13 @@ class CoordinatorRuntime:
     async def ask(self, request: Any, decide: Decide) -> Any:
         """Has the request's shard decide, and returns its reply once what it saw is committed. Raises ApiError."""
         shard = self._shard_of(self._request_id(request))
+        if shard.machine is None:
+            await shard.loaded(self._load_wait_ms)
+        return await shard.ask(decide)
+
+    async def ask_partition(self, partition: int, decide: Decide) -> Any:
+        """As ask, of the shard of that number."""
+        shard = self._owned_shard(partition)
         if shard.machine is None:
             await shard.loaded(self._load_wait_ms)
         return await shard.ask(decide)
@@ -141,11 +153,22 @@ class CoordinatorRuntime:
         await asyncio.gather(*(shard.loaded(self._load_wait_ms) for shard in shards))
         return list(await asyncio.gather(*(shard.ask(decide) for shard in shards)))
 
-    def _shard_of(self, request_id: str) -> OwnedShard:
+    def partition_of(self, request_id: str) -> int:
+        """Which shard an id belongs to. Raises ApiError COORDINATOR_NOT_AVAILABLE while there is no topic."""
         topic = self.image.topic(self.topic)
         if topic is None or not topic.partitions:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        partition = partition_for(request_id, len(topic.partitions))
+        return partition_for(request_id, len(topic.partitions))
+
+    def owns(self, owned: OwnedPartition) -> bool:
+        """Whether the shard is still ours, in that epoch."""
+        running = self._shards.get(owned.partition)
+        return running is not None and running.shard.owned.shard_epoch == owned.shard_epoch
+
+    def _shard_of(self, request_id: str) -> OwnedShard:
+        return self._owned_shard(self.partition_of(request_id))
+
+    def _owned_shard(self, partition: int) -> OwnedShard:
         running = self._shards.get(partition)
         if running is not None:
             return running.shard
@@ -250,3 +273,7 @@ class CoordinatorRuntime:
     def on_bad_record(self, shard: OwnedShard, offset: int, bad: BadRecord) -> None:
         """A record that was left out costs what it was of: a group or an offset."""
         self._logger.error("record left out", partition=shard.owned.partition, offset=offset, why=str(bad))
+
+    def on_action(self, shard: OwnedShard, action: Any) -> None:
+        """A machine wants something done that no record is."""
+        self._surroundings.act(shard.owned, action)

@@ -13,7 +13,7 @@ from support.logs import NOW, SMALL, append, some_batch
 from support.transactions import data_batch, marker_batch, read_committed, write
 from tailrace.config import Config
 from tailrace.log.filesystem.memory import MemoryFilesystem
-from tailrace.log.producers.transactions import ABORT, COMMIT
+from tailrace.records.markers import ABORT, COMMIT
 from tailrace_broker.directories.storage import Storage
 
 TOPIC_ID = UUID(int=5)

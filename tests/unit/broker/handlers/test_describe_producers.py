@@ -13,7 +13,7 @@ from support.logs import NOW
 from support.transactions import data_batch, marker_batch
 from tailrace.errors import ErrorCode
 from tailrace.log.producers.state import ProducerEntry
-from tailrace.log.producers.transactions import COMMIT
+from tailrace.records.markers import COMMIT
 from tailrace.wire.messages import DescribeProducersRequest
 from tailrace_broker.handlers import describe_producers
 

@@ -23,9 +23,10 @@ from tailrace.inspect import dump
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.real import RealFilesystem
-from tailrace.log.producers.transactions import ABORT, AbortedTransaction, encode
+from tailrace.log.producers.transactions import AbortedTransaction, encode
 from tailrace.records.batch import read_header
 from tailrace.records.compression import Codec
+from tailrace.records.markers import ABORT
 from tailrace.records.record import Record, build, iterate, rebuild, with_delete_horizon
 
 

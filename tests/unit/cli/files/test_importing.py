@@ -33,13 +33,13 @@ from tailrace.log.config import LogConfig
 from tailrace.log.directory.checkpoints import parse_properties
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.filesystem.real import RealFilesystem
-from tailrace.log.producers.transactions import COMMIT
 from tailrace.metadata import codec
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.kraft import Replayed
 from tailrace.metadata.records import ConfigRecord, PartitionRecord
 from tailrace.net.metadata.batches import Snapshot, decode_snapshot
+from tailrace.records.markers import COMMIT
 
 SCRAM = b"\x01\x0b\x00\x06alice\x01\x00"
 UNKNOWN = b"\x01\x63\x00\x00"

@@ -154,7 +154,7 @@ async def test_the_controller_is_told_of_it_by_its_own_kind_of_rows() -> None:
 
     sources = [source for runtime in stage.coordinator.runtimes.values() for source in sources_of(runtime)]
     await Reports(stage.clock, sources, controller, lambda: (0, 7), LOGGER).report()
-    assert told == [("groups", b"[]"), ("tallies", b'[{"name": "a", "total": 1}]')]
+    assert told == [("groups", b"[]"), ("transactions", b"[]"), ("tallies", b'[{"name": "a", "total": 1}]')]
     await stage.coordinator.close()
 
 

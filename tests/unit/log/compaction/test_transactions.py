@@ -10,8 +10,8 @@ from tailrace.log.compaction.rewrite import Limits
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
-from tailrace.log.producers.transactions import ABORT, COMMIT
 from tailrace.records.batch import read_header, split
+from tailrace.records.markers import ABORT, COMMIT
 from tailrace.records.record import Record, build, iterate
 
 COMPACTED = with_settings(

@@ -29,9 +29,9 @@ from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem, Stopped
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
-from tailrace.log.producers.transactions import ABORT, COMMIT
 from tailrace.log.segment.sound import headers
 from tailrace.records.batch import stamp
+from tailrace.records.markers import ABORT, COMMIT
 
 CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, CLEANER_OFFSET, REPLICATION_OFFSET)
 WIDE = with_settings(segment_bytes=100_000)

@@ -12,8 +12,9 @@ from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
 from tailrace.log.producers.open_transactions import OpenTransactions
 from tailrace.log.producers.state import ProducerEntry, decode_snapshot, encode_snapshot
-from tailrace.log.producers.transactions import ABORT, COMMIT, AbortedTransaction, decode
+from tailrace.log.producers.transactions import AbortedTransaction, decode
 from tailrace.records.batch import read_header
+from tailrace.records.markers import ABORT, COMMIT
 
 WIDE = with_settings(segment_bytes=100_000)
 INDEX = join(DIRECTORY, "0" * 20 + ".txnindex")

@@ -22,7 +22,7 @@ from support.transactions import (
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
-from tailrace.log.producers.transactions import ABORT, COMMIT
+from tailrace.records.markers import ABORT, COMMIT
 
 SETTINGS = with_settings(segment_bytes=400, index_interval_bytes=100)
 PRODUCERS = st.integers(1, 3)

@@ -268,16 +268,24 @@ class ClassicGroup(Group):
         return Described(self.group_id, str(self.state), self.shown_protocol_type, protocol or "", members)
 
     def validate_offset_commit(
-        self, decision: GroupDecision, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        decision: GroupDecision,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        in_transaction: bool = False,
     ) -> None:
         if generation_id < 0 and self.state is GroupState.EMPTY:
             return
         if generation_id < 0 and not member_id and group_instance_id is None:
+            if in_transaction:
+                return
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # somebody's group is at work: no commit from outside
         member = self.validate_member(member_id, group_instance_id)
         if generation_id != self.generation_id:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         decision.schedule(heartbeat_key(self.group_id, member_id), member.session_timeout_ms)
 

@@ -34,7 +34,13 @@ class ConsumerGroup(Group):
         return Described(self.group_id, self.state, PROTOCOL_TYPE, "")
 
     def validate_offset_commit(
-        self, decision: GroupDecision, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        decision: GroupDecision,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        in_transaction: bool = False,
     ) -> None:
         if generation_id >= 0:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)

@@ -1,0 +1,113 @@
+"""AddPartitionsToTxn v0-5. v2 PRODUCER_FENCED (KIP-588). v4 many transactions, of partition leaders (KIP-890).
+
+A leader asks for its producers: with verify_only whether the transaction has the partition, without it to add it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
+from tailrace.state import Producer
+from tailrace.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.transactions.asking import add, of_version
+from tailrace_coordinator.transactions.state import TopicPartition
+
+_TOPIC = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+_PARTITION = _TOPIC.AddPartitionsToTxnPartitionResult
+_RESULT = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+_LEADERS_FROM = 4
+_OF_LEADERS = 2  # the transaction version of producers whose partitions leaders add
+
+
+async def handle(
+    request: AddPartitionsToTxnRequest, context: Context, coordinator: Coordinator
+) -> AddPartitionsToTxnResponse:
+    """Answers one code per partition; all have the same if the transaction is refused."""
+    if context.api_version >= _LEADERS_FROM:
+        results = []
+        for asked in request.transactions:
+            topics = await _codes(asked, asked.topics, context, coordinator, verify_only=asked.verify_only)
+            results.append(_RESULT(transactional_id=asked.transactional_id, topic_results=topics))
+        return AddPartitionsToTxnResponse(error_code=0, results_by_transaction=results)
+    topics = await _of_a_client(request, context, coordinator)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+
+
+async def _of_a_client(request: AddPartitionsToTxnRequest, context: Context, coordinator: Coordinator) -> list[Any]:
+    """What does not exist is refused, and all the rest is not tried then."""
+    asked = _V3(request)
+    unknown = await _unknown(request.v3_and_below_topics, coordinator)
+    if unknown and await coordinator.caught_up():
+        unknown = await _unknown(request.v3_and_below_topics, coordinator)
+    if unknown:
+        codes = dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return await _topics(request.v3_and_below_topics, codes, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    return await _codes(asked, request.v3_and_below_topics, context, coordinator, verify_only=False)
+
+
+class _V3:
+    """The one transaction of v0-3."""
+
+    __slots__ = ("producer_epoch", "producer_id", "transactional_id")
+
+    def __init__(self, request: AddPartitionsToTxnRequest) -> None:
+        self.transactional_id = request.v3_and_below_transactional_id
+        self.producer_id = request.v3_and_below_producer_id
+        self.producer_epoch = request.v3_and_below_producer_epoch
+
+
+async def _unknown(topics: Any, coordinator: Coordinator) -> set[TopicPartition]:
+    unknown = set()
+    async for topic in in_pieces(topics):
+        found = coordinator.image.topic(topic.name)
+        count = 0 if found is None else len(found.partitions)
+        unknown.update([(topic.name, index) async for index in in_pieces(topic.partitions) if not 0 <= index < count])
+    return unknown
+
+
+async def _codes(
+    asked: Any, topics: Any, context: Context, coordinator: Coordinator, *, verify_only: bool
+) -> list[Any]:
+    partitions = [
+        (topic.name, index) async for topic in in_pieces(topics) async for index in in_pieces(topic.partitions)
+    ]
+    producer = Producer(asked.producer_id, asked.producer_epoch)
+    transactional_id = asked.transactional_id
+    codes: Mapping[TopicPartition, ErrorCode] = {}
+    code = ErrorCode.NONE
+    try:
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if verify_only:
+            verified = await coordinator.transactions.ask(
+                transactional_id,
+                lambda machine, now_ms, token: machine.verify_partitions(
+                    now_ms, token, transactional_id, producer, partitions
+                ),
+            )
+            codes = dict(zip(partitions, verified, strict=True))
+        else:
+            version = _OF_LEADERS if context.api_version >= _LEADERS_FROM else 0
+            await add(coordinator, transactional_id, producer, partitions, version)
+    except ApiError as refused:
+        code = of_version(refused.code, context.api_version, since=2)
+    return await _topics(topics, codes, code)
+
+
+async def _topics(topics: Any, codes: Mapping[TopicPartition, ErrorCode], code: ErrorCode) -> list[Any]:
+    """code: of what has none of its own."""
+    return [
+        _TOPIC(
+            name=topic.name,
+            results_by_partition=[
+                _PARTITION(partition_index=index, partition_error_code=codes.get((topic.name, index), code))
+                async for index in in_pieces(topic.partitions)
+            ],
+        )
+        async for topic in in_pieces(topics)
+    ]

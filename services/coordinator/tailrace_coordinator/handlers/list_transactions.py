@@ -1,0 +1,63 @@
+"""ListTransactions v0-2 (KIP-664) of the shards owned here. v1 by duration (KIP-994). v2 by a pattern (KIP-1152).
+
+The pattern is of RE2, as in Kafka: no pattern takes longer than its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+
+from tailrace.coordination.transaction_records import STATES
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
+from tailrace.wire.messages import ListTransactionsRequest, ListTransactionsResponse
+from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.transactions.machine import Wanted
+
+
+async def handle(
+    request: ListTransactionsRequest, context: Context, coordinator: Coordinator
+) -> ListTransactionsResponse:
+    """Answers all that are asked for, or COORDINATOR_LOAD_IN_PROGRESS while some shards are not loaded."""
+    known = {status.value: status for status in STATES}
+    wanted = Wanted(
+        frozenset(known[name] for name in request.state_filters if name in known),
+        frozenset(request.producer_id_filters),
+        request.duration_filter if context.api_version >= 1 else -1,
+        _matches(request.transactional_id_pattern if context.api_version >= 2 else None),
+    )
+    unknown = [name for name in request.state_filters if name not in known]
+    if unknown and not wanted.states:
+        return ListTransactionsResponse(error_code=0, unknown_state_filters=unknown, transaction_states=[])
+    shards = await coordinator.transactions.ask_all(
+        lambda machine, now_ms, token: machine.list_transactions(now_ms, token, wanted)
+    )
+    row = ListTransactionsResponse.TransactionState
+    return ListTransactionsResponse(
+        error_code=ErrorCode.NONE,
+        unknown_state_filters=unknown,
+        transaction_states=[
+            row(
+                transactional_id=found.transactional_id,
+                producer_id=found.producer_id,
+                transaction_state=found.state.value,
+            )
+            async for found in in_pieces(chain.from_iterable(shards))
+        ],
+    )
+
+
+def _matches(pattern: str | None) -> Callable[[str], bool]:
+    if not pattern:
+        return lambda _: True
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as wrong:
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(wrong)) from None
+    return lambda text: compiled.fullmatch(text) is not None

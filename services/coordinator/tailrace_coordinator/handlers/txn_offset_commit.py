@@ -1,0 +1,85 @@
+"""TxnOffsetCommit v0-5: offsets that count when the transaction commits (KIP-98).
+
+v3 member and generation (KIP-447). v4 TRANSACTION_ABORTABLE. v5 adds the group's partition to the transaction
+(KIP-890); before it AddOffsetsToTxn has done so, and the transaction's coordinator is asked whether it has.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
+from tailrace.state import Producer
+from tailrace.wire.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from tailrace_coordinator.coordinator import Coordinator
+from tailrace_coordinator.groups.offsets import Commit
+from tailrace_coordinator.handlers import offset_commit
+from tailrace_coordinator.transactions.asking import verify
+
+_ADDS_FROM: Final = 5
+_ABORTABLE_FROM: Final = 4
+_LOADING_FROM: Final = 2
+_TOPIC = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+
+
+async def handle(
+    request: TxnOffsetCommitRequest, context: Context, coordinator: Coordinator
+) -> TxnOffsetCommitResponse:
+    """Answers one code per partition, once the offsets are in the log."""
+    rows, positions = await offset_commit.sorted_positions(request, coordinator)
+    codes: list[ErrorCode] = []
+    if positions:
+        try:
+            codes = await _commit(request, context, coordinator, positions)
+        except ApiError as refused:
+            codes = [_of_version(refused.code, context.api_version)] * len(positions)
+    decided = iter(codes)
+    topics = []
+    async for asked, row in in_pieces(zip(request.topics, rows, strict=True)):
+        partitions = [
+            _TOPIC.TxnOffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=next(decided) if code is None else code
+            )
+            async for partition, code in in_pieces(zip(asked.partitions, row, strict=True))
+        ]
+        topics.append(_TOPIC(name=asked.name, partitions=partitions))
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+async def _commit(
+    request: TxnOffsetCommitRequest, context: Context, coordinator: Coordinator, positions: list[Any]
+) -> list[ErrorCode]:
+    groups, producer = coordinator.groups, Producer(request.producer_id, request.producer_epoch)
+    has_member = context.api_version >= 3
+    commit = Commit(
+        request.group_id,
+        request.generation_id if has_member else -1,
+        request.member_id if has_member else "",
+        request.group_instance_id if has_member else None,
+        context.api_version,
+    )
+    verified: int | None = await groups.ask(
+        request, lambda machine, now_ms, token: machine.open_transaction(now_ms, token, producer)
+    )
+    if verified is not None:
+        partition = (groups.topic, groups.partition_of(request.group_id))
+        adds = context.api_version >= _ADDS_FROM
+        await verify(coordinator, request.transactional_id, producer, partition, adds=adds)
+    codes: list[ErrorCode] = await groups.ask_in_pieces(
+        request,
+        positions,
+        lambda some, machine, now_ms, token: machine.commit_in_transaction(
+            now_ms, token, commit, some, producer, verified
+        ),
+    )
+    return codes
+
+
+def _of_version(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # which old producers take for final
+    return code

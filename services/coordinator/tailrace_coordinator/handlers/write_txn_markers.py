@@ -1,0 +1,74 @@
+"""WriteTxnMarkers v1-2 for `__consumer_offsets`: the offsets of a transaction count from now on, or go (KIP-98).
+
+v2 the transaction version of the marker. Partitions of other topics are their leaders'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
+from tailrace.state import EndOfTransaction, Producer
+from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from tailrace_coordinator.coordinator import Coordinator
+
+_MARKER = WriteTxnMarkersResponse.WritableTxnMarkerResult
+_TOPIC = _MARKER.WritableTxnMarkerTopicResult
+_PARTITION = _TOPIC.WritableTxnMarkerPartitionResult
+_AT_ONCE = 500
+
+
+async def handle(
+    request: WriteTxnMarkersRequest, context: Context, coordinator: Coordinator
+) -> WriteTxnMarkersResponse:
+    """Answers one code per marker and partition, each once the marker is in the log."""
+    asked = [
+        (_end(marker), topic.name, index)
+        async for marker in in_pieces(request.markers)
+        async for topic in in_pieces(marker.topics)
+        async for index in in_pieces(topic.partition_indexes)
+    ]
+    codes: list[ErrorCode] = []
+    for first in range(0, len(asked), _AT_ONCE):
+        some = asked[first : first + _AT_ONCE]
+        codes += await asyncio.gather(*(_write(coordinator, *one) for one in some))
+    left = iter(codes)
+    return WriteTxnMarkersResponse(
+        markers=[
+            _MARKER(
+                producer_id=marker.producer_id,
+                topics=[
+                    _TOPIC(
+                        name=topic.name,
+                        partitions=[
+                            _PARTITION(partition_index=index, error_code=next(left))
+                            async for index in in_pieces(topic.partition_indexes)
+                        ],
+                    )
+                    async for topic in in_pieces(marker.topics)
+                ],
+            )
+            async for marker in in_pieces(request.markers)
+        ]
+    )
+
+
+def _end(marker: Any) -> EndOfTransaction:
+    producer = Producer(marker.producer_id, marker.producer_epoch)
+    return EndOfTransaction(producer, bool(marker.transaction_result), marker.coordinator_epoch)
+
+
+async def _write(coordinator: Coordinator, end: EndOfTransaction, topic: str, index: int) -> ErrorCode:
+    groups = coordinator.groups
+    if topic != groups.topic:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        code: ErrorCode = await groups.ask_partition(
+            index, lambda machine, now_ms, token: machine.end_transaction(now_ms, token, end)
+        )
+    except ApiError as refused:
+        return refused.code
+    return code

@@ -1,0 +1,1 @@
+"""Transactions: the machine of `__transaction_state`, and what carries its decisions out."""

@@ -1,0 +1,230 @@
+"""Sends the markers of transactions whose outcome is in the log (Kafka's TransactionMarkerChannelManager).
+
+A marker goes to the leader of each partition; for `__consumer_offsets` to the owner of its shard. There is one request
+under way to each of them, and what comes meanwhile goes with the next. What is refused or gets no answer is sent again
+until it is taken, or until the shard is not ours any more: its next owner sends them all again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+from tailrace.clock import Cancellable, Clock
+from tailrace.coordination.transaction_records import Status, TransactionState
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.wire import messages as m
+from tailrace_coordinator.shards.partition_log import OwnedPartition
+from tailrace_coordinator.transactions.decision import SendMarkers
+from tailrace_coordinator.transactions.peers import AWAY, Peers
+from tailrace_coordinator.transactions.state import TopicPartition, partitions_of
+
+_VERSION: Final = 2
+_TIMEOUT_MS: Final = 30_000
+_ROWS_MAX: Final = 1_000  # partitions in one request
+_RETRY_MS: Final = (20, 50, 100, 200, 500, 1_000)
+# The partition has seen a later epoch of the producer, which only a later transaction has: this one was ended there.
+_DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
+
+Complete = Callable[[OwnedPartition, TransactionState], Awaitable[Any]]
+
+
+class Sending:
+    """One transaction whose markers are on their way; left: the partitions that have none yet."""
+
+    __slots__ = ("attempts", "ended", "left", "owned", "queued", "transaction")
+
+    def __init__(self, owned: OwnedPartition, transaction: TransactionState) -> None:
+        self.owned = owned
+        self.transaction = transaction
+        self.left = partitions_of(transaction)
+        self.queued: set[TopicPartition] = set()  # of those: what is on its way
+        self.attempts = 0
+        self.ended = asyncio.Event()
+
+
+Row = tuple[Sending, TopicPartition]
+
+
+class MarkerSender:
+    """All transactions of this coordinator that are being ended."""
+
+    def __init__(self, peers: Peers, image: Callable[[], MetadataImage], clock: Clock, complete: Complete) -> None:
+        """complete tells the machine that a transaction is over. It raises ApiError if the shard is not loaded."""
+        self._peers = peers
+        self._image = image
+        self._clock = clock
+        self._complete = complete
+        self._sending: dict[str, Sending] = {}
+        self._queues: dict[Address, list[Row]] = {}  # by destination, while a request is under way to it
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: set[Cancellable] = set()
+
+    def __len__(self) -> int:
+        return len(self._sending)
+
+    @property
+    def waiting_rows(self) -> int:
+        """Markers that are not in their partition yet."""
+        return sum(len(sending.left) for sending in self._sending.values())
+
+    def act(self, owned: OwnedPartition, action: SendMarkers) -> None:
+        """Begins to send a transaction's markers; an earlier attempt for the same id is given up."""
+        transaction = action.transaction
+        earlier = self._sending.get(transaction.transactional_id)
+        if earlier is not None:
+            self._give_up(earlier)
+        sending = self._sending[transaction.transactional_id] = Sending(owned, transaction)
+        self._send(sending)
+
+    def on_image(self, owns: Callable[[OwnedPartition], bool]) -> None:
+        """Gives up what is another's by now."""
+        for sending in [one for one in self._sending.values() if not owns(one.owned)]:
+            self._give_up(sending)
+
+    async def ended(self, transactional_id: str, timeout_ms: float) -> None:
+        """Returns when no markers of the id are on their way, or after the timeout."""
+        sending = self._sending.get(transactional_id)
+        if sending is None:
+            return
+        timer = self._clock.call_later(timeout_ms, sending.ended.set)
+        try:
+            await sending.ended.wait()
+        finally:
+            timer.cancel()
+
+    async def close(self) -> None:
+        """Stops sending."""
+        for timer in self._timers:
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _give_up(self, sending: Sending) -> None:
+        if self._sending.get(sending.transaction.transactional_id) is sending:
+            del self._sending[sending.transaction.transactional_id]
+        sending.ended.set()
+
+    def _is_current(self, sending: Sending) -> bool:
+        return self._sending.get(sending.transaction.transactional_id) is sending
+
+    # -- where to ----------------------------------------------------------------------------------------------------
+
+    def _send(self, sending: Sending) -> None:
+        """Queues what is left of a transaction; what has nobody to take it waits."""
+        if not self._is_current(sending):
+            return
+        waits = False
+        for partition in sending.left - sending.queued:
+            topic = self._image().topic(partition[0])
+            if topic is None or partition[1] >= len(topic.partitions):
+                sending.left.discard(partition)  # it was deleted
+                continue
+            address = self._destination(partition)
+            if address is None:
+                waits = True
+            else:
+                self._queue(address, (sending, partition))
+        if not sending.left:
+            self._run(self._finish(sending))
+        elif waits:
+            self._again(sending)
+
+    def _destination(self, partition: TopicPartition) -> Address | None:
+        to = self._peers.owner if partition[0] == GROUP_METADATA_TOPIC else self._peers.leader
+        return to(*partition)
+
+    def _again(self, sending: Sending) -> None:
+        """Sends what is left once more, later each time; one timer for each transaction is enough."""
+        delay_ms = _RETRY_MS[min(sending.attempts, len(_RETRY_MS) - 1)]
+        sending.attempts += 1
+
+        def due() -> None:
+            self._timers.discard(timer)
+            self._send(sending)
+
+        timer = self._clock.call_later(delay_ms, due)
+        self._timers.add(timer)
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    def _queue(self, address: Address, row: Row) -> None:
+        queue = self._queues.get(address)
+        if queue is None:
+            queue = self._queues[address] = []
+            self._run(self._drain(address, queue))
+        queue.append(row)
+        row[0].queued.add(row[1])
+
+    def _run(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _drain(self, address: Address, queue: list[Row]) -> None:
+        """One request after the other until nothing is left for this destination."""
+        try:
+            while queue:
+                rows = [row for row in queue[:_ROWS_MAX] if self._is_current(row[0]) and row[1] in row[0].left]
+                del queue[:_ROWS_MAX]
+                if rows:
+                    await self._request(address, rows)
+        finally:
+            if self._queues.get(address) is queue:
+                del self._queues[address]
+
+    async def _request(self, address: Address, rows: list[Row]) -> None:
+        by_sending: dict[Sending, list[TopicPartition]] = {}
+        for sending, partition in rows:
+            by_sending.setdefault(sending, []).append(partition)
+        request = m.WriteTxnMarkersRequest(markers=[_marker(sending, some) for sending, some in by_sending.items()])
+        try:
+            answer = await self._peers.ask(address, request, version=_VERSION, timeout_ms=_TIMEOUT_MS)
+        except AWAY:
+            answer = None
+        done = {} if answer is None else {marker.producer_id: set(_done(marker)) for marker in answer.markers}
+        for sending, partitions in by_sending.items():
+            sending.queued.difference_update(partitions)
+            sending.left -= done.get(sending.transaction.producer_id, set())
+            if not sending.left:
+                self._run(self._finish(sending))
+            elif self._is_current(sending) and not sending.left.isdisjoint(partitions):
+                self._again(sending)
+
+    async def _finish(self, sending: Sending) -> None:
+        """All markers are in their partitions. If the shard is lost just now, whoever loads it sends them again."""
+        if self._is_current(sending):
+            try:
+                await self._complete(sending.owned, sending.transaction)
+            except ApiError:
+                pass
+            finally:
+                self._give_up(sending)
+
+
+def _done(marker: Any) -> Iterator[TopicPartition]:
+    for topic in marker.topics:
+        for partition in topic.partitions:
+            if partition.error_code in _DONE:
+                yield topic.name, partition.partition_index
+
+
+def _marker(sending: Sending, partitions: list[TopicPartition]) -> Any:
+    row = m.WriteTxnMarkersRequest.WritableTxnMarker
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    transaction = sending.transaction
+    return row(
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_result=transaction.state is Status.PREPARE_COMMIT,
+        topics=[row.WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
+        coordinator_epoch=sending.owned.shard_epoch,
+        transaction_version=transaction.client_transaction_version,
+    )

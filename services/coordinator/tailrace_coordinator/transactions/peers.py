@@ -1,0 +1,85 @@
+"""Connections to other services, one to each, apart from those that carry the shards' own records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.address import Address
+from tailrace.net.authentication.proof import Secret
+from tailrace.net.client import Client, Disconnected
+from tailrace.net.members.endpoints import address_of
+from tailrace.state import partition_for
+from tailrace.wire.codec import Malformed
+from tailrace.wire.messages import InitProducerIdRequest
+
+AWAY = (Disconnected, TimeoutError, Malformed)
+_CLIENT_ID = "tailrace-coordinator"
+_PRODUCER_ID_VERSION = 4
+_PRODUCER_ID_TIMEOUT_MS = 5_000
+
+
+class Peers:
+    """Brokers and coordinators, by their address."""
+
+    def __init__(self, image: Callable[[], MetadataImage], boot_id: str, secret: Secret | None = None) -> None:
+        self._image = image
+        self._boot_id = boot_id
+        self._secret = secret
+        self._clients: dict[Address, Client] = {}
+
+    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float) -> Any:
+        """The answer. Raises one of AWAY where there is none."""
+        client = self._clients.get(address)
+        if client is None:
+            client = self._clients[address] = Client(address, _CLIENT_ID, secret=self._secret)
+        return await client.ask(request, version=version, timeout_ms=timeout_ms)
+
+    def broker(self, broker_id: int) -> Address | None:
+        """Where the broker listens."""
+        broker = self._image().brokers.get(broker_id)
+        return None if broker is None else address_of(broker.endpoints, self._boot_id)
+
+    def leader(self, topic: str, index: int) -> Address | None:
+        """Where the partition's leader listens."""
+        return self.broker(self._image().leader(topic, index))
+
+    def owner(self, topic: str, index: int) -> Address | None:
+        """Where the coordinator listens that owns the shard."""
+        shard = self._image().shards.get((topic, index))
+        service = None if shard is None else self._image().services.get(("coordinator", shard.owner))
+        return None if service is None else address_of(service.endpoints, self._boot_id)
+
+    def transaction_coordinator(self, transactional_id: str) -> Address | None:
+        """Where the coordinator of the transactional id listens."""
+        topic = self._image().topic(TRANSACTION_STATE_TOPIC)
+        if topic is None or not topic.partitions:
+            return None
+        return self.owner(topic.name, partition_for(transactional_id, len(topic.partitions)))
+
+    async def new_producer_id(self) -> int:
+        """One that nobody has, of any broker's block. Raises ApiError COORDINATOR_LOAD_IN_PROGRESS (retriable)."""
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=1, producer_id=-1, producer_epoch=-1
+        )
+        for broker in self._image().live_brokers():
+            address = address_of(broker.endpoints, self._boot_id)
+            if address is None:
+                continue
+            try:
+                answer = await self.ask(
+                    address, request, version=_PRODUCER_ID_VERSION, timeout_ms=_PRODUCER_ID_TIMEOUT_MS
+                )
+            except AWAY:
+                continue
+            if answer.error_code == ErrorCode.NONE:
+                return int(answer.producer_id)
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no broker gave a producer id")
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        for client in self._clients.values():
+            await client.close()

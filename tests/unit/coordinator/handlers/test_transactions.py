@@ -1,0 +1,269 @@
+"""Transactions as a client of the coordinator sees them: offsets within them, their markers, and who must wait."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from support.coordinator import Stage, image, settle
+from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.metadata.records import Endpoint
+from tailrace.wire import messages as m
+
+TRANSACTIONS_ID = UUID(int=20)
+
+
+def whole(*, transaction_epoch: int = 3, offsets_epoch: int = 1) -> MetadataImage:
+    """A partition of each internal topic, both owned by coordinator 0, and topic "t"."""
+    base = image(shard_epoch=offsets_epoch)
+    topic = TopicImage(TRANSACTION_STATE_TOPIC, TRANSACTIONS_ID, (PartitionImage((0,), (0,), 0, 0, 0),))
+    coordinator = replace(base.services["coordinator", 0], endpoints=(Endpoint("INTERNAL", "127.0.0.1", 2),))
+    return replace(
+        base,
+        topics={**base.topics, topic.name: topic},
+        topic_names={**base.topic_names, TRANSACTIONS_ID: topic.name},
+        services={("coordinator", 0): coordinator},
+        shards={**base.shards, (topic.name, 0): ShardImage(topic.name, 0, 0, transaction_epoch)},
+        features={"transaction.version": 2},
+    )
+
+
+class Cluster:
+    """The coordinator asks itself and a broker, whose answers to markers are `codes`, in order; then NONE."""
+
+    def __init__(self) -> None:
+        self.stage = Stage()
+        self.stage.peers.answer = self._answer
+        self.codes: list[ErrorCode] = []
+        self.markers: list[Any] = []
+
+    async def start(self) -> Cluster:
+        await self.stage.become(whole())
+        return self
+
+    async def _answer(self, address: Any, request: Any) -> Any:
+        if isinstance(request, m.WriteTxnMarkersRequest) and address.port == 1:
+            return self._broker(request)
+        version = 2 if isinstance(request, m.WriteTxnMarkersRequest) else 5
+        return await self.stage.ask(request, version)
+
+    def _broker(self, request: Any) -> Any:
+        self.markers += request.markers
+        row = m.WriteTxnMarkersResponse.WritableTxnMarkerResult
+        topic = row.WritableTxnMarkerTopicResult
+        partition = topic.WritableTxnMarkerPartitionResult
+        code = self.codes.pop(0) if self.codes else ErrorCode.NONE
+        return m.WriteTxnMarkersResponse(
+            markers=[
+                row(
+                    producer_id=marker.producer_id,
+                    topics=[
+                        topic(name=t.name, partitions=[partition(partition_index=0, error_code=code)])
+                        for t in marker.topics
+                    ],
+                )
+                for marker in request.markers
+            ]
+        )
+
+    async def init(self, version: int = 5, **changed: Any) -> Any:
+        fields: dict[str, Any] = dict(transactional_id="id", transaction_timeout_ms=1000)
+        request = m.InitProducerIdRequest(**{**fields, "producer_id": -1, "producer_epoch": -1, **changed})
+        return await self.stage.answered(self.stage.ask(request, version))
+
+    async def add_offsets(self, producer: Any, version: int = 3) -> int:
+        request = m.AddOffsetsToTxnRequest(
+            transactional_id="id",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            group_id="g",
+        )
+        code: int = (await self.stage.answered(self.stage.ask(request, version))).error_code
+        return code
+
+    async def add(self, producer: Any, topic: str = "t", version: int = 3) -> int:
+        row = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        request = m.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="id",
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=[row(name=topic, partitions=[0])],
+        )
+        answer = await self.stage.answered(self.stage.ask(request, version))
+        code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+        return code
+
+    async def commit(self, producer: Any, offset: int, version: int = 3) -> int:
+        topic = m.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        row = topic.TxnOffsetCommitRequestPartition
+        request = m.TxnOffsetCommitRequest(
+            transactional_id="id",
+            group_id="g",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            topics=[topic(name="t", partitions=[row(partition_index=0, committed_offset=offset)])],
+        )
+        answer = await self.stage.answered(self.stage.ask(request, version))
+        code: int = answer.topics[0].partitions[0].error_code
+        return code
+
+    async def end(self, producer: Any, committed: bool, version: int = 3) -> Any:
+        request = m.EndTxnRequest(
+            transactional_id="id",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=committed,
+        )
+        return await self.stage.answered(self.stage.ask(request, version))
+
+    async def fetched(self, *, require_stable: bool = False) -> tuple[int, int]:
+        """(offset, error code) of t-0 in group g."""
+        group = m.OffsetFetchRequest.OffsetFetchRequestGroup
+        topics = [group.OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+        request = m.OffsetFetchRequest(groups=[group(group_id="g", topics=topics)], require_stable=require_stable)
+        answer = await self.stage.answered(self.stage.ask(request, 9))
+        found = answer.groups[0].topics[0].partitions[0]
+        return found.committed_offset, found.error_code
+
+    async def state(self) -> str:
+        request = m.DescribeTransactionsRequest(transactional_ids=["id"])
+        answer = await self.stage.answered(self.stage.ask(request, 0))
+        state: str = answer.transaction_states[0].transaction_state
+        return state
+
+
+async def test_offsets_count_from_the_commit_on_and_never_after_an_abort() -> None:
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    for committed, expected in ((True, 5), (False, 5)):
+        assert await cluster.add_offsets(producer) == ErrorCode.NONE
+        assert await cluster.commit(producer, 5 if committed else 9) == ErrorCode.NONE
+        before = -1 if committed else 5
+        assert await cluster.fetched() == (before, ErrorCode.NONE)
+        assert await cluster.fetched(require_stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        assert (await cluster.end(producer, committed)).error_code == ErrorCode.NONE
+        await settle()
+        assert await cluster.fetched(require_stable=True) == (expected, ErrorCode.NONE)
+    assert await cluster.state() == "CompleteAbort"
+
+
+async def test_the_offsets_of_an_open_transaction_survive_the_coordinator() -> None:
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    await cluster.add_offsets(producer)
+    await cluster.commit(producer, 5)
+    await cluster.stage.become(whole(offsets_epoch=2, transaction_epoch=4))
+    assert await cluster.fetched(require_stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert (await cluster.end(producer, True)).error_code == ErrorCode.NONE
+    await settle()
+    await cluster.stage.become(whole(offsets_epoch=3, transaction_epoch=5))
+    assert await cluster.fetched(require_stable=True) == (5, ErrorCode.NONE)
+
+
+async def test_offsets_are_refused_that_no_transaction_has() -> None:
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    assert await cluster.commit(producer, 5) == ErrorCode.INVALID_TXN_STATE
+    assert await cluster.commit(producer, 5, version=4) == ErrorCode.TRANSACTION_ABORTABLE
+    assert await cluster.commit(producer, 5, version=5) == ErrorCode.NONE  # which adds the group's partition
+    assert await cluster.state() == "Ongoing"
+    later = await cluster.init()
+    assert await cluster.commit(producer, 6) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (later.error_code, later.producer_epoch) == (0, 2)
+    assert await cluster.fetched(require_stable=True) == (-1, ErrorCode.NONE)
+
+
+async def test_a_marker_goes_to_the_leader_again_until_it_is_taken() -> None:
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    assert await cluster.add(producer) == ErrorCode.NONE
+    cluster.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert (await cluster.end(producer, True)).error_code == ErrorCode.NONE
+    assert await cluster.state() == "PrepareCommit"
+    for _ in range(20):
+        cluster.stage.clock.advance(10)
+        await settle()
+    assert await cluster.state() == "CompleteCommit"
+    assert len(cluster.markers) == 3
+    assert {(one.producer_epoch, one.transaction_result, one.coordinator_epoch) for one in cluster.markers} == {
+        (0, True, 3)
+    }
+
+
+async def test_the_next_transaction_waits_for_the_markers_of_the_one_before() -> None:
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    await cluster.add(producer)
+    cluster.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    await cluster.end(producer, True)
+    assert await cluster.add(producer) == ErrorCode.NONE  # after the second attempt, which took 20 ms
+    cluster.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 100
+    await cluster.end(producer, True)
+    assert await cluster.add(producer) == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+async def test_a_partition_that_is_deleted_holds_up_no_transaction() -> None:
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    await cluster.add(producer)
+    cluster.codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 100
+    await cluster.end(producer, True)
+    gone = whole()
+    await cluster.stage.become(replace(gone, topics={name: t for name, t in gone.topics.items() if name != "t"}))
+    for _ in range(20):
+        cluster.stage.clock.advance(10)
+        await settle()
+    assert await cluster.state() == "CompleteCommit"
+
+
+async def test_a_new_owner_of_the_shard_sends_the_markers_and_the_old_one_does_not() -> None:
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    await cluster.add(producer)
+    cluster.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3
+    await cluster.end(producer, True)
+    await cluster.stage.become(whole(transaction_epoch=4))
+    for _ in range(50):
+        cluster.stage.clock.advance(10)
+        await settle()
+    assert [one.coordinator_epoch for one in cluster.markers] == [3, 4, 4, 4]
+    assert await cluster.state() == "CompleteCommit"
+
+
+async def test_markers_of_older_coordinators_and_of_fenced_producers_are_refused() -> None:
+    cluster = await Cluster().start()
+
+    async def mark(producer_epoch: int, coordinator_epoch: int) -> int:
+        row = m.WriteTxnMarkersRequest.WritableTxnMarker
+        marker = row(
+            producer_id=77,
+            producer_epoch=producer_epoch,
+            transaction_result=True,
+            topics=[row.WritableTxnMarkerTopic(name=GROUP_METADATA_TOPIC, partition_indexes=[0])],
+            coordinator_epoch=coordinator_epoch,
+        )
+        request = m.WriteTxnMarkersRequest(markers=[marker])
+        answer = await cluster.stage.answered(cluster.stage.ask(request, 1))
+        code: int = answer.markers[0].topics[0].partitions[0].error_code
+        return code
+
+    assert await mark(3, 5) == ErrorCode.NONE
+    assert await mark(2, 5) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await mark(3, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    await cluster.stage.become(whole(offsets_epoch=2))
+    assert await mark(3, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert await mark(3, 5) == ErrorCode.NONE
+
+
+async def test_requests_without_an_id_or_with_half_a_producer_are_refused() -> None:
+    cluster = await Cluster().start()
+    assert (await cluster.init(transactional_id="")) is ErrorCode.INVALID_REQUEST
+    assert (await cluster.init(producer_id=5)) is ErrorCode.INVALID_REQUEST
+    assert (await cluster.init(transaction_timeout_ms=900_001)).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    producer = await cluster.init()
+    assert await cluster.add(producer, topic="none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await asyncio.wait_for(cluster.state(), 1) == "Empty"
