@@ -5,7 +5,7 @@ v7: zstd (KIP-110). v8: record errors (KIP-467). v10: leader hints (KIP-951). v1
     handle         decode -> a PartitionAppend for each partition, staged or refused (checks.py, refused_batches.py)
     end_of_read    append -> one write a partition, of all batches that one read of the socket brought, in their order
                    answer -> at once (answers.py), or when acks=all and flush.messages have what they wait for
-                             (waiting/acks.py); the connection's next requests go on meanwhile
+                             (delayed.py); the connection's next requests go on meanwhile
 
 A handler never awaits before the append, so a connection's batches keep their order. Batches stay opaque: the log
 checks header and CRC, stamps offset and epoch. Where a topic asks for more than a batch's header says (Limits.looks),
@@ -31,11 +31,11 @@ from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
 from tailrace_broker.produce import answers, checks
+from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest
 from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
-from tailrace_broker.waiting.acks import AcksWait
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -231,9 +231,9 @@ class PlainProduce:
             if type(slot) is list and acks:
                 slot.append(self.encode(connection, answer))
             elif acks:
-                wait = AcksWait(self.encode, slot, connection, answer, acks)
-                if not wait.begin():
-                    self._broker.purgatory.line_up(wait, max(0, timeout_ms))
+                delayed = DelayedProduce(self.encode, slot, connection, answer, acks)
+                if not delayed.begin():
+                    self._broker.purgatory.line_up(delayed, max(0, timeout_ms))
             elif any(append.error_code for _, appends in answer.topics for append in appends):
                 connection.close()  # acks=0 expects no answer: the only way to tell of an error
 

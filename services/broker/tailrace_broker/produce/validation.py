@@ -183,7 +183,7 @@ class Validation:
             slot.answer = []
 
     def _refuse_if_lost(self, key: bytes, append: PartitionAppend, leader_epoch: int, *, by_id: bool) -> None:
-        """Where another leader, or this broker in another epoch, may have cut what was appended, as acks.refuse."""
+        """Where another leader, or this broker in another epoch, may have cut what was appended."""
         partition, code = self._broker.leading(key, append.partition_id, by_id=by_id)
         lost = partition is None or partition is not append.partition or partition.leader_epoch != leader_epoch
         if lost and not append.error_code:
