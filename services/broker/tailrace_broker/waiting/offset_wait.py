@@ -1,0 +1,45 @@
+"""A handler that waits for one offset of one partition: DeleteRecords (KIP-107), a shard's barrier."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tailrace.errors import ApiError, ErrorCode
+from tailrace_broker.waiting.offset_queue import OffsetQueue
+from tailrace_broker.waiting.operation import DelayedOperation
+from tailrace_broker.waiting.purgatory import Purgatory
+
+
+class OffsetWait(DelayedOperation):
+    """Done when its offset is reached or refused, or its time is up. It is its own key."""
+
+    __slots__ = ("error_code", "future")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error_code: int = ErrorCode.NONE
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def try_complete(self, key: Any) -> None:
+        self.done = True
+        if not self.future.done():  # the client may have left
+            self.future.set_result(None)
+
+    def expire(self) -> None:
+        self.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.try_complete(self)
+
+
+async def reached(queue: OffsetQueue, offset: int, purgatory: Purgatory, timeout_ms: float) -> None:
+    """Returns when the offset is reached. Raises ApiError REQUEST_TIMED_OUT, or what the queue is refused with."""
+    wait = OffsetWait()
+    queue.line_up(offset, wait, wait)
+    purgatory.park(wait, (), timeout_ms)
+    try:
+        await wait.future
+    finally:
+        wait.done = True
+        queue.sweep()
+    if wait.error_code:
+        raise ApiError(ErrorCode(wait.error_code))
