@@ -7,7 +7,7 @@ watermark settles every request below it and writes once to each connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -172,3 +172,29 @@ async def committed(partition: Partition, offset: int, timeout_ms: float) -> Non
         wait.done = True
     if code:
         raise ApiError(ErrorCode(code))
+
+
+async def all_committed(appended: Sequence[tuple[Partition, int]], timeout_ms: float) -> list[int]:
+    """Waits for an offset of each partition, all of them together; error codes as of committed, and 0."""
+    waits: list[tuple[Partition, CommitWait | None]] = []
+    for partition, offset in appended:
+        wait = None
+        if partition.high_watermark <= offset:
+            wait = CommitWait()
+            partition.acks.line_up(offset + 1, (wait, _Mark()))
+        waits.append((partition, wait))
+    futures = [wait.future for _, wait in waits if wait is not None]
+    try:
+        if futures:
+            await asyncio.wait(futures, timeout=timeout_ms / 1000)
+    finally:
+        for _, wait in waits:
+            if wait is not None:
+                wait.done = True
+    return [_outcome(partition, wait) for partition, wait in waits]
+
+
+def _outcome(partition: Partition, wait: CommitWait | None) -> int:
+    if wait is None:
+        return int(ErrorCode.NONE if partition.enough_replicas else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    return wait.future.result() if wait.future.done() else int(ErrorCode.REQUEST_TIMED_OUT)
