@@ -20,6 +20,7 @@ from tailrace.log.segment.segment import (
     MAX_RELATIVE_OFFSET,
 )
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header, validate
+from tailrace.records.markers import ABORT
 
 _COMPACTED: Final = (
     "where cleanup.policy is or was compact that is the cleaner's work, copied from another replica, and right; else "
@@ -130,7 +131,7 @@ def _note_transaction(header: BatchHeader, batch: memoryview, found: Verified) -
     marker = transactions.marker_type(batch, header)
     if marker is None:
         return
-    if marker == transactions.ABORT:
+    if marker == ABORT:
         found.aborts[header.last_offset] = header.producer_id
         if header.producer_id in found.in_transaction:
             found.aborted[header.last_offset] = header.producer_id

@@ -12,7 +12,7 @@ from tailrace.log.limits import BadRecords
 from tailrace.log.local_log import LocalLog
 from tailrace.log.producers import state
 from tailrace.log.producers.state import ProducerEntry
-from tailrace.log.producers.transactions import read_marker
+from tailrace.log.producers.transactions import MarkerBatch, read_marker
 from tailrace.log.segment.segment import MAX_RELATIVE_OFFSET
 from tailrace.log.segment.transaction_index import TransactionIndex
 from tailrace.records.batch import (
@@ -95,7 +95,7 @@ def append(
             if header[9] >= 0:
                 if not from_client:
                     run.trust(header, stored)
-                elif header[11] >= 0 and run.repeats(header):
+                elif run.repeats(header):
                     continue
         except ApiError as refused:
             blamed = refused.indices if isinstance(refused, BadRecords) else ()
@@ -210,7 +210,15 @@ class Run:
         """Whether the batch was appended before, and is answered with that; refusals as state.check."""
         producer_id = header[9]
         entry = self._staged.get(producer_id) or self._log.producers.entries.get(producer_id)
-        repeated = state.check(entry, header)
+        if header[11] < 0:
+            message = f"batch of producer {producer_id} has sequence {header[11]}"
+            raise ApiError(ErrorCode.INVALID_RECORD, message)
+        if header[5] & TRANSACTIONAL:
+            # What was staged before in this run has begun the transaction, and used the verification up.
+            asked = None if producer_id in self._staged else self._log.producers.verifications.get(producer_id)
+            repeated = state.check_transactional(entry, header, asked)
+        else:
+            repeated = state.check(entry, header)
         if repeated is None:
             self._staged[producer_id] = state.extended(entry, header)
             if header[5] & TRANSACTIONAL:
@@ -226,7 +234,8 @@ class Run:
         entry = self._staged.get(producer_id) or self._log.producers.entries.get(producer_id)
         marker = read_marker(buffer, header) if header[5] & CONTROL else None
         if marker is not None:
-            state.check_marker(entry, header, marker)
+            version = buffer.transaction_version if type(buffer) is MarkerBatch else 0
+            state.check_marker(entry, header, marker, version)
             self._staged[producer_id] = state.ended(entry, header, marker)
         elif header[11] >= 0:
             self._staged[producer_id] = state.extended(entry, header)

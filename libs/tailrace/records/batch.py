@@ -149,7 +149,7 @@ def validate_produced(buffer: Bytes) -> BatchHeader:
         and crc32c(memoryview(buffer)[ATTRIBUTES_POSITION:]) == header[4]
         and header[12] == header[6] + 1 > 0
         and (header[12] * RECORD_BYTES_MIN <= size - HEADER_SIZE or can_hold(header))
-        and not header[5] & (CONTROL | TRANSACTIONAL)
+        and not header[5] & CONTROL
         and header[5] & COMPRESSION_MASK <= _LAST_CODEC
     ):
         return header
@@ -177,8 +177,6 @@ def refuse_unproducible(header: BatchHeader) -> None:
         raise ApiError(ErrorCode.INVALID_RECORD, "the batch is too small for as many records as it claims")
     if header[5] & CONTROL:
         raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
-    if header[5] & TRANSACTIONAL:  # none has a transactional id until transactions exist
-        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transaction")
     if header[5] & COMPRESSION_MASK > Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "unknown compression type")
 

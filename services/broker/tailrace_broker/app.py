@@ -69,6 +69,7 @@ from tailrace_broker.handlers import (
     init_producer_id,
     list_offsets,
     offset_for_leader_epoch,
+    write_txn_markers,
 )
 from tailrace_broker.lifecycle import Lifecycle, Registration
 from tailrace_broker.metrics import BrokerMetrics
@@ -77,12 +78,14 @@ from tailrace_broker.produce.fast import FastProduce
 from tailrace_broker.produce.many_rows import ManyRowsProduce
 from tailrace_broker.produce.plain import PlainProduce
 from tailrace_broker.replication.replicas import Replicas
+from tailrace_broker.transactions.coordinators import Coordinators
 
 HANDLERS: dict[int, Handler] = {
     ApiKey.LIST_OFFSETS: list_offsets.handle,
     ApiKey.DELETE_RECORDS: delete_records.handle,
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+    ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
     ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
@@ -97,6 +100,7 @@ CLIENT_APIS = (
     ApiKey.LIST_OFFSETS,
     ApiKey.DELETE_RECORDS,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.WRITE_TXN_MARKERS,
     ApiKey.ALTER_REPLICA_LOG_DIRS,
     ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.DESCRIBE_PRODUCERS,
@@ -241,6 +245,8 @@ async def open_listener(
     broker: Broker, config: Config, environment: Environment
 ) -> AsyncIterator[tuple[Server, list[Endpoint], dict[str, str]]]:
     """Binds the internal listener: a Unix socket, or the address of internal.listen instead."""
+    coordinators = Coordinators(broker.follower, environment.boot_id, environment.secret, config.request_timeout_ms)
+    broker.coordinators = coordinators
     large = Large()
     many_rows = ManyRowsProduce(broker, large)
     plain_produce = PlainProduce(broker, many_rows.handle)
@@ -271,6 +277,7 @@ async def open_listener(
         )
         stack.callback(many_rows.close)
         stack.push_async_callback(server.close)
+        stack.push_async_callback(coordinators.close)
         relay = GatewayRelay(broker.follower, environment.boot_id)
         public = for_clients(service, relay, config)
         broker.adopted = Adopted(Server(public), relay, broker.image, environment.log)

@@ -41,6 +41,7 @@ from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
+from tailrace_broker.transactions.coordinators import Coordinators
 from tailrace_broker.waiting.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Broker:
         self.on_changes: Callable[[Changes], None] = lambda changes: None
         # Clients that a gateway handed over, put in by app.py.
         self.adopted: Adopted | None = None
+        self.coordinators: Coordinators | None = None  # of transactions and groups, put in by app.py
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, loop.call_soon)
         self.lookups = Lookups()

@@ -28,6 +28,10 @@ class BrokerMetrics(Collector):
         self.isr_shrinks = 0
         self.isr_expands = 0
         self.failed_isr_updates = 0
+        self.held_produce_requests = 0
+        self.verifications = 0
+        self.verification_failures = 0
+        self.verification_time_ms = 0.0
         self.counters: dict[str, tuple[str, Callable[[], float]]] = {
             "bytes_in": ("Bytes of appended record batches, as clients sent them", lambda: self.bytes_in),
             "bytes_out": ("Bytes of fetched record batches", lambda: self.bytes_out),
@@ -41,8 +45,26 @@ class BrokerMetrics(Collector):
             "isr_shrinks": ("Changes that dropped a replica from an ISR", lambda: self.isr_shrinks),
             "isr_expands": ("Changes that added a replica to an ISR", lambda: self.isr_expands),
             "failed_isr_updates": ("Changes of an ISR the controller refused", lambda: self.failed_isr_updates),
+            "transaction_verifications": (
+                "Answers of transaction coordinators to partition leaders (KIP-890)",
+                lambda: self.verifications,
+            ),
+            "transaction_verification_failures": (
+                "Partitions that were refused, or could not be asked about",
+                lambda: self.verification_failures,
+            ),
+            "transaction_verification_time_ms": (
+                "Time that these answers took, in total",
+                lambda: self.verification_time_ms,
+            ),
         }
         registry.register(self)
+
+    def verified(self, took_ms: float, *, failures: int) -> None:
+        """A transaction's coordinator has answered; failures: partitions for which it did not agree."""
+        self.verifications += 1
+        self.verification_failures += failures
+        self.verification_time_ms += took_ms
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""

@@ -13,9 +13,12 @@ from typing import Final, NamedTuple
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers.open_transactions import OpenTransactions
 from tailrace.log.producers.transactions import AbortedTransaction, Marker
+from tailrace.log.producers.verification import Verification, Verifications
 from tailrace.records.batch import TRANSACTIONAL, BatchHeader, checksum, corrupt
 from tailrace.records.markers import ABORT
 
+EPOCH_BUMPS_FROM: Final = 2  # transaction.version whose markers carry an epoch of their own (KIP-890, KIP-1228)
+LAST_EPOCH: Final = 2**15 - 1
 RETAINED_BATCHES: Final = 5  # as many as max.in.flight.requests.per.connection allows an idempotent producer
 MAX_SEQUENCE: Final = 2**31 - 1
 _PATIENCE_MS: Final = 600_000  # as long as Kafka may take to look: its producer.id.expiration.check.interval.ms
@@ -67,7 +70,9 @@ def check(entry: ProducerEntry | None, header: BatchHeader) -> BatchMetadata | N
         if base_sequence != 0:
             raise _out_of_order(header, -1)
         return _refuse_outside_transaction(entry, header)
-    if not batches:
+    if not batches:  # a marker began this epoch, and nothing was written in it
+        if base_sequence != 0:
+            raise _out_of_order(header, -1)
         return _refuse_outside_transaction(entry, header)
     expected = (batches[-1][0] + 1) & MAX_SEQUENCE
     if base_sequence == expected:
@@ -79,6 +84,44 @@ def check(entry: ProducerEntry | None, header: BatchHeader) -> BatchMetadata | N
     raise _out_of_order(header, batches[-1].last_sequence)
 
 
+def is_ongoing(entry: ProducerEntry | None, producer_epoch: int) -> bool:
+    """Whether a batch of this epoch would go on with the transaction that its producer has open in the log."""
+    return entry is not None and entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer_epoch
+
+
+def check_transactional(
+    entry: ProducerEntry | None, header: BatchHeader, verification: Verification | None
+) -> BatchMetadata | None:
+    """As check, for a client's batch in a transaction, in Kafka's order: INVALID_TXN_STATE unless one is open or
+    the coordinator was asked under this verification (KIP-890).
+    """
+    repeated = None if entry is None else _repeated(entry, header)
+    if repeated is not None:
+        return repeated
+    if not is_ongoing(entry, header.producer_epoch):
+        if entry is not None and header.producer_epoch < entry.producer_epoch:
+            return check(entry, header)
+        if verification is None or not verification.is_verified:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+    if verification is not None:
+        # An earlier batch was refused while it asked, and has to come first.
+        unknown = entry is None or not entry.batches
+        if header.base_sequence > (0 if unknown and verification.supports_epoch_bump else verification.lowest_sequence):
+            raise _out_of_order(header, -1 if entry is None or not entry.batches else entry.batches[-1].last_sequence)
+    return check(entry, header)
+
+
+def _repeated(entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
+    """The remembered batch of these sequence numbers."""
+    if entry.producer_epoch != header.producer_epoch:
+        return None
+    final = last_sequence(header.base_sequence, header.last_offset_delta)
+    for batch in entry.batches:
+        if batch.last_sequence == final and batch.offset_delta == header.last_offset_delta:
+            return batch
+    return None
+
+
 def _refuse_outside_transaction(entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
     """None, or INVALID_TXN_STATE for a batch outside of the transaction that its producer has open."""
     if entry.current_txn_first_offset >= 0 and not header.is_transactional:
@@ -87,11 +130,20 @@ def _refuse_outside_transaction(entry: ProducerEntry, header: BatchHeader) -> Ba
     return None
 
 
-def check_marker(entry: ProducerEntry | None, header: BatchHeader, marker: Marker) -> None:
-    """INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for what an older coordinator or attempt sends."""
+def check_marker(
+    entry: ProducerEntry | None, header: BatchHeader, marker: Marker, transaction_version: int = 0
+) -> None:
+    """INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for what an older coordinator or attempt sends.
+
+    In transaction version 2 each marker has an epoch above the producer's, so that a late one of an earlier transaction
+    cannot end a later one (KIP-1228). It may come again while nothing was written since; the last epoch there is, too.
+    """
     if entry is None:
         return
-    if header.producer_epoch < entry.producer_epoch:
+    epoch = header.producer_epoch
+    late = transaction_version >= EPOCH_BUMPS_FROM and epoch == entry.producer_epoch
+    late = late and entry.current_txn_first_offset >= 0 and epoch != LAST_EPOCH
+    if epoch < entry.producer_epoch or late:
         message = f"producer {header.producer_id} has epoch {entry.producer_epoch}, the marker {header.producer_epoch}"
         raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
     if marker.coordinator_epoch < entry.coordinator_epoch:
@@ -139,12 +191,13 @@ def ended(entry: ProducerEntry | None, header: BatchHeader, marker: Marker) -> P
 class ProducerState:
     """All producers of one log, as of map_end_offset."""
 
-    __slots__ = ("_quiet", "entries", "transactions")
+    __slots__ = ("_quiet", "entries", "transactions", "verifications")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self._quiet: dict[int, tuple[ProducerEntry, int]] = {}  # who may expire, as it was then, and since when
         self.transactions = OpenTransactions()
+        self.verifications = Verifications()
 
     def apply(self, header: BatchHeader, marker: Marker | None = None) -> AbortedTransaction | None:
         """Takes up a batch that is in the log, nothing is refused; the transaction that it says was aborted.
@@ -155,6 +208,8 @@ class ProducerState:
         if producer_id < 0:
             return None
         entry = self.entries.get(producer_id)
+        if header.is_transactional:
+            self.verifications.clear(producer_id)
         if marker is not None:
             self.entries[producer_id] = ended(entry, header, marker)
             return self._end(header, -1 if entry is None else entry.current_txn_first_offset, marker)
@@ -195,6 +250,7 @@ class ProducerState:
         for producer_id in [one for one, (_, since_ms) in quiet.items() if now_ms - since_ms >= patience_ms]:
             del self.entries[producer_id], quiet[producer_id]
         self._quiet = quiet
+        self.verifications.expire(now_ms, expiration_ms)
 
 
 def encode_snapshot(state: ProducerState) -> bytes:

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from tailrace.errors import ApiError
 from tailrace.records.batch import BatchHeader, Bytes
-from tailrace.records.markers import ABORT, COMMIT, MARKER_KEY, MARKER_VALUE
-from tailrace.records.record import iterate
+from tailrace.records.markers import ABORT, COMMIT, MARKER_KEY, MARKER_VALUE, marker_record
+from tailrace.records.record import Record, build, iterate
 
 _ENTRY: Final = Struct(">hqqqq")
 ENTRY_SIZE: Final = _ENTRY.size
@@ -60,6 +60,25 @@ class Marker(NamedTuple):
 
     kind: int
     coordinator_epoch: int
+
+
+class MarkerBatch(bytearray):
+    """A marker's batch on its way into a log, which checks it as its transaction version asks (KIP-1228)."""
+
+    transaction_version = 0
+
+
+def marker_batch(
+    producer_id: int, producer_epoch: int, marker: Marker, now_ms: int, transaction_version: int = 0
+) -> MarkerBatch:
+    """The control batch that ends a producer's transaction in one partition."""
+    key, value = marker_record(marker.kind == COMMIT, marker.coordinator_epoch)
+    record = Record(timestamp=now_ms, key=key, value=value)
+    written = MarkerBatch(
+        build([record], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True)
+    )
+    written.transaction_version = transaction_version
+    return written
 
 
 def read_marker(batch: Bytes, header: BatchHeader) -> Marker | None:

@@ -40,10 +40,6 @@ def refusal(
     records = asked.records
     if records is not None and len(records) > ATTRIBUTES_LOW_BYTE:
         attributes = records[ATTRIBUTES_LOW_BYTE]
-        if attributes & TRANSACTIONAL and not service:
-            # Until transactions exist; the code every client treats as final. The request's transactional id does
-            # not matter: Apache Kafka looks at the batches, too, and takes plain ones under any.
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if version < _ZSTD_FROM and attributes & _COMPRESSION_MASK == _ZSTD:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE  # KIP-110
     if acks == -1 and partition.leading is not None and not partition.enough_replicas:

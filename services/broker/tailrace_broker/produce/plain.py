@@ -11,6 +11,8 @@ A handler never awaits before the append, so a connection's batches keep their o
 checks header and CRC, stamps offset and epoch. Where a topic asks for more than a batch's header says (Limits.looks),
 the batch is examined first (validation.py).
 
+A batch that begins a transaction in a log is held until the transaction's coordinator has answered (verification.py).
+
 While a log dir has too little space, clients' answers carry throttle_time_ms and their connections are muted for that
 long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again
 (directories/disk_pressure.py).
@@ -20,6 +22,7 @@ fast.py does the same for the usual request with less work, many_rows.py for one
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -27,15 +30,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import Examined
+from tailrace.log.producers.verification import Verification
 from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
-from tailrace_broker.produce import answers, checks
+from tailrace_broker.produce import answers, checks, verification
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest
 from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
+from tailrace_broker.produce.verification import (
+    NOTHING_TO_VERIFY,
+    HeldRequest,
+    Refusal,
+    Verdict,
+    Verifier,
+    is_transactional,
+)
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -44,6 +56,9 @@ if TYPE_CHECKING:
 MOST_AT_ONCE: Final = 250  # topics and partitions
 Encode: TypeAlias = Callable[[Any, ProduceAnswer], bytes]
 Handler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
+
+
+_ACKS: Final = (-1, 0, 1)
 
 
 class PlainProduce:
@@ -60,6 +75,8 @@ class PlainProduce:
         self._refused_batches: RefusedBatches | None = None  # of the connection at hand
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
         self._validation = Validation(broker, self)
+        self._verifier = Verifier(broker, self)
+        self._verified: list[Verification] = []  # under which staged batches may begin transactions
         self._requests: list[StagedRequest] = []
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
@@ -74,23 +91,68 @@ class PlainProduce:
     def serve(self, connection: Any, version: int, correlation_id: int, request: Produce) -> Any:
         """As handle, of a request that is decoded."""
         service = connection.identity.listener == "INTERNAL"
-        refused = ErrorCode.NONE if request.acks in (-1, 0, 1) else ErrorCode.INVALID_REQUIRED_ACKS
-        topics: list[tuple[bytes, list[PartitionAppend]]] = []
-        self._refused_batches = connection.refused_batches
-        self._answers_later, self._throttle_ms = False, 0
-        for key, partitions in request.topics:
-            if refused:
-                appends = [PartitionAppend(asked.partition, None, refused) for asked in partitions]
-            else:
-                appends = [self._stage(key, asked, version, request.acks, service) for asked in partitions]
-            topics.append((key, appends))
-        if self._refused_batches is not None and not self._refused_batches:
-            connection.refused_batches = None
-        answer = ProduceAnswer(version, correlation_id, topics, self._throttle_ms)
+        verdict, refused = NOTHING_TO_VERIFY, None
+        if is_transactional(request) and not service:
+            refused = verification.refusal(request)
+            if refused is None and request.acks in _ACKS:
+                found = self._verifier.hold(connection, version, correlation_id, request)
+                if type(found) is HeldRequest:
+                    return found.slot.future if type(found.slot) is DeferredAnswer else found.slot
+                assert type(found) is Verdict
+                verdict = found
+        answer = self._staged_answer(connection, version, correlation_id, request, service, verdict, refused)
         if self._validation.has_work:
             staged = StagedRequest(DeferredAnswer(), connection, request.acks, request.timeout_ms, answer)
             return self._validation.in_a_thread(staged)
         return self.take_up(connection, request.acks, request.timeout_ms, answer, self._answers_later)
+
+    def _staged_answer(
+        self,
+        connection: Any,
+        version: int,
+        correlation_id: int,
+        request: Produce,
+        service: bool,
+        verdict: Verdict,
+        refused: Refusal | None,
+    ) -> ProduceAnswer:
+        """Stages the request's batches, or notes why not; refused: all of it."""
+        if refused is None and request.acks not in _ACKS:
+            refused = Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+        topics: list[tuple[bytes, list[PartitionAppend]]] = []
+        self._refused_batches = connection.refused_batches
+        self._answers_later, self._throttle_ms = False, 0
+        for key, partitions in request.topics:
+            if refused is not None:
+                appends = [_refused(asked.partition, refused) for asked in partitions]
+            elif verdict is NOTHING_TO_VERIFY:
+                appends = [self._stage(key, asked, version, request.acks, service) for asked in partitions]
+            else:
+                appends = [self._stage_verified(key, asked, version, request.acks, verdict) for asked in partitions]
+            topics.append((key, appends))
+        if self._refused_batches is not None and not self._refused_batches:
+            connection.refused_batches = None
+        return ProduceAnswer(version, correlation_id, topics, self._throttle_ms)
+
+    def serve_held(self, held: HeldRequest, on_appended: Callable[[], None]) -> bool:
+        """Stages a request whose coordinator has answered; whether end_of_read appends all of it."""
+        request, connection = held.request, held.connection
+        answer = self._staged_answer(connection, held.version, held.correlation_id, request, False, held.verdict, None)
+        if not self._validation.has_work:
+            self._requests.append(StagedRequest(held.slot, connection, request.acks, request.timeout_ms, answer))
+            return True
+        staged = StagedRequest(DeferredAnswer(), connection, request.acks, request.timeout_ms, answer)
+
+        def examined(done: asyncio.Future[list[Any]]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                connection.close()
+            elif held.slot is not None:
+                held.slot.answer = done.result()
+                connection.flush()
+            on_appended()
+
+        self._validation.in_a_thread(staged).add_done_callback(examined)
+        return False
 
     def take_up(self, connection: Any, acks: int, timeout_ms: int, answer: ProduceAnswer, answers_later: bool) -> Any:
         """Remembers the request until the end of the read; the slot for its answer."""
@@ -109,8 +171,12 @@ class PlainProduce:
         acks: int,
         service: bool,
         again: tuple[PartitionAppend, Examined] | None = None,
+        verified: Verification | None = None,
     ) -> PartitionAppend:
-        """Puts a partition's batch beside the others of this read, or notes why not; again: it was examined since."""
+        """Puts a partition's batch beside the others of this read, or notes why not; again: it was examined since.
+
+        verified: it may begin its producer's transaction (verification.py).
+        """
         broker = self._broker
         partition, code = broker.leading(key, asked.partition, by_id=version >= TOPIC_IDS_FROM)
         if partition is not None:
@@ -129,15 +195,26 @@ class PlainProduce:
         if broker.pressure.any and not partition.internal and not self._has_room(partition, append):
             return append
         if examined is None and (limits := checks.examines(partition)) is not None:
-            examined = self._validation.at_once(append, key, asked, limits)
+            examined = self._validation.at_once(append, key, asked, limits, verified)
             if examined is None:
                 return append
+        if verified is not None:
+            self._verified.append(verified)
         self.stage(partition, examined or asked.records, append)
         self._answers_later = checks.answers_later(partition, acks) or self._answers_later
         self._examined_bytes += 0 if examined is None else len(examined)
         if self._examined_bytes >= MOST_HELD_BYTES:
             self.append_staged()
         return append
+
+    def _stage_verified(
+        self, key: bytes, asked: ProducePartition, version: int, acks: int, verdict: Verdict
+    ) -> PartitionAppend:
+        """As _stage, for a partition of a request about which a coordinator was asked."""
+        place = (key, asked.partition)
+        if (refused := verdict.refused.get(place)) is not None:
+            return _refused(asked.partition, refused)
+        return self._stage(key, asked, version, acks, False, verified=verdict.verified.get(place))
 
     def stage(self, partition: Partition, records: WritableBytes, append: PartitionAppend) -> None:
         """Puts the batch beside the others of this read."""
@@ -156,7 +233,7 @@ class PlainProduce:
         self._throttle_ms = answer.throttle_time_ms
         service = connection.identity.listener == "INTERNAL"
         for one, batch in examined:
-            self._stage(one.key, one.asked, answer.version, acks, service, (one.append, batch))
+            self._stage(one.key, one.asked, answer.version, acks, service, (one.append, batch), one.verified)
         return request._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))
 
     def _misses_one(self, partition: Partition, key: bytes, asked: ProducePartition) -> bool:
@@ -193,6 +270,9 @@ class PlainProduce:
     def append_staged(self) -> None:
         """One write a partition; every append has its outcome then."""
         staged, self._staged, self._examined_bytes = self._staged, {}, 0
+        verified, self._verified = self._verified, []
+        for one in verified:
+            one.is_verified = True
         now_ms, metrics = self._broker.now_ms(), self._broker.metrics
         bytes_in = messages_in = written_bytes = 0
         for partition, (batches, appends) in staged.items():
@@ -210,6 +290,8 @@ class PlainProduce:
                     bytes_in += batch.sent_bytes if type(batch) is Examined else size  # as Kafka counts
                     messages_in += outcome[2] - outcome[1] + 1
             self._broker.appended(partition, committed)
+        for one in verified:
+            one.is_verified = False
         metrics.bytes_in += bytes_in
         metrics.messages_in += messages_in
         self._broker.pressure.appended(written_bytes)
@@ -241,3 +323,9 @@ class PlainProduce:
         """The last of a request's batches were examined: appends what was staged, and answers."""
         self._requests.append(request)
         self.end_of_read()
+
+
+def _refused(partition_id: int, refused: Refusal) -> PartitionAppend:
+    append = PartitionAppend(partition_id, None, refused.error_code)
+    append.refuse(refused.error_code, refused.message)
+    return append

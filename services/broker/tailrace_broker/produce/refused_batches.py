@@ -31,6 +31,7 @@ RETRIED: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
 _MOST_PLACES: Final = 1000

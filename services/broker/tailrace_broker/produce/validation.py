@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.limits import Examined, Limits
+from tailrace.log.producers.verification import Verification
 from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, read_header
 from tailrace.wire.hot.produce import ProducePartition
@@ -34,6 +35,7 @@ class ValidationInThread(NamedTuple):
     key: bytes
     asked: ProducePartition
     batch: Batch
+    verified: Verification | None = None
 
 
 class AppendedBefore(NamedTuple):
@@ -96,7 +98,14 @@ class Validation:
         """The next read may have as many looked into on the way."""
         self._at_once = 0
 
-    def at_once(self, append: PartitionAppend, key: bytes, asked: ProducePartition, limits: Limits) -> Examined | None:
+    def at_once(
+        self,
+        append: PartitionAppend,
+        key: bytes,
+        asked: ProducePartition,
+        limits: Limits,
+        verified: Verification | None = None,
+    ) -> Examined | None:
         """The batch as its topic stores it; None where it is refused, or a thread has to look at it first."""
         assert asked.records is not None
         enough = self._at_once >= _AT_ONCE
@@ -110,7 +119,9 @@ class Validation:
         if examined is None:
             records = bytes(asked.records)  # the frame is gone by then
             self._long.append(
-                ValidationInThread(append, key, asked._replace(records=memoryview(records)), Batch(limits, records))
+                ValidationInThread(
+                    append, key, asked._replace(records=memoryview(records)), Batch(limits, records), verified
+                )
             )
         return examined
 

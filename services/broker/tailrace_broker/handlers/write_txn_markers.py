@@ -1,0 +1,197 @@
+"""WriteTxnMarkers v1-2 (KIP-98): the outcome of transactions, written into the partitions that are led here.
+
+From transaction coordinators, and from admins who end a hanging transaction (KIP-664). v2: the transaction version,
+from 2 on a marker's epoch must be above the producer's (KIP-1228). All markers of a request for one partition are
+appended with one write; each is answered when all in-sync replicas have it, or after request.timeout.ms. A replica that
+is not here is UNKNOWN_TOPIC_OR_PARTITION, one that is not led here NOT_LEADER_OR_FOLLOWER.
+
+Markers for `__consumer_offsets` go on to the owner of the shard, who writes them with what they decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
+from tailrace.log.producers.transactions import Marker, marker_batch
+from tailrace.net.address import Address
+from tailrace.net.client import Disconnected
+from tailrace.net.context import Context
+from tailrace.records.batch import WritableBytes
+from tailrace.records.markers import ABORT, COMMIT
+from tailrace.wire.malformed import Malformed
+from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from tailrace_broker.waiting.offset_wait import committed
+
+if TYPE_CHECKING:
+    from tailrace_broker.broker import Broker
+    from tailrace_broker.partitions.partition import Partition
+
+_APPENDED_AT_ONCE = 100  # partitions, between which others have their turn
+_Marker = WriteTxnMarkersRequest.WritableTxnMarker
+_Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
+_Topic = _Result.WritableTxnMarkerTopicResult
+_Row = _Topic.WritableTxnMarkerPartitionResult
+# What says that a shard has another owner by now: the marker is sent again, as for a partition with another leader.
+_OTHER_OWNER = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class Written(NamedTuple):
+    """A marker for one partition, and the row that answers it."""
+
+    marker: Any
+    row: Any
+
+
+class Appended(NamedTuple):
+    """Markers that are in a partition's log and wait for its replicas."""
+
+    partition: Partition
+    offset: int
+    rows: list[Any]
+
+
+class Sorted(NamedTuple):
+    """The markers of a request by where they go."""
+
+    here: dict[Partition, list[Written]]
+    elsewhere: dict[Address, list[Written]]  # owners of shards of __consumer_offsets
+
+
+async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Broker) -> WriteTxnMarkersResponse:
+    """One row for each marker and partition."""
+    found, results = Sorted({}, {}), []
+    for marker in request.markers:
+        topics = []
+        for asked in marker.topics:
+            rows = [_Row(partition_index=index, error_code=0) for index in asked.partition_indexes]
+            for row in rows:
+                _sort(broker, asked.name, Written(marker, row), found)
+            topics.append(_Topic(name=asked.name, partitions=rows))
+        results.append(_Result(producer_id=marker.producer_id, topics=topics))
+    forwarded = [_forward(broker, address, written) for address, written in found.elsewhere.items()]
+    await asyncio.gather(_write(broker, found.here), *forwarded)
+    return WriteTxnMarkersResponse(markers=results)
+
+
+def _sort(broker: Broker, topic: str, written: Written, found: Sorted) -> None:
+    """Puts the marker beside those that go the same way, or refuses it."""
+    row = written.row
+    known = broker.topics.by_name.get(topic.encode())
+    partition = None if known is None else known.partitions.get(row.partition_index)
+    if partition is None or partition.offline:
+        row.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    elif partition.leader != broker.node_id:
+        row.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    elif not partition.internal:
+        found.here.setdefault(partition, []).append(written)
+    elif topic != GROUP_METADATA_TOPIC:  # no transaction has it
+        row.error_code = int(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    else:
+        coordinators = broker.coordinators
+        address = None if coordinators is None else coordinators.owner(topic, row.partition_index)
+        if address is None:
+            row.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            found.elsewhere.setdefault(address, []).append(written)
+
+
+# -- the partitions led here -----------------------------------------------------------------------------------------
+
+
+async def _write(broker: Broker, markers: dict[Partition, list[Written]]) -> None:
+    """Appends them and waits for the replicas of all of them together."""
+    appended = []
+    for number, (partition, written) in enumerate(markers.items()):
+        if number % _APPENDED_AT_ONCE == _APPENDED_AT_ONCE - 1:
+            await broker.others_first()
+        if partition.leader != broker.node_id:
+            _refuse(written, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif not partition.enough_replicas:
+            _refuse(written, ErrorCode.NOT_ENOUGH_REPLICAS)
+        elif (one := _append(broker, partition, written)) is not None:
+            appended.append(one)
+    codes = await committed(
+        [(one.partition, one.offset) for one in appended], broker.purgatory, broker.config.request_timeout_ms
+    )
+    for one, code in zip(appended, codes, strict=True):
+        for row in one.rows:
+            row.error_code = code
+
+
+def _append(broker: Broker, partition: Partition, written: list[Written]) -> Appended | None:
+    """Writes a partition's markers with one call; None if all are refused."""
+    now_ms, committed = broker.now_ms(), partition.high_watermark
+    batches: list[WritableBytes] = []
+    for marker, _ in written:
+        outcome = Marker(COMMIT if marker.transaction_result else ABORT, marker.coordinator_epoch)
+        batches.append(
+            marker_batch(marker.producer_id, marker.producer_epoch, outcome, now_ms, marker.transaction_version or 0)
+        )
+    last_offset, rows = -1, []
+    for one, answer in zip(written, partition.append(batches, now_ms, from_client=False), strict=True):
+        one.row.error_code = int(answer.error_code)
+        if not answer.error_code:
+            last_offset = max(last_offset, answer.last_offset)
+            rows.append(one.row)
+    broker.appended(partition, committed)
+    return Appended(partition, last_offset, rows) if rows else None
+
+
+# -- the shards of coordinators --------------------------------------------------------------------------------------
+
+
+async def _forward(broker: Broker, address: Address, markers: list[Written]) -> None:
+    """Has the owner of shards of `__consumer_offsets` write them."""
+    coordinators = broker.coordinators
+    assert coordinators is not None
+    by_marker: dict[int, tuple[Any, list[Any]]] = {}
+    for marker, row in markers:
+        by_marker.setdefault(id(marker), (marker, []))[1].append(row)
+    try:
+        response = await coordinators.forward(address, _forwarded(list(by_marker.values())))
+    except (Disconnected, Malformed):
+        _refuse(markers, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return
+    except TimeoutError:
+        _refuse(markers, ErrorCode.REQUEST_TIMED_OUT)
+        return
+    answers = iter(response.markers)
+    for _, rows in by_marker.values():
+        answer = next(answers, None)
+        codes = {} if answer is None else {r.partition_index: r.error_code for t in answer.topics for r in t.partitions}
+        for row in rows:
+            code = codes.get(row.partition_index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            row.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _OTHER_OWNER else code)
+
+
+def _forwarded(markers: list[tuple[Any, list[Any]]]) -> WriteTxnMarkersRequest:
+    """The same markers for the shards of one owner."""
+    return WriteTxnMarkersRequest(
+        markers=[
+            _Marker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                transaction_result=marker.transaction_result,
+                topics=[
+                    _Marker.WritableTxnMarkerTopic(
+                        name=GROUP_METADATA_TOPIC, partition_indexes=[row.partition_index for row in rows]
+                    )
+                ],
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version or 0,
+            )
+            for marker, rows in markers
+        ]
+    )
+
+
+def _refuse(written: list[Written], code: ErrorCode) -> None:
+    for one in written:
+        one.row.error_code = int(code)
