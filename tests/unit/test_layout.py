@@ -35,10 +35,10 @@ ABOUT_MORE = {
     "broker/test_before_registration.py",
     "broker/test_data_path.py",
     "broker/test_many_partitions.py",
-    "broker/test_transactions.py",
     "controller/test_many_rows.py",
     "coordinator/handlers/test_answers.py",
     "coordinator/handlers/test_many_rows.py",
+    "coordinator/handlers/test_transactions.py",
     "gateway/rest/test_log_dir_moves.py",
     "gateway/rest/test_replication.py",
 }
