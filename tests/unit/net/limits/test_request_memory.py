@@ -147,7 +147,7 @@ def test_small_ones_that_pass_leave_what_becomes_free_to_a_large_one() -> None:
     assert not any(client.begins(SMALL) for client in more)
     for client in small[:23]:
         client.share.keep(0)
-    assert not large.granted_count and not any(client.granted_count for client in more)
+    assert not any(client.granted_count for client in (large, *more))
     small[23].share.keep(0)
     assert large.granted_count == 1
     assert sum(client.granted_count for client in more) == 8  # nobody large waits any more
