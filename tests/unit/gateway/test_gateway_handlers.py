@@ -327,6 +327,14 @@ async def test_a_topic_is_found_by_its_id(version: int) -> None:
     assert rows == [("b", ID_B, 0), (None, UUID(int=99), ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
+@pytest.mark.parametrize(("count", "created"), [(10_000, 10_000), (10_001, 0)])
+async def test_a_request_that_names_very_many_topics_creates_none(count: int, created: int) -> None:
+    gateway = Stub(image())
+    request = m.MetadataRequest(topics=asking(*(f"n{number}" for number in range(count))))
+    await metadata.handle(request, context(ApiKey.METADATA, 9), gateway)
+    assert len(gateway.wanted) == created
+
+
 @pytest.mark.parametrize("version", range(14))
 async def test_a_topic_named_several_times_is_answered_and_created_once(version: int) -> None:
     gateway = Stub(image())

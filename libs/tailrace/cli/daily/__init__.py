@@ -86,7 +86,11 @@ def _started_earlier(arguments: Annotated[list[str] | None, typer.Argument()] = 
     raise typer.Exit(2)
 
 
-def _about() -> None:
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.")
+    ] = False,  # command.py answers
+) -> None:
     """Tailrace, a log that speaks Kafka's protocol. `tailrace COMMAND --help` says more about each command."""
 
 

@@ -67,7 +67,7 @@ class ManyRowsProduce:
     async def _serve(
         self, connection: Any, version: int, correlation_id: int, body: bytearray, answered: asyncio.Future[list[Any]]
     ) -> list[Any]:
-        with COLLECTIONS.while_in_use():
+        with COLLECTIONS.while_in_use(len(body)):
             request = await self._large.run(lambda: decode_produce(version, memoryview(body)))
             pieces = []
             for topics in self._split(request.topics, by_id=version >= TOPIC_IDS_FROM):
