@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.broker import Running, batch
+from support.broker import TOPIC_ID, Running, batch, topic
 from support.stub_coordinator import (
     ID,
     StubCoordinator,
@@ -116,7 +116,7 @@ async def test_version_12_is_told_when_the_moment_is_over(tmp_path: Path) -> Non
 
 @BOTH
 async def test_while_no_coordinator_is_there_the_client_tries_again(tmp_path: Path, version: int) -> None:
-    async with with_coordinator(tmp_path) as (broker, stub):
+    async with with_coordinator(tmp_path) as (broker, _stub):
         services = broker.follower.image.services
         broker.follower.move(services={})
         assert (await produce(broker, data(), version=version)).error_code == E.NOT_ENOUGH_REPLICAS
@@ -141,6 +141,7 @@ class Pipelined:
         self.tasks: list[asyncio.Task[Any]] = []
 
     async def send(self, batches: dict[int, bytes], **fields: Any) -> None:
+        await self.broker.client.connect()  # or the first ones would overtake one another
         self.tasks.append(asyncio.create_task(produce(self.broker, batches, **fields)))
         await asyncio.sleep(0)
 
@@ -214,8 +215,6 @@ async def test_a_leadership_that_ends_meanwhile_refuses_the_batch(tmp_path: Path
         sent = Pipelined(broker)
         await sent.send({0: data()})
         await begun(stub)
-        from support.broker import TOPIC_ID, topic
-
         broker.follower.move(topics={**broker.follower.image.topics, "t": topic("t", TOPIC_ID, 1, 1, 1)})
         stub.gate.set()
         assert await sent.answers() == [{0: (E.NOT_LEADER_OR_FOLLOWER, -1)}]
