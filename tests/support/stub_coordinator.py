@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -151,7 +152,7 @@ async def with_coordinator(
 
 def data(*values: bytes, producer_id: int = 7, epoch: int = 0, sequence: int = 0, transactional: bool = True) -> bytes:
     """A client's batch in a transaction."""
-    records = [Record(timestamp=1_700_000_000_000, key=b"k", value=value) for value in values or (b"v",)]
+    records = [Record(timestamp=int(time.time() * 1000), key=b"k", value=value) for value in values or (b"v",)]
     return bytes(
         build(
             records,

@@ -27,6 +27,7 @@ BROKER_KEYS = {
         "log.dirs",
         "max.incremental.fetch.session.cache.slots",
         "producer.id.expiration.ms",
+        "request.timeout.ms",
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
@@ -53,6 +54,11 @@ BROKER_KEYS = {
     "tailrace_broker.directories.failure": ("log.dir.failure.timeout.ms",),
     "tailrace_broker.directories.moves": ("num.replica.alter.log.dirs.threads",),
     "tailrace_broker.fetch.consumer": ("fetch.max.bytes",),
+    "tailrace_broker.produce.verification": (
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
+        "transaction.partition.verification.enable",
+    ),
     "tailrace_broker.replication.fetcher": (
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",

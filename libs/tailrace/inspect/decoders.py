@@ -98,7 +98,9 @@ def transactions_record(record: Record) -> Row:
         found = transaction_records.decode(record.key or b"", record.value)
     except BadRecord as error:
         return {"type": "damaged", "error": str(error)}
-    return {"type": type(found).__name__, **_plain(asdict(found))}
+    row = _plain(asdict(found))
+    row.pop("last_producer_epoch", None)  # of a coordinator's memory, not of the record
+    return {"type": type(found).__name__, **row}
 
 
 def _strings(key: bytes) -> Iterator[str]:

@@ -43,6 +43,10 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
     metrics.gauges.update(
         {
             "lookup_queue_size": ("Lookups and walks that run or wait for a thread", lambda: len(lookups)),
+            "held_produce_requests": (
+                "Produce requests whose transaction a coordinator is asked about",
+                lambda: metrics.held_produce_requests,
+            ),
             "examination_queue_size": (
                 "Produce requests whose records a thread looks through, or will",
                 lambda: len(broker.examiner),
@@ -103,6 +107,7 @@ def count_cleaner(metrics: BrokerMetrics, cleaner: Cleaner, workers: Workers) ->
 
 def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
     """Replication's gauges, under Kafka's names."""
+    metrics.transactions = replicas.transactions_by_partition
     metrics.gauges.update(
         {
             "under_replicated_partitions": ("Led partitions whose ISR lacks a replica", replicas.under_replicated),
@@ -112,6 +117,7 @@ def count_replicas(metrics: BrokerMetrics, replicas: Replicas) -> None:
                 "Partitions with a transaction that nobody ends",
                 replicas.late_transactions,
             ),
+            "open_transaction_count": ("Open transactions in all partitions here", replicas.open_transactions),
             "replica_fetcher_max_lag": ("Committed records the furthest behind follower here lacks", replicas.max_lag),
         }
     )

@@ -17,6 +17,8 @@ class BrokerMetrics(Collector):
     """gauges: name -> (help, read); filled by gauges.py. The plain ints are counted up where the work is done."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        # (topic, partition, open transactions, late ones), of those that have any; put in by gauges.py.
+        self.transactions: Callable[[], list[tuple[str, int, int, int]]] = list
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self.requests = [0] * _API_KEYS  # of clients served without a relay
         self.bytes_in = 0
@@ -74,12 +76,26 @@ class BrokerMetrics(Collector):
         for key, count in enumerate(self.requests):
             if count:
                 requests.add_metric([ApiKey(key).name.title().replace("_", "")], count)
-        found: list[Metric] = [requests]
+        found: list[Metric] = [requests, *self._by_partition()]
         for name, (text, read) in self.gauges.items():
             found.append(GaugeMetricFamily(f"tailrace_{name}", text, value=read()))
         for name, (text, read) in self.counters.items():
             found.append(CounterMetricFamily(f"tailrace_{name}", text, value=read()))
         return found
+
+    def _by_partition(self) -> list[Metric]:
+        labels = ["topic", "partition"]
+        opened = GaugeMetricFamily(
+            "tailrace_open_transactions", "Transactions that are open in the log here.", labels=labels
+        )
+        late = GaugeMetricFamily(
+            "tailrace_late_transactions", "Those that should have been ended long ago (KIP-664).", labels=labels
+        )
+        for topic, index, open_count, late_count in self.transactions():
+            opened.add_metric([topic, str(index)], open_count)
+            if late_count:
+                late.add_metric([topic, str(index)], late_count)
+        return [opened, late]
 
     def describe(self) -> list[Metric]:
         """Nothing ahead of time: gauges are added after registration."""

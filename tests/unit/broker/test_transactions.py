@@ -18,7 +18,7 @@ VERSIONS = [4, 5, 11, 12, 13]
 
 
 def write(broker: Running, *batches: bytearray) -> None:
-    """As a coordinator; there is none yet, and clients are refused."""
+    """As a coordinator."""
     partition = broker.broker.led("t", 0)
     answers = partition.append([memoryview(data) for data in batches], 1000, from_client=False)
     assert not any(answer.error_code for answer in answers), answers
@@ -95,7 +95,7 @@ async def test_a_waiting_reader_at_read_committed_gets_the_records_with_their_ma
         assert (offsets(row), aborted(row), row.last_stable_offset) == ([0], [(7, 0)], 1)
 
 
-async def test_clients_may_still_not_write_transactions(tmp_path: Path) -> None:
+async def test_clients_need_a_transactional_id_for_transactions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         row = await broker.produce(0, bytes(data_batch(7)))
         assert row.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

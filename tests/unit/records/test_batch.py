@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from support.batches import CONTROL, TRANSACTIONAL, Batch, batch, record
+from support.batches import CONTROL, Batch, batch, record
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.records.batch import (
     RECORD_BYTES_MIN,
@@ -45,7 +45,6 @@ def test_a_sound_batch_is_accepted_and_its_header_read() -> None:
         (Batch(magic=1).encode(), ErrorCode.INVALID_RECORD),
         (Batch(magic=0).encode(), ErrorCode.INVALID_RECORD),
         (Batch(magic=3).encode(), ErrorCode.CORRUPT_MESSAGE),
-        (Batch(attributes=TRANSACTIONAL).encode(), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (Batch(record_count=0).encode(), ErrorCode.INVALID_RECORD),
         (Batch(record_count=-5).encode(), ErrorCode.INVALID_RECORD),
         (Batch(record_count=2).encode(), ErrorCode.INVALID_RECORD),

@@ -228,9 +228,11 @@ class ProducerState:
             return None
         return AbortedTransaction(header.producer_id, first_offset, header.base_offset, stable)
 
-    def has_late_transaction(self, now_ms: int, late_ms: int) -> bool:
-        """Whether a transaction is open whose producer wrote nothing for more than late_ms (KIP-664)."""
-        return bool(self.transactions) and any(
+    def late_transactions(self, now_ms: int, late_ms: int) -> int:
+        """How many transactions are open whose producer wrote nothing for more than late_ms (KIP-664)."""
+        if not self.transactions:
+            return 0
+        return sum(
             entry.current_txn_first_offset >= 0 and now_ms - entry.last_timestamp > late_ms
             for entry in self.entries.values()
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tailrace_broker.partitions.partition import Partition
 
 _FIRST_BACKOFF_MS, _MOST_BACKOFF_MS = 10, 250
-_LATE_MS = 20 * 60_000  # as Kafka by default: transaction.max.timeout.ms and five minutes
+_LATE_MS = 5 * 60_000  # beyond transaction.max.timeout.ms, as in Kafka
+_MOST_TOLD = 1000  # partitions with open transactions that the metrics name
 
 
 class Replicas:
@@ -109,8 +110,23 @@ class Replicas:
 
     def late_transactions(self) -> int:
         """Partitions here with a transaction that should have been ended long ago (KIP-664)."""
-        now_ms, logs = self._broker.now_ms(), (p.opened for p in self._broker.topics.partitions())
-        return sum(log is not None and log.producers.has_late_transaction(now_ms, _LATE_MS) for log in logs)
+        return sum(late > 0 for _, _, late in self._with_transactions())
+
+    def open_transactions(self) -> int:
+        """Transactions that are open in logs here; one that writes to two partitions counts twice."""
+        return sum(count for _, count, _ in self._with_transactions())
+
+    def transactions_by_partition(self) -> list[tuple[str, int, int, int]]:
+        """(topic, partition, open, late) of partitions with open transactions; of very many those with late ones."""
+        rows = [(p.topic, p.index, count, late) for p, count, late in self._with_transactions()]
+        return sorted(rows, key=lambda row: -row[3])[:_MOST_TOLD]
+
+    def _with_transactions(self) -> Iterator[tuple[Partition, int, int]]:
+        now_ms, late_ms = self._broker.now_ms(), self._broker.config.transaction_max_timeout_ms + _LATE_MS
+        for partition in self._broker.topics.partitions():
+            log = partition.opened
+            if log is not None and (count := len(log.producers.transactions)):
+                yield partition, count, log.producers.late_transactions(now_ms, late_ms)
 
     def _leading(self) -> Any:
         return (p for p in self._broker.topics.partitions() if p.leading is not None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.broker import Running, batch
+from support.broker import TOPIC_ID, Running, batch, topic
 from support.stub_coordinator import (
     ID,
     StubCoordinator,
@@ -141,6 +141,7 @@ class Pipelined:
         self.tasks: list[asyncio.Task[Any]] = []
 
     async def send(self, batches: dict[int, bytes], **fields: Any) -> None:
+        await self.broker.client.connect()  # or the first ones would overtake one another
         self.tasks.append(asyncio.create_task(produce(self.broker, batches, **fields)))
         await asyncio.sleep(0)
 
@@ -194,9 +195,9 @@ async def test_an_answer_that_a_marker_overtook_lets_nothing_in(tmp_path: Path) 
         sent = Pipelined(broker)
         await sent.send({0: data()})
         await begun(stub)
-        assert await write_markers(broker, marker(commit=False)) == [{("t", 0): 0}]
+        assert await write_markers(broker, marker(epoch=1, commit=False)) == [{("t", 0): 0}]
         stub.gate.set()
-        assert await sent.answers() == [{0: (E.INVALID_TXN_STATE, -1)}]
+        assert await sent.answers() == [{0: (E.INVALID_PRODUCER_EPOCH, -1)}]
         assert broker.broker.led("t", 0).log.log_end_offset == 1
 
 
@@ -214,8 +215,6 @@ async def test_a_leadership_that_ends_meanwhile_refuses_the_batch(tmp_path: Path
         sent = Pipelined(broker)
         await sent.send({0: data()})
         await begun(stub)
-        from support.broker import TOPIC_ID, topic
-
         broker.follower.move(topics={**broker.follower.image.topics, "t": topic("t", TOPIC_ID, 1, 1, 1)})
         stub.gate.set()
         assert await sent.answers() == [{0: (E.NOT_LEADER_OR_FOLLOWER, -1)}]

@@ -1,0 +1,130 @@
+"""WriteTxnMarkers (KIP-98, KIP-1228): where markers go, what refuses them, and what they end."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.stub_coordinator import data, marker, produce, with_coordinator, write_markers
+from tailrace.errors import ErrorCode
+from tailrace.log.producers.transactions import read_marker
+from tailrace.records.batch import read_header, split
+from tailrace.records.markers import ABORT, COMMIT
+
+E = ErrorCode
+
+
+def markers_of(broker: Any, index: int = 0) -> list[tuple[int, int, int, int]]:
+    """(producer id, epoch, outcome, coordinator epoch) of the markers in a partition of t."""
+    log = broker.broker.led("t", index).log
+    found = []
+    for batch in split(log.read(0, 1 << 20).read()):
+        header = read_header(batch)
+        outcome = read_marker(batch, header)
+        if outcome is not None:
+            found.append((header.producer_id, header.producer_epoch, outcome.kind, outcome.coordinator_epoch))
+    return found
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_marker_ends_the_transaction_in_each_partition(tmp_path: Path, version: int) -> None:
+    async with with_coordinator(tmp_path) as (broker, _):
+        await produce(broker, {0: data(), 1: data()})
+        assert broker.broker.led("t", 0).visible_end(committed=True) == 0
+        codes = await write_markers(
+            broker, marker(commit=False, partitions=(0, 1), coordinator_epoch=4), version=version
+        )
+        assert codes == [{("t", 0): 0, ("t", 1): 0}]
+        for index in (0, 1):
+            partition = broker.broker.led("t", index)
+            assert partition.visible_end(committed=True) == 2
+            assert markers_of(broker, index) == [(7, 0, ABORT, 4)]
+            assert partition.log.aborted_transactions(0, partition.log.read(0, 1 << 20)) == [(7, 0)]
+
+
+async def test_markers_of_one_partition_are_written_together_and_refused_each_for_itself(tmp_path: Path) -> None:
+    async with with_coordinator(tmp_path) as (broker, _):
+        await write_markers(broker, marker(8, epoch=5, coordinator_epoch=3))
+        codes = await write_markers(
+            broker,
+            marker(7, epoch=1, commit=True),
+            marker(8, epoch=4, coordinator_epoch=3),
+            marker(8, epoch=5, coordinator_epoch=2),
+            marker(8, epoch=6, coordinator_epoch=3, commit=False),
+        )
+        assert [row["t", 0] for row in codes] == [0, E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED, 0]
+        assert markers_of(broker) == [(8, 5, COMMIT, 3), (7, 1, COMMIT, 0), (8, 6, ABORT, 3)]
+
+
+async def test_what_is_not_here_or_not_led_here_is_refused(tmp_path: Path) -> None:
+    async with with_coordinator(tmp_path) as (broker, _):
+        codes = await write_markers(
+            broker,
+            marker(partitions=(0, 2, 9)),
+            marker(name="nowhere"),
+            marker(name="__transaction_state"),
+        )
+        unknown = E.UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == [
+            {("t", 0): 0, ("t", 2): unknown, ("t", 9): unknown},
+            {("nowhere", 0): unknown},
+            {("__transaction_state", 0): unknown},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "first", "repeated"),
+    [(0, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_EPOCH), (1, E.NONE, E.NONE)],
+)
+async def test_in_transaction_version_2_a_marker_has_an_epoch_of_its_own(
+    tmp_path: Path, epoch: int, first: E, repeated: E
+) -> None:
+    async with with_coordinator(tmp_path) as (broker, _):
+        await produce(broker, data())
+        for code in (first, repeated):
+            codes = await write_markers(broker, marker(epoch=epoch, transaction_version=2))
+            assert codes == [{("t", 0): code}]
+
+
+async def test_a_late_marker_of_version_2_does_not_end_the_next_transaction(tmp_path: Path) -> None:
+    async with with_coordinator(tmp_path) as (broker, _):
+        await produce(broker, data())
+        ended = marker(epoch=1, transaction_version=2)
+        await write_markers(broker, ended)
+        assert (await produce(broker, data(epoch=1))).error_code == 0
+        assert await write_markers(broker, ended) == [{("t", 0): E.INVALID_PRODUCER_EPOCH}]
+        assert broker.broker.led("t", 0).visible_end(committed=True) == 2
+
+
+async def test_markers_for_offsets_go_to_the_owner_of_the_shard(tmp_path: Path) -> None:
+    async with with_coordinator(tmp_path) as (broker, stub):
+        stub.codes["", "__consumer_offsets", 0] = [E.NONE, E.NOT_COORDINATOR, E.INVALID_PRODUCER_EPOCH]
+        offsets = marker(name="__consumer_offsets", epoch=3, coordinator_epoch=2, transaction_version=2)
+        for code in (E.NONE, E.NOT_LEADER_OR_FOLLOWER, E.INVALID_PRODUCER_EPOCH):
+            codes = await write_markers(broker, offsets, marker())
+            assert codes == [{("__consumer_offsets", 0): code}, {("t", 0): 0}]
+        sent = stub.markers[0]
+        assert (sent.producer_id, sent.producer_epoch, sent.coordinator_epoch) == (7, 3, 2)
+        assert (sent.transaction_result, sent.transaction_version) == (True, 2)
+        assert broker.broker.led("__consumer_offsets", 0).log.log_end_offset == 0
+
+
+async def test_markers_for_offsets_are_tried_again_while_their_owner_is_away(tmp_path: Path) -> None:
+    async with with_coordinator(tmp_path) as (broker, _):
+        broker.follower.move(services={})
+        codes = await write_markers(broker, marker(name="__consumer_offsets"))
+        assert codes == [{("__consumer_offsets", 0): E.NOT_LEADER_OR_FOLLOWER}]
+
+
+async def test_an_admin_ends_a_hanging_transaction(tmp_path: Path) -> None:
+    """kafka-transactions.sh abort: a marker with the producer's own epoch, from a client."""
+    async with with_coordinator(tmp_path) as (broker, _):
+        await produce(broker, data())
+        broker.service = broker.client
+        reading = asyncio.create_task(broker.fetch(0, 0, isolation_level=1, max_wait_ms=60_000))
+        assert await write_markers(broker, marker(commit=False), version=1) == [{("t", 0): 0}]
+        row = await reading
+        assert [(one.producer_id, one.first_offset) for one in row.aborted_transactions] == [(7, 0)]
