@@ -172,7 +172,7 @@ def test_transactions_of_kafkas_coordinator_are_shown_with_their_states(tmp_path
             "partitions": [["ledger", [0]]],
             "last_update_timestamp_ms": 1795371815416,
             "start_timestamp_ms": 1795371815372,
-            "previous_producer_id": -1,
+            "previous_producer_id": 1,
             "next_producer_id": -1,
             "client_transaction_version": 0,
             "next_producer_epoch": -1,

@@ -325,9 +325,9 @@ def test_a_marker_is_a_marker_only_if_it_says_so() -> None:
 def test_a_transaction_is_late_when_its_producer_has_been_silent() -> None:
     log = open_log(MemoryFilesystem(), WIDE)
     write(log, data_batch(7), data_batch(8), marker_batch(8, COMMIT))
-    assert [log.producers.has_late_transaction(NOW + waited, 100) for waited in (100, 101)] == [False, True]
+    assert [log.producers.late_transactions(NOW + waited, 100) for waited in (100, 101)] == [0, 1]
     write(log, marker_batch(7, ABORT))
-    assert not log.producers.has_late_transaction(NOW + 101, 100)
+    assert log.producers.late_transactions(NOW + 101, 100) == 0
 
 
 class WithoutNames(random.Random):
