@@ -44,7 +44,8 @@ def test_half_sent_requests_give_way_to_whole_ones(
             assert pool(cluster, role, "queue_size") > 0
             assert client.answer(whole(asked, USUAL_BYTES)), "its connection was closed"
             until(lambda: pool(cluster, role, "closed_connections_total") > gave_way, "slow ones give way")
-        with Client(cluster) as client:
+        with Client(cluster, timeout_s=30) as client, half_sent(cluster, asked):
+            assert pool(cluster, role, "queue_size") > 0
             assert client.answer(whole(asked, LARGE_BYTES)), "its connection was closed"
         until(lambda: pool(cluster, role, "used") == 0, "nothing is held")
     found.append(seen)

@@ -1,230 +1,218 @@
-"""Transactions on the wire, as the leader of a partition answers them: Produce of each protocol, and markers."""
+"""Transactions on the wire: every code of the coordinator and of the leaders, as Apache Kafka answers it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from support.batches import TRANSACTIONAL, Batch, record
 from support.raw import build
-from support.stage import Topic, create_topic, produce_request, unique
+from support.stage import Topic, coordinator, create_topic, unique
 from support.targets import Target
+from support.transactional import Transactional
+from support.transactions_read import values
 from support.waiting import until
-
-NONE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING = 0, 47, 48, 49
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTION_ABORTABLE, UNKNOWN_TOPIC_OR_PARTITION = 53, 120, 3
-OUT_OF_ORDER_SEQUENCE_NUMBER, TRANSACTION_COORDINATOR_FENCED = 45, 52
-INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN, WRITE_MARKERS, LIST_OFFSETS, FIND_COORDINATOR = 22, 24, 26, 27, 2, 10
-FIRST_PROTOCOL = pytest.mark.parametrize("version", [9, 11])
-pytestmark = pytest.mark.capability("transactions: a leader verifies and adds partitions (KIP-890)")
+from tailrace.errors import ErrorCode as E
 
 
-class Producer:
-    """A transactional id with the producer id and epoch that it has."""
+@pytest.fixture
+def one(target: Target) -> Iterator[Transactional]:
+    """A transactional id of the test's own."""
+    made = Transactional(target)
+    yield made
+    made.close()
 
-    def __init__(self, target: Target, version: int = 4) -> None:
-        self.target = target
-        self.name = unique("transaction")
-        self.version = version
-        self.node = until(self._coordinator, "a transaction coordinator")[0]
-        self.producer_id, self.epoch = -1, -1
-        self.begin()
 
-    def _coordinator(self) -> tuple[int] | None:
-        answer = self.target.ask(build(FIND_COORDINATOR, key_type=1, coordinator_keys=[self.name]), 4)
-        row = answer.coordinators[0]
-        return (row.node_id,) if row.error_code == 0 else None
+@pytest.fixture
+def topic(target: Target) -> Topic:
+    return create_topic(target, partitions=2)
 
-    def begin(self) -> None:
-        """A new epoch, which fences the earlier one."""
+
+def read(target: Target, topic: Topic, *, committed: bool, partition: int = 0) -> list[str]:
+    """The values of a partition as a reader of either isolation level sees them, by one Fetch from the start."""
+    return values(target, topic, partition, committed=committed)
+
+
+@pytest.mark.capability("transactions: InitProducerId takes the next epoch and fences the one before")
+def test_epochs_of_a_transactional_id(one: Transactional, topic: Topic) -> None:
+    assert one.init() is E.NONE
+    first = one.known
+    assert first[1] == 0
+    assert one.init() is E.NONE
+    assert one.known == (first[0], 1)
+    assert one.add(topic, 0, known=first) == [E.PRODUCER_FENCED]
+    assert one.add(topic, 0, known=first, version=1) == [E.INVALID_PRODUCER_EPOCH]
+    assert one.end(True, known=first) is E.PRODUCER_FENCED
+    assert one.end(True, known=first, version=1) is E.INVALID_PRODUCER_EPOCH
+    assert one.add_offsets("g", known=first) is E.PRODUCER_FENCED
+    assert one.add_offsets("g", known=first, version=1) is E.INVALID_PRODUCER_EPOCH
+    second = one.known
+    assert one.init(known=first) is E.PRODUCER_FENCED
+    assert one.init(3, known=first) is E.INVALID_PRODUCER_EPOCH
+    assert one.init(known=second) is E.NONE
+    assert one.known == (first[0], 2)
+    assert one.init(known=second) is E.NONE  # whose answer was lost
+    assert one.known == (first[0], 2)
+    assert one.init(known=(first[0] + 77, 0)) is E.PRODUCER_FENCED
+
+
+@pytest.mark.capability("transactions: InitProducerId refuses what makes no sense")
+def test_refusals_of_init_producer_id(one: Transactional) -> None:
+    assert one.init() is E.NONE
+    for timeout_ms in (0, -1, 900_001):
+        assert one.init(timeout_ms=timeout_ms) is E.INVALID_TRANSACTION_TIMEOUT
+    for known in ((5, -1), (-1, 5)):
+        assert one.init(known=known) is E.INVALID_REQUEST
+    request = build(22, transactional_id="", transaction_timeout_ms=1000)
+    assert one.connection.ask(request, 4).error_code == E.INVALID_REQUEST
+
+
+@pytest.mark.capability("transactions: EndTxn and its retries, of the first protocol")
+@pytest.mark.parametrize("commit", [True, False])
+def test_outcomes_of_the_first_protocol(one: Transactional, topic: Topic, commit: bool) -> None:
+    one.init()
+    assert one.end(commit) is E.INVALID_TXN_STATE
+    assert one.end(commit, known=(one.producer_id + 77, 0)) is E.INVALID_PRODUCER_ID_MAPPING
+    assert one.add(topic, 0, 1) == [E.NONE, E.NONE]
+    assert one.add(topic, 1) == [E.NONE]
+    assert one.end(commit) is E.NONE
+    assert one.ended(commit) is E.NONE
+    assert one.end(not commit) is E.INVALID_TXN_STATE
+    one.wait_for("CompleteCommit" if commit else "CompleteAbort")
+    assert one.add(topic, 0) == [E.NONE]
+    assert one.state().transaction_state == "Ongoing"
+
+
+@pytest.mark.capability("transactions: EndTxn and its retries, of the second protocol (KIP-890)")
+@pytest.mark.parametrize("commit", [True, False])
+def test_outcomes_of_the_second_protocol(one: Transactional, topic: Topic, commit: bool) -> None:
+    one.init()
+    before = one.known
+    assert one.end(True, version=5) is E.INVALID_TXN_STATE
+    assert one.produce(topic, "a", version=12) is E.NONE  # which adds the partition
+    assert one.state().transaction_state == "Ongoing"
+    assert one.end(commit, version=5) is E.NONE
+    assert one.known == (before[0], before[1] + 1)
+    assert one.ended(commit, version=5, known=before) is E.NONE
+    assert one.known == (before[0], before[1] + 1)
+    assert one.end(not commit, version=5, known=before) is E.INVALID_TXN_STATE
+    assert one.end(True, version=5) is E.INVALID_TXN_STATE
+    assert one.end(False, version=5) is E.NONE  # of nothing
+    assert one.known == (before[0], before[1] + 2)
+    assert one.produce(topic, "late", version=12, known=before) is E.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.capability("transactions: partitions that do not exist are refused, and the rest not tried")
+def test_unknown_partitions(one: Transactional, topic: Topic) -> None:
+    one.init()
+    assert one.add(topic, 0, 9) == [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION]
+    assert one.state().transaction_state == "Empty"
+    assert one.add(topic, 0, known=(one.producer_id + 77, 0)) == [E.INVALID_PRODUCER_ID_MAPPING]
+
+
+@pytest.mark.capability("transactions: another producer of the id aborts what is open")
+def test_a_second_producer_aborts_what_the_first_began(one: Transactional, topic: Topic, target: Target) -> None:
+    one.init()
+    first = one.known
+    one.add(topic, 0)
+    assert one.produce(topic, "a") is E.NONE
+    assert one.again() is E.NONE
+    assert one.producer_epoch > first[1] + 1
+    assert one.end(True, known=first) is E.PRODUCER_FENCED
+    assert one.produce(topic, "b", known=first) is E.INVALID_PRODUCER_EPOCH
+    assert until(lambda: read(target, topic, committed=True) == [] or None, "the abort")
+
+
+@pytest.mark.capability("transactions: a partition takes only what a transaction has (KIP-890)")
+def test_a_leader_asks_whether_the_transaction_has_the_partition(one: Transactional, topic: Topic) -> None:
+    one.init()
+    assert one.produce(topic, "a") is E.TRANSACTION_ABORTABLE
+    assert one.produce(topic, "a", name=None) is E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    one.add(topic, 0)
+    assert one.produce(topic, "a") is E.NONE
+    assert one.produce(topic, "b") is E.NONE
+    assert one.end(True) is E.NONE
+    one.wait_for("CompleteCommit")
+    assert one.produce(topic, "c") is not E.NONE
+
+
+@pytest.mark.capability("transactions: the code of a batch that no transaction has, by Produce version")
+@pytest.mark.parametrize(
+    ("version", "code"), [(9, E.INVALID_TXN_STATE), (10, E.INVALID_TXN_STATE), (11, E.TRANSACTION_ABORTABLE)]
+)
+def test_a_batch_without_a_transaction(one: Transactional, topic: Topic, version: int, code: E) -> None:
+    one.init()
+    assert one.produce(topic, "a", version=version) is code
+
+
+@pytest.mark.capability("transactions: read_committed sees what was committed, in order")
+def test_readers_see_what_was_committed(one: Transactional, topic: Topic, target: Target) -> None:
+    one.init()
+    for value, commit in (("a", True), ("b", False), ("c", True)):
+        assert one.begun(topic, 0) == [E.NONE]
+        assert one.produce(topic, value) is E.NONE
+        assert one.end(commit) is E.NONE
+    one.begun(topic, 0)
+    one.produce(topic, "open")
+    until(lambda: read(target, topic, committed=True) == ["a", "c"] or None, "the commits")
+    assert read(target, topic, committed=False) == ["a", "b", "c", "open"]
+
+
+@pytest.mark.capability("transactions: offsets count from the commit on (KIP-98, KIP-447)")
+def test_offsets_within_a_transaction(one: Transactional, topic: Topic, target: Target) -> None:
+    group = unique("group")
+    node = coordinator(target, group)
+    one.init()
+
+    def commit(offset: int, version: int = 3) -> E:
+        topics = [{"name": topic.name, "partitions": [{"partition_index": 0, "committed_offset": offset}]}]
         request = build(
-            INIT_PRODUCER_ID,
-            transactional_id=self.name,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
+            28,
+            transactional_id=one.name,
+            group_id=group,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            topics=topics,
         )
+        return E(target.ask(request, version, node).topics[0].partitions[0].error_code)
 
-        def ask() -> tuple[int, int] | None:
-            answer = self.target.ask(request, self.version, self.node)
-            return (answer.producer_id, answer.producer_epoch) if answer.error_code == 0 else None
+    def fetched(*, stable: bool) -> tuple[int, E]:
+        groups = [{"group_id": group, "topics": [{"name": topic.name, "partition_indexes": [0]}]}]
+        row = target.ask(build(9, groups=groups, require_stable=stable), 8, node).groups[0].topics[0].partitions[0]
+        return row.committed_offset, E(row.error_code)
 
-        self.producer_id, self.epoch = until(ask, f"a producer id for {self.name}")
-
-    def add(self, topic: Topic, partition: int = 0) -> int:
-        """AddPartitionsToTxn of a client."""
-        topics = [{"name": topic.name, "partitions": [partition]}]
-        request = build(
-            ADD_PARTITIONS,
-            v3_and_below_transactional_id=self.name,
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.epoch,
-            v3_and_below_topics=topics,
-        )
-        answer = self.target.ask(request, 3, self.node)
-        return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
-
-    def end(self, *, commit: bool = True, version: int = 3) -> int:
-        """EndTxn; from v5 on it gives the next epoch."""
-        request = build(
-            END_TXN,
-            transactional_id=self.name,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            committed=commit,
-        )
-        answer = self.target.ask(request, version, self.node)
-        if version >= 5 and answer.error_code == 0:
-            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        return int(answer.error_code)
-
-    def batch(self, sequence: int = 0, *, epoch: int | None = None, producer_id: int | None = None) -> bytes:
-        return Batch(
-            records=[record(0, b"v")],
-            attributes=TRANSACTIONAL,
-            producer_id=self.producer_id if producer_id is None else producer_id,
-            producer_epoch=self.epoch if epoch is None else epoch,
-            base_sequence=sequence,
-        ).encode()
-
-    def produce(self, topic: Topic, data: bytes, *, version: int = 11) -> tuple[int, int]:
-        """(error code, base offset); CONCURRENT_TRANSACTIONS and what older versions have for it are tried again."""
-        request = produce_request(topic, data, version=version)
-        request.transactional_id = self.name
-
-        def ask() -> tuple[int, int] | None:
-            with topic.leader() as connection:
-                row = connection.ask(request, version).responses[0].partition_responses[0]
-            return None if row.error_code in (19, 51) else (row.error_code, row.base_offset)
-
-        return until(ask, "the partition's answer")
+    assert commit(5) is E.INVALID_TXN_STATE
+    assert commit(5, version=4) is E.TRANSACTION_ABORTABLE
+    for offset, committed, expected in ((5, True, 5), (9, False, 5)):
+        until(lambda: one.add_offsets(group) is E.NONE or None, "the transaction before")
+        assert commit(offset) is E.NONE
+        assert fetched(stable=True) == (-1, E.UNSTABLE_OFFSET_COMMIT)
+        assert one.end(committed) is E.NONE
+        until(lambda: fetched(stable=True)[1] is E.NONE or None, "the marker")
+        assert fetched(stable=True) == (expected, E.NONE)
 
 
-def stable(topic: Topic) -> int:
-    """The last stable offset."""
-    row = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
-    request = build(LIST_OFFSETS, replica_id=-1, isolation_level=1, topics=[{"name": topic.name, "partitions": [row]}])
-    with topic.leader() as connection:
-        return int(connection.ask(request, 7).topics[0].partitions[0].offset)
+@pytest.mark.capability("transactions: DescribeTransactions and ListTransactions (KIP-664)")
+def test_what_is_told_of_a_transaction(one: Transactional, topic: Topic) -> None:
+    one.init()
+    one.add(topic, 0, 1)
+    row = one.state()
+    assert (row.error_code, row.transaction_state, row.transaction_timeout_ms) == (0, "Ongoing", 60_000)
+    assert (row.producer_id, row.producer_epoch) == one.known
+    assert [(t.topic, sorted(t.partitions)) for t in row.topics] == [(topic.name, [0, 1])]
+    nobody = one.connection.ask(build(65, transactional_ids=[unique("nobody"), ""]), 0).transaction_states
+    assert [E(found.error_code) for found in nobody] == [E.TRANSACTIONAL_ID_NOT_FOUND, E.INVALID_REQUEST]
 
+    def listed(version: int = 2, **fields: object) -> list[str]:
+        answer = one.connection.ask(build(66, **fields), version)
+        return [found.transactional_id for found in answer.transaction_states]
 
-def write_markers(topic: Topic, producer_id: int, epoch: int, *, version: int = 2, **fields: Any) -> list[int]:
-    """One marker for partitions of the topic; their error codes."""
-    marker = {
-        "producer_id": producer_id,
-        "producer_epoch": epoch,
-        "transaction_result": fields.pop("commit", False),
-        "topics": [{"name": topic.name, "partition_indexes": fields.pop("partitions", [0])}],
-        "coordinator_epoch": fields.pop("coordinator_epoch", 0),
-        "transaction_version": fields.pop("transaction_version", 0),
-    }
-    with topic.leader() as connection:
-        answer = connection.ask(build(WRITE_MARKERS, markers=[marker]), version)
-    return [row.error_code for row in answer.markers[0].topics[0].partitions]
-
-
-@FIRST_PROTOCOL
-def test_a_partition_that_was_added_takes_the_transactions_batches(target: Target, version: int) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    assert producer.add(topic) == NONE
-    assert [producer.produce(topic, producer.batch(n), version=version) for n in (0, 1, 0)] == [(0, 0), (0, 1), (0, 0)]
-    assert stable(topic) == 0
-    assert producer.end() == NONE
-    until(lambda: stable(topic) == 3, "the marker")
-
-
-@FIRST_PROTOCOL
-def test_a_partition_that_was_not_added_is_refused(target: Target, version: int) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    code = TRANSACTION_ABORTABLE if version >= 11 else INVALID_TXN_STATE
-    assert producer.produce(topic, producer.batch(), version=version) == (code, -1)
-    assert stable(topic) == 0
-
-
-@pytest.mark.parametrize("version", [12, 13])
-def test_the_second_protocol_adds_the_partition_with_its_first_batch(target: Target, version: int) -> None:
-    topic, producer = create_topic(target), Producer(target, version=5)
-    for sequence in (0, 1):
-        assert producer.produce(topic, producer.batch(sequence), version=version) == (0, sequence)
-    before = producer.epoch
-    assert producer.end(version=5) == NONE
-    assert producer.epoch == before + 1
-    assert producer.produce(topic, producer.batch(), version=version) == (0, 3)
-    assert producer.produce(topic, producer.batch(0, epoch=before), version=version)[0] == INVALID_PRODUCER_EPOCH
-
-
-@pytest.mark.parametrize("version", [9, 11, 12])
-def test_a_fenced_producer_is_refused(target: Target, version: int) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    assert producer.add(topic) == NONE
-    old = producer.epoch
-    producer.begin()
-    assert producer.produce(topic, producer.batch(epoch=old), version=version)[0] == INVALID_PRODUCER_EPOCH
-
-
-@pytest.mark.parametrize("version", [9, 11, 12])
-def test_another_producer_id_than_the_transactional_ids_is_refused(target: Target, version: int) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    assert producer.add(topic) == NONE
-    found = producer.produce(topic, producer.batch(producer_id=producer.producer_id + 500), version=version)
-    assert found == (INVALID_PRODUCER_ID_MAPPING, -1)
-
-
-@pytest.mark.parametrize("version", [9, 11, 12, 13])
-def test_transactional_batches_need_a_transactional_id(target: Target, version: int) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    request = produce_request(topic, producer.batch(), version=version)
-    with topic.leader() as connection:
-        row = connection.ask(request, version).responses[0].partition_responses[0]
-    assert row.error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
-def test_a_batch_after_the_end_needs_the_partition_to_be_added_again(target: Target) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    producer.add(topic)
-    assert producer.produce(topic, producer.batch()) == (0, 0)
-    assert producer.end() == NONE
-    until(lambda: stable(topic) == 2, "the marker")
-    assert producer.produce(topic, producer.batch(1)) == (TRANSACTION_ABORTABLE, -1)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_marker_ends_a_hanging_transaction(target: Target, version: int) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    producer.add(topic)
-    assert producer.produce(topic, producer.batch()) == (0, 0)
-    assert write_markers(topic, producer.producer_id, producer.epoch, version=version) == [NONE]
-    assert stable(topic) == 2
-    assert producer.produce(topic, producer.batch(1)) == (0, 2), "its coordinator still knows of the transaction"
-
-
-def test_markers_are_refused_by_epoch(target: Target) -> None:
-    topic = create_topic(target)
-    identity = Producer(target).producer_id
-    assert write_markers(topic, identity, 5, coordinator_epoch=3) == [NONE]
-    assert write_markers(topic, identity, 4, coordinator_epoch=3) == [INVALID_PRODUCER_EPOCH]
-    assert write_markers(topic, identity, 5, coordinator_epoch=2) == [TRANSACTION_COORDINATOR_FENCED]
-    assert write_markers(topic, identity, 5, coordinator_epoch=3, transaction_version=2) == [NONE], "a repeated one"
-    assert write_markers(topic, identity, 6, coordinator_epoch=3, transaction_version=2, partitions=[0, 9]) == [
-        NONE,
-        UNKNOWN_TOPIC_OR_PARTITION,
-    ]
-    assert stable(topic) == 3
-
-
-def test_a_marker_of_version_2_must_be_above_the_open_transactions_epoch(target: Target) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    producer.add(topic)
-    assert producer.produce(topic, producer.batch()) == (0, 0)
-    identity, epoch = producer.producer_id, producer.epoch
-    assert write_markers(topic, identity, epoch, transaction_version=2) == [INVALID_PRODUCER_EPOCH]
-    assert write_markers(topic, identity, epoch + 1, transaction_version=2) == [NONE]
-
-
-def test_after_a_marker_sequences_begin_at_0(target: Target) -> None:
-    topic, producer = create_topic(target), Producer(target)
-    assert write_markers(topic, producer.producer_id, producer.epoch, commit=True) == [NONE]
-    producer.add(topic)
-    assert producer.produce(topic, producer.batch(5)) == (OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-    assert producer.produce(topic, producer.batch(0)) == (0, 1)
+    assert one.name in listed()
+    assert one.name in listed(state_filters=["Ongoing"])
+    assert one.name not in listed(state_filters=["Empty"])
+    assert one.name in listed(producer_id_filters=[one.producer_id])
+    assert listed(transactional_id_pattern=f"{one.name[:-2]}.*") == [one.name]
+    assert one.name not in listed(duration_filter=60_000)
+    answer = one.connection.ask(build(66, state_filters=["Ongoing", "Nonsense"]), 0)
+    assert answer.unknown_state_filters == ["Nonsense"]
+    assert one.connection.ask(build(66, transactional_id_pattern="("), 2).error_code == E.INVALID_REGULAR_EXPRESSION

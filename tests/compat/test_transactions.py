@@ -1,36 +1,123 @@
-"""Transactions do not exist yet: their ids are refused at once, by name, so that no client waits for a minute."""
+"""Transactions of the client libraries: what is committed is read once and in order, what is aborted never."""
 
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import aiokafka
+import confluent_kafka
+import kafka
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
 
-from support.raw import build
-from support.stage import unique
+from support.stage import Topic, create_topic, unique
 from support.targets import Target
-from tailrace.errors import ErrorCode
+from support.transactions_read import values
+from support.waiting import until
 
 
-@pytest.mark.capability("transactional ids get one named non-retriable error at once")
-@pytest.mark.only("tailrace1", "tailrace3")
+def with_confluent(target: Target, name: str, topic: Topic, outcomes: list[tuple[str, bool]]) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    for value, commit in outcomes:
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.produce(topic.name, value.encode(), partition=partition)
+        producer.flush(30)
+        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+
+
+def with_kafka_python(target: Target, name: str, topic: Topic, outcomes: list[tuple[str, bool]]) -> None:
+    producer = kafka.KafkaProducer(bootstrap_servers=target.bootstrap, transactional_id=name)
+    producer.init_transactions()
+    for value, commit in outcomes:
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.send(topic.name, value.encode(), partition=partition).get(30)
+        (producer.commit_transaction if commit else producer.abort_transaction)()
+    producer.close()
+
+
+def with_aiokafka(target: Target, name: str, topic: Topic, outcomes: list[tuple[str, bool]]) -> None:
+    async def produce() -> None:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=target.bootstrap, transactional_id=name)
+        await producer.start()
+        try:
+            for value, commit in outcomes:
+                await producer.begin_transaction()
+                for partition in range(2):
+                    await producer.send_and_wait(topic.name, value.encode(), partition=partition)
+                await (producer.commit_transaction() if commit else producer.abort_transaction())
+        finally:
+            await producer.stop()
+
+    asyncio.run(produce())
+
+
+PRODUCERS: dict[str, Callable[..., None]] = {
+    "confluent": with_confluent,
+    "kafka-python": with_kafka_python,
+    "aiokafka": with_aiokafka,
+}
+
+
+@pytest.mark.capability("transactions of the client libraries: committed and aborted")
+@pytest.mark.parametrize("library", PRODUCERS)
+def test_committed_and_aborted_transactions(target: Target, library: str) -> None:
+    topic = create_topic(target, partitions=2)
+    outcomes = [(f"{number}", number % 3 != 1) for number in range(9)]
+    PRODUCERS[library](target, unique("transaction"), topic, outcomes)
+    expected = [value for value, commit in outcomes if commit]
+    for partition in range(2):
+        read = lambda partition=partition: values(target, topic, partition, committed=True)  # noqa: E731
+        until(lambda read=read: read() == expected or None, f"the values of partition {partition}")
+        assert values(target, topic, partition, committed=False) == [value for value, _ in outcomes]
+
+
+@pytest.mark.capability("transactions: consume, transform, produce, with offsets in the transaction")
 @pytest.mark.by("confluent")
-def test_librdkafka_gives_up_at_once(target: Target) -> None:
-    producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": unique("transaction")})
-    with pytest.raises(KafkaException) as refused:
-        producer.init_transactions(60)
-    error = refused.value.args[0]
-    assert error.code() != KafkaError._TIMED_OUT  # which is what it says when it has tried for all that time
-    assert not error.retriable(), error
+def test_each_input_has_its_effect_once(target: Target) -> None:
+    """The first life ends in the middle of a transaction, the second takes up its transactional id and its group."""
+    source, sink = create_topic(target), create_topic(target)
+    plain = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap})
+    for number in range(20):
+        plain.produce(source.name, f"{number}".encode())
+    plain.flush(30)
+    group, name = unique("group"), unique("transaction")
+    for last, finishes in ((7, False), (19, True)):
+        transform(target, (source, sink), group, name, last, finishes=finishes)
+    read = lambda: values(target, sink, committed=True)  # noqa: E731
+    until(lambda: len(read()) == 20 or None, "all effects")
+    assert read() == [f"{number}" for number in range(20)]
 
 
-@pytest.mark.capability("transactional ids get one named non-retriable error at once")
-@pytest.mark.only("tailrace1", "tailrace3")
-def test_the_refusal_is_one_non_retriable_code_everywhere(target: Target) -> None:
-    name = unique("transaction")
-    found = {
-        target.ask(build(10, key=name, key_type=1), 3).error_code,
-        target.ask(build(10, key_type=1, coordinator_keys=[name]), 4).coordinators[0].error_code,
-        target.ask(build(22, transactional_id=name, transaction_timeout_ms=1000), 4).error_code,
-    }
-    assert len(found) == 1, found
-    code = ErrorCode(found.pop())
-    assert code is not ErrorCode.NONE
-    assert not code.retriable
+def transform(target: Target, topics: tuple[Topic, Topic], group: str, name: str, last: int, *, finishes: bool) -> None:
+    """Copies up to an input, one in each transaction; finishes: whether that of the last is committed."""
+    source, sink = topics
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": target.bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([source.name])
+    producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    number = -1
+    while number < last:
+        message: Any = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+        number = int(message.value())
+        producer.begin_transaction()
+        producer.produce(sink.name, message.value())
+        offsets = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        if number < last or finishes:
+            producer.commit_transaction(30)
+    producer.flush(30)
+    consumer.close()

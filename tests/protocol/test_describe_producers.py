@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace.net.pieces import at_once
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.hot.producers import Described, Producer, decode_describe_producers, encode_describe_producers, pack
+from tailrace.wire.hot.producers import (
+    Described,
+    Producer,
+    decode_describe_producers,
+    encoding_describe_producers,
+    pack,
+)
 
 i16 = st.integers(-(2**15), 2**15 - 1)
 i32 = st.integers(-(2**31), 2**31 - 1)
@@ -21,7 +28,7 @@ answers = st.lists(st.tuples(names, st.lists(described, max_size=4)), max_size=3
 
 @given(topics=answers)
 def test_an_answer_is_what_the_schema_says_and_is_read_again(topics: list[tuple[str, list[Described]]]) -> None:
-    body = encode_describe_producers(topics)
+    body = bytes(at_once(encoding_describe_producers(topics)))
     answer = codec.decode_response(ApiKey.DESCRIBE_PRODUCERS, 0, body)
     assert codec.encode_response_body(answer, 0) == body
     read = decode_describe_producers(memoryview(body))
@@ -42,7 +49,7 @@ def test_an_answer_is_what_the_schema_says_and_is_read_again(topics: list[tuple[
 def test_a_damaged_answer_is_malformed_or_reads_as_the_schema_does(
     topics: list[tuple[str, list[Described]]], damage: bytes, at: int
 ) -> None:
-    body = encode_describe_producers(topics)
+    body = bytes(at_once(encoding_describe_producers(topics)))
     for torn in (body + damage, body[:-1]):
         with pytest.raises(codec.Malformed):
             decode_describe_producers(memoryview(torn))

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from tailrace.coordination.group_records import GroupRecord, decode, encode
+from tailrace.coordination.group_records import decode, encode
 from tailrace.errors import ApiError
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import Batch, KeyValue, Output, Shard
@@ -43,7 +43,7 @@ class Driver:
         self.deadlines: dict[Hashable, int] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
         self.machine = GroupMachine(self.config)
-        self.shard: Shard[GroupRecord] = Shard(self.machine, encode, max_batch_bytes=self.config.max_record_bytes)
+        self.shard: Shard[Any] = Shard(self.machine, encode, max_batch_bytes=self.config.max_record_bytes)
         for key, value in self.log:
             record = decode(key, value)
             assert record is not None

@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 
+from tailrace import __version__
 from tailrace.cli.plan import ROLES
 from tailrace.private_files import make_umask_private
 
@@ -19,6 +20,9 @@ def main() -> None:
     """The entry point of the console script."""
     make_umask_private()
     command, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
+    if command == "--version":
+        sys.stdout.write(f"tailrace {__version__}\n")
+        return
     if command == "up":
         gc.disable()  # nothing that start-up imports is garbage; up.py turns it on again where the roles live
         from tailrace.cli import up

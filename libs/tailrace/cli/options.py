@@ -81,12 +81,15 @@ def defaults(brokers: int, environ: Mapping[str, str]) -> dict[str, str]:
 
     A new group's first member does not wait three seconds for others: so it is in Apache Kafka's quickstart, too.
     Several brokers keep several copies: three where there are three, two of them acknowledged (Kafka's own: 1 and 1).
+    Of two brokers one may be away, for transactions as for topics (Kafka's transaction.state.log.min.isr: 2).
     """
     chosen = {"group.initial.rebalance.delay.ms": "0"}
     if brokers > 1:
         chosen["default.replication.factor"] = str(min(_COPIES, brokers))
     if brokers >= _COPIES:
         chosen["min.insync.replicas"] = "2"
+    elif brokers > 1:
+        chosen["transaction.state.log.min.isr"] = "1"
     return {key: value for key, value in chosen.items() if f"KAFKA_{key.replace('.', '_').upper()}" not in environ}
 
 

@@ -96,6 +96,12 @@ BROKER_KEYS = {
     "tailrace_coordinator.groups.config": ("offsets.retention.check.interval.ms", "offsets.retention.minutes"),
     "tailrace_coordinator.groups.offsets": ("offset.metadata.max.bytes",),
     "tailrace_coordinator.shards.kind": ("message.max.bytes",),
+    "tailrace_coordinator.transactions.config": (
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "transactional.id.expiration.ms",
+    ),
     "tailrace_gateway.app": (
         "admin.allowed.hosts",
         "admin.port",

@@ -13,8 +13,8 @@ from tailrace.metadata.records import ProducerIdsRecord
 from tailrace.metadata.snapshot import to_records
 from tailrace.records.record import Record, build
 
-# What Kafka serves that we have no record of: group protocols of KIP-848 and transactions of KIP-890.
-_FEATURES: Final = {"group.version": 1, "transaction.version": 2}
+# What Kafka serves that we have no record of: group protocols of KIP-848.
+_FEATURES: Final = {"group.version": 1}
 _OURS_FROM: Final = 10_000
 _BATCH_RECORDS: Final = 1000
 _KEY: Final = Struct(">hh")  # version, type

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-from tailrace.metadata.records import NO_LEADER, Endpoint
+from tailrace.metadata.records import NO_LEADER, BrokerFeature, Endpoint
 
 QuotaKey: TypeAlias = tuple[tuple[str, str | None], ...]  # ((entity type, name or None for default), ...), sorted
 ResourceKey: TypeAlias = tuple[int, str]  # (config resource type, name)
@@ -50,6 +50,7 @@ class BrokerImage:
     fenced: bool = True
     in_controlled_shutdown: bool = False
     log_dirs: tuple[UUID, ...] = ()
+    features: tuple[BrokerFeature, ...] = ()
 
     def endpoint(self, name: str) -> Endpoint | None:
         """Returns the endpoint of that name, if the broker published one."""

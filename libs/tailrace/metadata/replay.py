@@ -125,6 +125,7 @@ def _register_broker(draft: _Draft, record: RegisterBrokerRecord) -> None:
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         log_dirs=record.log_dirs,
+        features=record.features,
     )
 
 

@@ -30,6 +30,7 @@ def to_records(image: MetadataImage) -> Iterator[MetadataRecord]:
             incarnation_id=broker.incarnation_id,
             broker_epoch=broker.broker_epoch,
             end_points=broker.endpoints,
+            features=broker.features,
             rack=broker.rack,
             fenced=broker.fenced,
             in_controlled_shutdown=broker.in_controlled_shutdown,

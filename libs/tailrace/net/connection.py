@@ -84,6 +84,7 @@ class Connection(Answering):
             self._service.buffers.set_on(sock)
         if self._known is None:
             self.identity = self._identity_of(transport)
+        self._share.belongs_to(self.identity.client_host)
         self._server.opened(self)
         if self._unread and not transport.is_closing():
             unread, self._unread = self._unread, b""
@@ -429,6 +430,7 @@ class Connection(Answering):
             request.session_expiry_ms,
             request.node_id,
         )
+        self._share.belongs_to(request.client_host)
         self._slots.append(codec.encode_response(PreambleResponse(error_code=0), 0, header.correlation_id))
 
     def _refuse(self, why: str) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 
 MOST_SECONDS: Final = 60.0  # by many, one after the other; then one collection takes place
 MOST_OF_ONE_SECONDS: Final = 10.0  # a member of a group waits longer for the others, and its request with it
+_BYTES_A_SECOND: Final = 250_000  # of half a million rows, on a machine with more to do
 
 
 class Collections:
@@ -48,12 +49,12 @@ class Collections:
                 gc.enable()
 
     @contextmanager
-    def while_in_use(self) -> Iterator[None]:
-        """Held while the block runs, MOST_OF_ONE_SECONDS at most; on an event loop."""
+    def while_in_use(self, size_bytes: int) -> Iterator[None]:
+        """Held while the block runs, MOST_OF_ONE_SECONDS at most and longer for a very large message; on a loop."""
         loop = asyncio.get_running_loop()
         holds = [self]
         self.hold(loop.time())
-        timer = loop.call_later(MOST_OF_ONE_SECONDS, lambda: holds.pop().release())
+        timer = loop.call_later(MOST_OF_ONE_SECONDS + size_bytes / _BYTES_A_SECOND, lambda: holds.pop().release())
         try:
             yield
         finally:

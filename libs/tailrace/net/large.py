@@ -43,7 +43,7 @@ class Large:
         if len(body) < LARGE_BYTES:
             yield codec.decode_request(key, version, body)
             return
-        with COLLECTIONS.while_in_use():
+        with COLLECTIONS.while_in_use(len(body)):
             request = await self.run(partial(codec.decode_request, key, version, body))
             try:
                 yield request
@@ -73,7 +73,7 @@ class Large:
     @asynccontextmanager
     async def response(self, key: int, version: int, frame: bytes) -> AsyncIterator[Any]:
         """As decode_response, for as long as the block runs."""
-        with COLLECTIONS.while_in_use():
+        with COLLECTIONS.while_in_use(len(frame)):
             response = await self.decode_response(key, version, frame)
             try:
                 yield response

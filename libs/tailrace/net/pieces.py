@@ -8,6 +8,7 @@ that kind are handled at once.
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
@@ -89,6 +90,17 @@ def at_once(steps: Generator[None, None, _Found]) -> _Found:
             return found
 
 
+async def in_order(texts: Iterable[str]) -> list[str]:
+    """As sorted, which of very many is one long step: pieces of them are sorted, then merged."""
+    unsorted = [list[str]()]
+    async for text in in_pieces(texts):
+        if len(unsorted[-1]) == ROWS_AT_ONCE:
+            unsorted.append([])
+        unsorted[-1].append(text)
+    pieces = [sorted(piece) async for piece in in_pieces(unsorted, 4)]
+    return pieces[0] if len(pieces) == 1 else [text async for text in in_pieces(heapq.merge(*pieces))]
+
+
 async def freed(*lists: list[Any]) -> None:
     """Empties lists that nobody needs any more: the end of very many rows at once takes long as well."""
     for rows in lists:
@@ -107,6 +119,9 @@ class Spread(Generic[K, V]):
 
     def __getitem__(self, key: K) -> V:
         return self._parts[hash(key) % _PARTS][key]
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._parts[hash(key) % _PARTS]
 
     def __setitem__(self, key: K, value: V) -> None:
         self._parts[hash(key) % _PARTS][key] = value

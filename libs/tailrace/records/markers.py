@@ -1,4 +1,4 @@
-"""Transaction markers (KIP-98): the control record that ends a producer's transaction in one partition. Pure.
+"""Transaction markers (KIP-98): the control record that ends a producer's transaction in one partition.
 
 Key and value are ControlRecordType and EndTransactionMarker 0 of Apache Kafka's protocol guide.
 """

@@ -1,4 +1,4 @@
-"""What a shard writes within a producer's transaction (KIP-98), as records of a decision. Pure."""
+"""What a shard writes within a producer's transaction (KIP-98), as records of a decision."""
 
 from __future__ import annotations
 

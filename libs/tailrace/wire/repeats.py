@@ -142,7 +142,7 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     ApiKey.OFFSET_DELETE: {"topics": _TOPICS_BY_NAME, "topics.partitions": Once(by=("partition_index",))},
     ApiKey.DESCRIBE_CLIENT_QUOTAS: {"components": _REFUSED},
     ApiKey.ALTER_CLIENT_QUOTAS: {"entries": _PER_ROW, "entries.entity": _REFUSED, "entries.ops": _INSIDE},
-    ApiKey.UPDATE_FEATURES: {"feature_updates": Once(by=("feature",))},
+    ApiKey.UPDATE_FEATURES: {"feature_updates": Once(by=("feature",), last=True)},
     ApiKey.DESCRIBE_CLUSTER: {},
     ApiKey.DESCRIBE_PRODUCERS: {"topics": _TOPICS_BY_NAME, "topics.partition_indexes": VALUES},
     ApiKey.UNREGISTER_BROKER: {},

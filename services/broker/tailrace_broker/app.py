@@ -27,6 +27,7 @@ from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside, in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, Service
+from tailrace.net.large import Large
 from tailrace.net.limits.patience import Patience
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
@@ -74,6 +75,7 @@ from tailrace_broker.lifecycle import Lifecycle, Registration
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partitions import recovery_report
 from tailrace_broker.produce.fast import FastProduce
+from tailrace_broker.produce.many_rows import ManyRowsProduce
 from tailrace_broker.produce.plain import PlainProduce
 from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.transactions.coordinators import Coordinators
@@ -245,7 +247,9 @@ async def open_listener(
     """Binds the internal listener: a Unix socket, or the address of internal.listen instead."""
     coordinators = Coordinators(broker.follower, environment.boot_id, environment.secret, config.request_timeout_ms)
     broker.coordinators = coordinators
-    plain_produce = PlainProduce(broker)
+    large = Large()
+    many_rows = ManyRowsProduce(broker, large)
+    plain_produce = PlainProduce(broker, many_rows.handle)
     produce = FastProduce(broker, plain_produce) if config.broker_fast_path else plain_produce
     ends = list_offsets.EndsPath(broker, produce.end_of_read)
     sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
@@ -262,6 +266,7 @@ async def open_listener(
         hot={ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle, ApiKey.LIST_OFFSETS: ends.handle},
         end_of_read=produce.end_of_read,
         max_frame_bytes=config.socket_request_max_bytes,
+        large=large,
         memory=memory,
         authentication=authentication,
         buffers=SocketBuffers(config.socket_receive_buffer_bytes, config.socket_send_buffer_bytes),
@@ -270,6 +275,7 @@ async def open_listener(
         server = await serve(
             [internal_address(config, environment.run_dir, f"broker-{config.node_id}", environment.secret)], service
         )
+        stack.callback(many_rows.close)
         stack.push_async_callback(server.close)
         stack.push_async_callback(coordinators.close)
         relay = GatewayRelay(broker.follower, environment.boot_id)

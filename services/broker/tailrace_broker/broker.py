@@ -42,7 +42,6 @@ from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
 from tailrace_broker.transactions.coordinators import Coordinators
-from tailrace_broker.waiting import acks, delete_records
 from tailrace_broker.waiting.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -193,8 +192,7 @@ class Broker:
         """Tells who waits for these partitions, and who replicates them."""
         self.flusher.settle_all(self.storage.dirs)
         for partition in (*changes.moved, *changes.deleted):
-            acks.refuse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            delete_records.refuse(partition)
+            partition.refuse_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.purgatory.mark(partition)
             self.purgatory.mark(partition.tail)
         for partition in (*changes.moved, *changes.touched):
@@ -202,7 +200,7 @@ class Broker:
                 self.flusher.request(partition)
         for partition in changes.touched:
             self.committed(partition)
-            delete_records.settle(partition)  # who has not given the records up may be gone
+            partition.settle_deletions()  # who has not given the records up may be gone
         self.on_changes(changes)
 
     def _registered(self, image: MetadataImage) -> bool:
@@ -296,8 +294,7 @@ class Broker:
             image = self.image.partition(partition.topic, partition.index)
             if image is not None:
                 self._account(partition.topic, partition.topic_id, partition.index, image)
-            acks.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-            delete_records.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            partition.refuse_waiting(ErrorCode.KAFKA_STORAGE_ERROR)
             self.purgatory.mark(partition)
             self.purgatory.mark(partition.tail)
         self.on_changes(Changes(gone, [], []))
@@ -337,16 +334,16 @@ class Broker:
         """A follower's fetch was taken note of: what it has may be committed now, and it may join the ISR."""
         if partition.advance():
             self.committed(partition)
-        if partition.trims:
-            delete_records.settle(partition)
+        if partition.deletions:
+            partition.settle_deletions()
         change = partition.propose_isr(shrink=False)
         if change is not None:
             self.on_isr_change(partition, change)
 
     def committed(self, partition: Partition) -> None:
         """The high watermark may have moved: answers acks=all and wakes consumers."""
-        if partition.acks or partition.syncs:
-            acks.settle(partition)
+        if partition.commits or partition.flushes:
+            partition.settle()
         self.purgatory.mark(partition)
 
     def _on_swapped(self, partition: Partition) -> None:
@@ -382,7 +379,7 @@ class Broker:
             log_dir = self.storage.place_of(partition.topic, partition.index)
             if log_dir is not None:
                 log_dir.fail(error)
-            acks.refuse(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            partition.refuse_waiting(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int) -> int:
         """KIP-392: the furthest replica in sync in the consumer's rack that has offset; -1 for the leader itself.

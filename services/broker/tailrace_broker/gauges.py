@@ -11,7 +11,9 @@ from tailrace_broker.broker import Broker
 from tailrace_broker.compaction.cleaner import Cleaner
 from tailrace_broker.compaction.worker import Workers
 from tailrace_broker.directories.disk_pressure import DiskPressure
+from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_broker.metrics import BrokerMetrics
+from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.replication.replicas import Replicas
 
 
@@ -54,8 +56,11 @@ def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None
                 "Partitions led here",
                 lambda: sum(p.leader == broker.node_id for p in topics.partitions()),
             ),
-            "fetch_purgatory_size": ("Fetches that wait for data", lambda: len(broker.purgatory)),
-            "produce_purgatory_size": ("Produce requests that wait for replicas", lambda: broker.purgatory.in_line),
+            "fetch_purgatory_size": ("Fetches that wait for data", lambda: broker.purgatory.count(DelayedFetch)),
+            "produce_purgatory_size": (
+                "Produce requests that wait for replicas",
+                lambda: broker.purgatory.count(DelayedProduce),
+            ),
             "cold_read_pool_used_bytes": ("What the pool for cold reads holds", lambda: cold.held_bytes),
             "cold_read_queue_size": ("Fetches that wait for their turn on the disk", lambda: len(cold.turns)),
             "flushing_log_count": ("Logs whose flush.messages is being synced", lambda: len(broker.flusher)),

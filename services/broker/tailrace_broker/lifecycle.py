@@ -14,6 +14,7 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.features import SUPPORTED
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.backoff import Backoff
@@ -43,7 +44,7 @@ class Registration:
 
     def request(self, cluster_id: str, previous_epoch: int) -> BrokerRegistrationRequest:
         """The request; previous_epoch is that of a clean shutdown, -1 without one (KIP-966)."""
-        listener = BrokerRegistrationRequest.Listener
+        listener, feature = BrokerRegistrationRequest.Listener, BrokerRegistrationRequest.Feature
         return BrokerRegistrationRequest(
             broker_id=self.node_id,
             cluster_id=cluster_id,
@@ -51,7 +52,10 @@ class Registration:
             listeners=[
                 listener(name=e.name, host=e.host, port=e.port, security_protocol=_PLAINTEXT) for e in self.endpoints
             ],
-            features=[],
+            features=[
+                feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED.items()
+            ],
             rack=self.rack,
             log_dirs=self.log_dirs,
             previous_broker_epoch=previous_epoch,

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 
 from tailrace.clock import Cancellable
 from tailrace.errors import ApiError
+from tailrace.kafka.features import ELIGIBLE_LEADER_REPLICAS_VERSION, INITIAL
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import FeatureLevelRecord, MetadataRecord
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import elections, internal_topics, preferred_leaders
 from tailrace_controller.effects import Effects
-from tailrace_controller.metadata_log.bootstrap import ELR_FEATURE, ELR_LEVEL
 
 LOOK_EVERY_MS = 1000
 
@@ -104,5 +104,6 @@ class PeriodicTasks:
 
 def _missing_feature(image: MetadataImage) -> Iterable[MetadataRecord]:
     """A log that began before replication has none."""
-    if image.features.get(ELR_FEATURE) != ELR_LEVEL:
-        yield FeatureLevelRecord(ELR_FEATURE, ELR_LEVEL)
+    level = INITIAL[ELIGIBLE_LEADER_REPLICAS_VERSION]
+    if image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION) != level:
+        yield FeatureLevelRecord(ELIGIBLE_LEADER_REPLICAS_VERSION, level)

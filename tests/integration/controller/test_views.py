@@ -25,7 +25,7 @@ SECTION = PAGE.partition("## The control plane in SQL")[2].partition("\n## ")[0]
 DOCUMENTED = {
     name: columns.split(", ") for name, columns in re.findall(r"^\| `(\w+)` \| ([^|]+?) \|$", SECTION, re.MULTILINE)
 }
-TOPIC, GROUP = "viewed", "viewers"
+TOPIC, GROUP, TRANSACTION = "viewed", "viewers", "mine"
 Query = Callable[[str], list[dict[str, Any]]]
 
 
@@ -42,7 +42,7 @@ def query_of(url: str) -> Query:
 
 
 def fill(cluster: Cluster) -> None:
-    """Five records, a group that read three of them, a quota."""
+    """Five records, a group that read three of them, an open transaction, a quota."""
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     for _ in range(5):
         producer.send(TOPIC, b"x", partition=0).get(30)
@@ -52,7 +52,16 @@ def fill(cluster: Cluster) -> None:
     consumer.assign([partition])
     consumer.commit({partition: OffsetAndMetadata(3, "here", -1)})
     consumer.close()
+    open_transaction(cluster)
     asyncio.run(set_quota(cluster))
+
+
+def open_transaction(cluster: Cluster) -> None:
+    """One that its producer does not end."""
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id=TRANSACTION)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(TOPIC, b"x", partition=0).get(30)
 
 
 async def set_quota(cluster: Cluster) -> None:
@@ -75,6 +84,9 @@ def check(cluster: Cluster, query: Query) -> None:
     )
     assert (offset["topic"], offset["partition_id"], offset["metadata"]) == (TOPIC, 0, "here")
     assert (offset["committed_offset"], offset["log_end_offset"], offset["lag"]) == (3, 5, 2)
+    (transaction,) = until(lambda: query("SELECT * FROM transactions WHERE start_ms > 0"), "a transaction in SQL")
+    told = {name: transaction[name] for name in ("transactional_id", "state", "partitions")}
+    assert told == {"transactional_id": TRANSACTION, "state": "Ongoing", "partitions": 1}
     for view, columns in DOCUMENTED.items():
         rows = query(f"SELECT {', '.join(columns)} FROM {view}")
         empty = [name for name in columns if all(row[name] is None for row in rows)]

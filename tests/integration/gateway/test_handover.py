@@ -25,6 +25,7 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace_broker.connections import client_listener
+from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_gateway.app import close_connections
 from tailrace_gateway.gateway import Advertised, Limits
 from tailrace_gateway.listener import InternalListener
@@ -255,7 +256,7 @@ async def test_a_quota_that_comes_later_brings_its_clients_back_to_the_gateway(t
     async with paired(tmp_path, meter_of=lambda client_id: meter) as pair:
         client, waiting = await pair.handed(), await pair.handed()
         waiting.send(fetch(pair.broker, 5, offset=2, max_wait_ms=30_000) + produce(6, b"read already"))
-        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
         meter.produce_limited = True
         pair.broker.follower.move(quotas=TEST_LIMITED)
         await turns_until(lambda: len(pair.handed_over) == 1)
@@ -429,7 +430,7 @@ async def test_a_client_that_ends_its_side_gets_its_answers_first(tmp_path: Path
         client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
         client.send(produce(2, b"a") + metadata(3) + produce(4, b"b") + metadata(5))
         client.writer.write_eof()
-        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
         await pair.broker.produce(0, batch(b"wakes"))
         assert [(await client.answer())[0] for _ in range(5)] == [1, 2, 3, 4, 5]
         assert await client.closed()
@@ -489,7 +490,7 @@ async def test_the_clients_of_a_broker_that_was_given_up_are_closed(tmp_path: Pa
     async with paired(tmp_path) as pair:
         client = await pair.handed()
         client.send(fetch(pair.broker, 5, offset=1, max_wait_ms=30_000))
-        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
         pair.world.put(brokers={0: replace(pair.world.follower.image.brokers[0], fenced=True)})
         assert await client.closed()
         await turns_until(lambda: not pair.world.gateway.connections)
@@ -500,7 +501,7 @@ async def test_the_gateways_death_leaves_the_data_path_alone(tmp_path: Path) -> 
     async with paired(tmp_path) as pair:
         client = await pair.handed()
         client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
-        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
         for link in pair.handed_over:
             link.finish()
         await pair.broker.produce(0, batch(b"second"))
@@ -513,7 +514,7 @@ async def test_a_gateway_that_stops_leaves_its_clients_to_the_broker(tmp_path: P
     async with paired(tmp_path) as pair:
         client = await pair.handed()
         client.send(fetch(pair.broker, 1, offset=1, max_wait_ms=30_000))
-        await turns_until(lambda: len(pair.broker.broker.purgatory) == 1)
+        await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
         await close_connections(pair.world.gateway)
         assert not pair.world.gateway.connections
         await pair.broker.produce(0, batch(b"second"))

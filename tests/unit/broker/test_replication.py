@@ -147,7 +147,7 @@ async def test_what_waits_for_commit_is_refused_when_the_leader_changes(tmp_path
         first = cluster.nodes[0]
         cluster.publish(replicas=(0, 1, 2, 7), isr=(0, 1, 2, 7))  # 7 never fetches
         waiting = asyncio.create_task(first.produce(0, batch(b"a"), acks=-1))
-        await until(lambda: bool(first.broker.topics.by_name[b"t"].partitions[0].acks))
+        await until(lambda: bool(first.broker.topics.by_name[b"t"].partitions[0].commits))
         cluster.publish(leader=1, leader_epoch=2)
         assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -206,8 +206,8 @@ async def test_records_are_deleted_while_a_broker_is_down(tmp_path: Path, heard:
         assert leading is not None
         leading.replicas[7].log_start_offset = heard
         waiting = asyncio.create_task(first.client.ask(delete_below(2), timeout_ms=30_000))
-        await until(lambda: bool(partition.trims) and leading.replicas[1].log_start_offset == 2)
-        assert not any(future.done() for _, future in partition.trims)
+        await until(lambda: bool(partition.deletions) and leading.replicas[1].log_start_offset == 2)
+        assert not any(wait.done for _, wait, _ in partition.deletions)
         cluster.fenced.add(7)
         cluster.publish(isr=(0, 1))
         row = (await waiting).topics[0].partitions[0]

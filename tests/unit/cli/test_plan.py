@@ -90,11 +90,15 @@ def test_several_controllers_are_fine_on_postgresql() -> None:
 
 
 @pytest.mark.parametrize(
-    ("brokers", "factor", "min_isr"), [(1, None, None), (2, "2", None), (3, "3", "2"), (5, "3", "2")]
+    ("brokers", "factor", "min_isr", "of_transactions"),
+    [(1, None, None, None), (2, "2", None, "1"), (3, "3", "2", None), (5, "3", "2", None)],
 )
-def test_several_brokers_keep_several_copies(brokers: int, factor: str | None, min_isr: str | None) -> None:
+def test_several_brokers_keep_several_copies(
+    brokers: int, factor: str | None, min_isr: str | None, of_transactions: str | None
+) -> None:
     chosen = parsed("--brokers", str(brokers)).settings
     assert (chosen.get("default.replication.factor"), chosen.get("min.insync.replicas")) == (factor, min_isr)
+    assert chosen.get("transaction.state.log.min.isr") == of_transactions
 
 
 def test_the_first_member_of_a_group_waits_for_no_others_unless_it_is_told_to() -> None:

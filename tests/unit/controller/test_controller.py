@@ -67,8 +67,9 @@ async def turns(count: int = 5) -> None:
 async def test_an_empty_log_begins_with_the_cluster_id() -> None:
     async with running() as (controller, database):
         assert len(controller.committed.cluster_id) == 22
-        types = ["ClusterRecord", "FeatureLevelRecord", "FeatureLevelRecord"]
+        types = ["ClusterRecord", *["FeatureLevelRecord"] * 3]
         assert [record.type for record in database.store.records] == types
+        assert controller.committed.features["transaction.version"] == 2
 
 
 async def test_a_reply_leaves_only_when_its_records_are_committed() -> None:

@@ -114,7 +114,7 @@ async def test_a_zombie_answers_nothing_after_its_lease_and_becomes_a_standby() 
         await follow(zombie)
         assert value_of(zombie.controller.committed) == "2"
         assert (zombie.controller.leader[:2], zombie.controller.resignations) == ((1, 2), 1)
-        assert [epoch for epoch, _ in zombie.database.store.server.written] == [1, 1, 1, 2]
+        assert [epoch for epoch, _ in zombie.database.store.server.written] == [1, 1, 1, 1, 2]
 
 
 async def test_a_holder_whose_renewal_is_late_lets_askers_wait_and_goes_on() -> None:

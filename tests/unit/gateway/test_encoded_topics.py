@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tailrace.metadata.image import MetadataImage, TopicImage
+from tailrace.net.pieces import at_once
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.hot.metadata import encode_metadata, encode_topic
+from tailrace.wire.hot.metadata import encode_refused_topic, encode_topic, encoding_metadata
 from tailrace_gateway.handlers import metadata
 from unit.gateway.test_gateway_handlers import ID_A, Stub, broker, context, image, partition, replicated
 
@@ -110,5 +112,20 @@ def test_an_answer_put_together_is_the_one_that_the_codec_writes(version: int) -
         row(error_code=3, name=f"t{number}", topic_id=ID_A, is_internal=False, partitions=[]) for number in range(200)
     ]
     for count in (0, 1, 126, 127, 128, 200):
-        told = encode_metadata(response(), version, [encode_topic(one, version) for one in rows[:count]])
+        told = at_once(encoding_metadata(response(), version, [encode_topic(one, version) for one in rows[:count]]))
         assert told == codec.encode_response_body(response(*rows[:count]), version)
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_a_topic_that_is_not_there_is_written_as_the_schema_says(version: int) -> None:
+    rows: list[Any] = [
+        (3, "a-topic", None, False),
+        (17, "__consumer_offsets", None, True),
+        (3, "x" * 249, UUID(int=7), False),
+    ]
+    rows += [(100, None, UUID(int=9), False)] if version >= 12 else []
+    for code, name, topic_id, is_internal in rows:
+        row = m.MetadataResponse.MetadataResponseTopic(
+            error_code=code, name=name, topic_id=topic_id, is_internal=is_internal, partitions=[]
+        )
+        assert encode_refused_topic(version, code, name, topic_id, is_internal) == encode_topic(row, version)

@@ -46,8 +46,8 @@ def test_who_had_them_off_before_still_has() -> None:
         gc.enable()
 
 
-async def begin(collections: Collections, request: ExitStack) -> None:
-    request.enter_context(collections.while_in_use())
+async def begin(collections: Collections, request: ExitStack, size_bytes: int = 0) -> None:
+    request.enter_context(collections.while_in_use(size_bytes))
 
 
 def test_a_request_that_waits_for_minutes_does_not_hold_them_back() -> None:
@@ -76,3 +76,13 @@ def test_a_request_that_is_answered_soon_releases_them_once() -> None:
         assert not gc.isenabled()
         collections.release()
     assert gc.isenabled()
+
+
+def test_a_request_of_fifteen_megabytes_has_a_minute() -> None:
+    collections = Collections()
+    with closing(VirtualLoop()) as loop, ExitStack() as request:
+        loop.run(begin(collections, request, 15_000_000))
+        loop.settle(60_000)
+        assert not gc.isenabled()
+        loop.settle(20_000)
+        assert gc.isenabled()

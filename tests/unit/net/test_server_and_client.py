@@ -172,7 +172,7 @@ async def test_an_answer_that_cannot_be_encoded_is_a_bug_that_is_answered(
     monkeypatch.setitem(HANDLERS, ApiKey.LIST_GROUPS, too_long)
     async with running(tmp_path) as (_, address, _server):
         client = Client(address, "c")
-        answer = await client.ask(ListGroupsRequest(states_filter=[]), timeout_ms=9000, version=0)
+        answer = await client.ask(ListGroupsRequest(states_filter=[]), timeout_ms=120_000, version=0)
         assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert (await ask_heartbeat(client, "g")).error_code == 0
         await client.close()

@@ -1,5 +1,6 @@
-"""The commands for daily use: `tailrace topic|produce|consume|group|config|status` as any client would, and what an
-operator needs: `tailrace broker|reassign|elect-leaders`. Each module is imported when its command is used."""
+"""The commands for daily use: `tailrace topic|produce|consume|group|transaction|config|status` as any client would, and
+what an operator needs: `tailrace broker|reassign|feature|elect-leaders`. Each module is imported when its command is
+used."""
 
 from __future__ import annotations
 
@@ -30,9 +31,13 @@ COMMANDS: Final = {
     "produce": Command(f"{_DAILY}.records", "produce", "Write each line of stdin as one record."),
     "consume": Command(f"{_DAILY}.records", "consume", "Print each record's value as one line."),
     "group": Command(f"{_DAILY}.groups", "app", "Consumer groups, their members and their lag."),
+    "transaction": Command(
+        f"{_DAILY}.transactions.commands", "app", "Transactions: who has which, and those that nobody ends."
+    ),
     "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
     "broker": Command(f"{_DAILY}.brokers", "app", "List brokers, empty one, forget one; or run one."),
     "reassign": Command(f"{_DAILY}.reassignments", "app", "Move replicas between brokers."),
+    "feature": Command(f"{_DAILY}.features", "app", "Features and their levels."),
     "elect-leaders": Command(f"{_DAILY}.elections", "elect_leaders", "Give partitions to their preferred leaders."),
     "dump-log": Command(f"{_FILES}.dump", "dump_log", "Show what files of a log directory hold."),
     "verify-log": Command(f"{_FILES}.verify", "verify_log", "Check the files of log directories."),
@@ -81,7 +86,11 @@ def _started_earlier(arguments: Annotated[list[str] | None, typer.Argument()] = 
     raise typer.Exit(2)
 
 
-def _about() -> None:
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.")
+    ] = False,  # command.py answers
+) -> None:
     """Tailrace, a log that speaks Kafka's protocol. `tailrace COMMAND --help` says more about each command."""
 
 

@@ -38,7 +38,7 @@ _LEADER_MOVED: Final = frozenset(
 )
 _OFFLINE_DIR: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
 # A cluster that has just started, or lost a process, answers these for a moment; nothing was done then.
-_NOT_YET: Final = frozenset(
+NOT_YET: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -102,10 +102,12 @@ class Nodes:
         at: Address | None = None,
         *,
         handled: Container[int] = (),
+        again: Container[int] = NOT_YET,
     ) -> Any:
         """One request to one node: the first of the bootstrap list that can be reached, unless told which.
 
         Raises RefusedError for every error in the answer, but those of single items that the caller says it handles.
+        Where nothing was done yet, which the errors of `again` say, it is asked again for some seconds.
         """
         times = 0
         while True:
@@ -117,7 +119,7 @@ class Nodes:
             ]
             if not errors:
                 return answer
-            if times == _TIMES_MAX or not all(error.code in _NOT_YET for error in errors):
+            if times == _TIMES_MAX or not all(error.code in again for error in errors):
                 raise RefusedError(lines(errors))
             times += 1
             self.pause(_AGAIN_MS)
@@ -144,6 +146,10 @@ class Nodes:
             return await client.ask(message, timeout_ms=_TIMEOUT_MS, version=version)
         except TimeoutError:
             raise TimeoutError("no answer in time; `tailrace status` shows what is wrong") from None
+
+    def wall_ms(self) -> int:
+        """What time it is."""
+        return SystemClock().wall_ms()
 
     def pause(self, time_ms: float) -> None:
         """Lets the cluster work for a while before the next question."""
@@ -172,9 +178,9 @@ class Nodes:
                 topic_name=at.topic_name, partition_index=at.partition_index
             )
 
-    def coordinator(self, group: str) -> Address:
-        """The node that a group's requests go to."""
-        found = self.ask(m.FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4).coordinators
+    def coordinator(self, key: str, key_type: int = 0) -> Address:
+        """The node that the requests of a group (key type 0) or transactional id (1) go to."""
+        found = self.ask(m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4).coordinators
         return Address(found[0].host, found[0].port)
 
     def offsets(self, partitions: Mapping[Partition, int], timestamp: int) -> dict[Partition, int]:

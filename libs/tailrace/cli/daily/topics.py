@@ -1,4 +1,4 @@
-"""`tailrace topic`: list, create, describe, alter, delete; `producers` is in producers.py."""
+"""`tailrace topic`: list, create, describe, alter, delete; `producers` is in transactions/producers.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, Topic, pairs, table
 from tailrace.cli.daily.nodes import EARLIEST, LATEST, NO_ID, Nodes, nodes
-from tailrace.cli.daily.producers import producers
 from tailrace.cli.daily.refusals import RefusedError
+from tailrace.cli.daily.transactions.producers import producers
 from tailrace.wire import messages as m
 
 app = typer.Typer(

@@ -208,15 +208,15 @@ class ProducerState:
         if producer_id < 0:
             return None
         entry = self.entries.get(producer_id)
-        if header.is_transactional:
-            self.verifications.clear(producer_id)
         if marker is not None:
+            self.verifications.ended(producer_id, header.producer_epoch)
             self.entries[producer_id] = ended(entry, header, marker)
             return self._end(header, -1 if entry is None else entry.current_txn_first_offset, marker)
         if header.is_control or (header.base_sequence < 0 and not header.is_transactional):
             return None
         entry = self.entries[producer_id] = extended(entry, header)
         if header.is_transactional:
+            self.verifications.clear(producer_id)
             self.transactions.begin(producer_id, entry.current_txn_first_offset)
         return None
 

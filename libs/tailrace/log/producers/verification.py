@@ -57,8 +57,19 @@ class Verifications:
             found.lowest_sequence = min(found.lowest_sequence, sequence)
         return found
 
+    def ended(self, producer_id: int, marker_epoch: int) -> None:
+        """A marker has ended a transaction of the producer: the one that is asked about, unless that is a later one.
+
+        In transaction version 2 the marker of a transaction has the epoch after its own. So one of the epoch that asks
+        is of the transaction before, for whose end the coordinator lets the next one wait.
+        """
+        found = self._by_producer.get(producer_id)
+        if found is None or (found.supports_epoch_bump and marker_epoch <= found.producer_epoch):
+            return
+        del self._by_producer[producer_id]
+
     def clear(self, producer_id: int) -> None:
-        """The producer's transaction has begun or ended in the log."""
+        """The producer's transaction has begun in the log."""
         if self._by_producer:
             self._by_producer.pop(producer_id, None)
 

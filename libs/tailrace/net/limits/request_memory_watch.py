@@ -6,11 +6,11 @@ import asyncio
 
 from tailrace.net.limits.request_memory import RequestMemory
 
-INTERVAL_MS = 5_000.0
+INTERVAL_MS = 1_000.0
 
 
 class RequestMemoryWatch:
-    """Looks every five seconds from the moment that somebody waits until nobody does."""
+    """Looks every second from the moment that somebody waits until nobody does."""
 
     def __init__(self, memory: RequestMemory) -> None:
         self._memory = memory

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import cache
 from struct import Struct
 from typing import Any, Final
+from uuid import UUID
 
 from tailrace.wire import codec
 from tailrace.wire.messages import MetadataResponse
 from tailrace.wire.varint import unsigned
 
 _FLEXIBLE_FROM: Final = 9
+_TOPICS_AT_ONCE: Final = 1000
+_OPERATIONS_FROM: Final = 8
+_IDS_FROM: Final = 10
+_I16 = Struct(">h")
 _I32 = Struct(">i")
+_NO_ID: Final = bytes(16)
+_NO_OPERATIONS: Final = _I32.pack(-(1 << 31))
 
 
 def encode_topic(topic: Any, version: int) -> bytes:
@@ -21,15 +28,44 @@ def encode_topic(topic: Any, version: int) -> bytes:
     return alone[_bytes_before(version) : len(alone) - _bytes_behind(version)]
 
 
-def encode_metadata(response: Any, version: int, topics: Sequence[bytes]) -> bytes:
-    """The body of a response that has no topics yet, with these."""
+def encode_refused_topic(
+    version: int, error_code: int, name: str | None, topic_id: UUID | None, is_internal: bool
+) -> bytes:
+    """The same of a topic that is told by its error alone: a request may name half a million that are not there."""
+    flexible = version >= _FLEXIBLE_FROM
+    if name is None:
+        written = b"\x00" if flexible else b"\xff\xff"
+    else:
+        text = name.encode()
+        written = (unsigned(len(text) + 1) if flexible else _I16.pack(len(text))) + text
+    parts = (
+        _I16.pack(error_code),
+        written,
+        b"" if version < _IDS_FROM else _NO_ID if topic_id is None else topic_id.bytes,
+        b"" if version < 1 else b"\x01" if is_internal else b"\x00",
+        unsigned(1) if flexible else _I32.pack(0),
+        _NO_OPERATIONS if version >= _OPERATIONS_FROM else b"",
+        b"\x00" if flexible else b"",
+    )
+    return b"".join(parts)
+
+
+def encoding_metadata(response: Any, version: int, topics: Sequence[bytes]) -> Generator[None, None, bytearray]:
+    """The body of a response that has no topics yet, with these; with a pause wherever it yields."""
     assert not response.topics
     body = codec.encode_response_body(response, version)
     flexible = version >= _FLEXIBLE_FROM
     none, count = (unsigned(1), unsigned(len(topics) + 1)) if flexible else (_I32.pack(0), _I32.pack(len(topics)))
     at = len(body) - _bytes_behind(version)
     assert body[at - len(none) : at] == none
-    return b"".join((body[: at - len(none)], count, *topics, body[at:]))
+    out = bytearray(body[: at - len(none)])
+    out += count
+    for first in range(0, len(topics), _TOPICS_AT_ONCE):
+        if first:
+            yield
+        out += b"".join(topics[first : first + _TOPICS_AT_ONCE])
+    out += body[at:]
+    return out
 
 
 def _response(*topics: Any) -> MetadataResponse:

@@ -48,10 +48,14 @@ class Produce(NamedTuple):
     topics: list[ProduceTopic]
 
 
-def decode_produce(version: int, body: memoryview) -> Produce:
-    """Raises Malformed on anything that is not exactly one Produce body of this version."""
+class ManyRows(Exception):
+    """A request has more topics and partitions than its decoder was to take."""
+
+
+def decode_produce(version: int, body: memoryview, most_rows: int = MOST_ROWS) -> Produce:
+    """Raises Malformed on anything that is not exactly one Produce body of this version, ManyRows beyond most_rows."""
     try:
-        decoded, pos = _flexible(version, body) if version >= 9 else _classic(body)
+        decoded, pos = _flexible(version, body, most_rows) if version >= 9 else _classic(body, most_rows)
     except (IndexError, error) as short:
         raise Malformed("Produce ends in the middle of a field") from short
     if pos != len(body):
@@ -59,16 +63,18 @@ def decode_produce(version: int, body: memoryview) -> Produce:
     return decoded
 
 
-def _count(value: int, left: int, rows: int = 0) -> int:
+def _count(value: int, left: int, most_rows: int, rows: int = 0) -> int:
     """The count, where so many bytes are left and there were so many rows before."""
     if not 0 <= value <= left:
         raise Malformed(f"Produce has a count of {value}, {left} bytes are left")
     if rows + value > MOST_ROWS:
         raise Malformed(f"Produce has more than {MOST_ROWS} topics and partitions")
+    if rows + value > most_rows:
+        raise ManyRows
     return value
 
 
-def _classic(body: memoryview) -> tuple[Produce, int]:
+def _classic(body: memoryview, most_rows: int) -> tuple[Produce, int]:
     i16, i32, end = _I16.unpack_from, _I32.unpack_from, len(body)
     (length,) = i16(body, 0)
     pos = 2
@@ -81,7 +87,7 @@ def _classic(body: memoryview) -> tuple[Produce, int]:
     (count,) = i32(body, pos + 6)
     rows_before = count
     pos += 10
-    for _ in range(_count(count, end - pos)):
+    for _ in range(_count(count, end - pos, most_rows)):
         (length,) = i16(body, pos)
         pos += 2
         if length < 0:
@@ -91,7 +97,7 @@ def _classic(body: memoryview) -> tuple[Produce, int]:
         (partitions,) = i32(body, pos)
         pos += 4
         rows = []
-        for _ in range(_count(partitions, end - pos, rows_before)):
+        for _ in range(_count(partitions, end - pos, most_rows, rows_before)):
             index, length = _HEAD.unpack_from(body, pos)
             pos += 8
             if length < -1:
@@ -103,7 +109,7 @@ def _classic(body: memoryview) -> tuple[Produce, int]:
     return Produce(transactional_id, acks, timeout_ms, topics), pos
 
 
-def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
+def _flexible(version: int, body: memoryview, most_rows: int) -> tuple[Produce, int]:
     end = len(body)
     length, pos = read_unsigned(body, 0)
     transactional_id = None
@@ -115,7 +121,7 @@ def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(body, pos)
     count, pos = read_unsigned(body, pos + 6)
     topics, rows_before = [], count - 1
-    for _ in range(_count(count - 1, end - pos)):
+    for _ in range(_count(count - 1, end - pos, most_rows)):
         if version >= 13:
             key = bytes(body[pos : pos + 16])
             pos += 16
@@ -127,7 +133,7 @@ def _flexible(version: int, body: memoryview) -> tuple[Produce, int]:
             pos += length - 1
         partitions, pos = read_unsigned(body, pos)
         rows = []
-        for _ in range(_count(partitions - 1, end - pos, rows_before)):
+        for _ in range(_count(partitions - 1, end - pos, most_rows, rows_before)):
             row, pos = _flexible_partition(body, pos)
             rows.append(row)
         rows_before += len(rows)

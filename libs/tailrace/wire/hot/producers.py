@@ -6,7 +6,7 @@ else. Here a producer is a row of fixed size: rows are packed some at a time, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct, error
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ ROW: Final = Struct(">qiiqiqB")  # a Producer's fields and the tag section, whic
 NO_SEQUENCE: Final = -1
 _PARTITION: Final = Struct(">ih")
 _NO_TAGS: Final = b"\x00"
+_ROWS_AT_ONCE: Final = 1000
 
 
 class Producer(NamedTuple):
@@ -62,10 +63,13 @@ def pack(producers: Iterable[Producer]) -> bytes:
     return b"".join([ROW.pack(*producer, 0) for producer in producers])
 
 
-def encode_describe_producers(topics: Sequence[tuple[str, Sequence[Described]]]) -> bytes:
-    """The response's body; never throttled."""
+def encoding_describe_producers(
+    topics: Sequence[tuple[str, Sequence[Described]]],
+) -> Generator[None, None, bytearray]:
+    """The response's body, never throttled, with a pause wherever it yields: after some hundred rows."""
     out = bytearray(4)
     out += unsigned(len(topics) + 1)
+    work = 0
     for name, partitions in topics:
         out += _text(name)
         out += unsigned(len(partitions) + 1)
@@ -75,9 +79,12 @@ def encode_describe_producers(topics: Sequence[tuple[str, Sequence[Described]]])
             out += unsigned(len(found) + 1)
             out += found.rows
             out += _NO_TAGS
+            work += 1
+            if work % _ROWS_AT_ONCE == 0:
+                yield
         out += _NO_TAGS
     out += _NO_TAGS
-    return bytes(out)
+    return out
 
 
 def _text(text: str) -> bytes:

@@ -7,7 +7,7 @@ wait: the purgatory wakes them by partition or by deadline, and a job of cold_re
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ from tailrace.log.read import Scan, Slice
 from tailrace.wire.hot.fetch import Fetch
 from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdReads, Job
 from tailrace_broker.fetch.sessions import Session
+from tailrace_broker.waiting.operation import DelayedOperation
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -31,7 +32,7 @@ class AskedFetch(NamedTuple):
     full: bool  # whether all partitions are answered, news or not
 
 
-class DelayedFetch(ABC):
+class DelayedFetch(DelayedOperation):
     """One request until its answer. A subclass looks at its partitions, encodes, and leaves those it waits at."""
 
     __slots__ = (
@@ -48,11 +49,11 @@ class DelayedFetch(ABC):
         "_takes_files",
         "_tries",
         "_version",
-        "done",
         "future",
     )
 
     def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
+        super().__init__()
         self._broker = broker
         self._cold_reads = cold_reads
         self._version, self._correlation_id = asked.version, asked.correlation_id
@@ -64,7 +65,6 @@ class DelayedFetch(ABC):
         self._tries = 0
         self._failed = False  # the disk did
         self.future: asyncio.Future[list[Any]] | None = None
-        self.done = False
 
     @property
     def _reads_itself(self) -> bool:
@@ -104,11 +104,3 @@ class DelayedFetch(ABC):
     @abstractmethod
     def leave(self) -> None:
         """No partition holds on to this wait any more."""
-
-    @abstractmethod
-    def try_complete(self, key: Any) -> None:
-        """A partition has news."""
-
-    @abstractmethod
-    def expire(self) -> None:
-        """The request's time is up: it is answered with what there is."""

@@ -9,7 +9,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
-from tailrace_broker.waiting import delete_records
+from tailrace_broker.waiting import offset_wait
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -36,7 +36,7 @@ async def handle(request: DeleteRecordsRequest, context: Context, broker: Broker
                 answers.append(one)
             else:
                 partition, offset = one
-                answers.append(await _wait(partition, offset, max(0.0, until_ms - broker.monotonic_ms())))
+                answers.append(await _wait(broker, partition, offset, max(0.0, until_ms - broker.monotonic_ms())))
         topics.append(_Topic(name=topic.name, partitions=answers))
     return DeleteRecordsResponse(topics=topics)
 
@@ -65,11 +65,12 @@ def _begin(broker: Broker, topic: str, index: int, offset: int) -> Any:
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-async def _wait(partition: Partition, offset: int, timeout_ms: float) -> Any:
+async def _wait(broker: Broker, partition: Partition, offset: int, timeout_ms: float) -> Any:
     """The answer once the other replicas have given the records up; what others wait for goes on meanwhile."""
     index = partition.index
     try:
-        await delete_records.trimmed(partition, offset, timeout_ms)
+        if partition.low_watermark < offset:
+            await offset_wait.reached(partition.deletions, offset, broker.purgatory, timeout_ms)
         return _answered(index, partition.low_watermark)
     except ApiError as refused:
         return _refused(index, refused.code)

@@ -15,7 +15,8 @@ from tailrace.log.producers.state import ProducerEntry
 from tailrace.metadata import names
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import RefusalTexts
-from tailrace.wire.hot.producers import NO_SEQUENCE, Described, Producer, encode_describe_producers, pack
+from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_pieces, in_turns
+from tailrace.wire.hot.producers import NO_SEQUENCE, Described, Producer, encoding_describe_producers, pack
 from tailrace.wire.messages import DescribeProducersRequest
 
 if TYPE_CHECKING:
@@ -28,23 +29,19 @@ _NO_TOPIC = "This server does not host this topic-partition."
 
 async def handle(request: DescribeProducersRequest, context: Context, broker: Broker) -> bytes:
     """The answer's body, with one row per partition that is asked for; errors are per partition."""
-    asked: dict[str, dict[int, None]] = {}
-    for topic in request.topics:
-        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    topics, texts, rows = [], RefusalTexts(), 0
-    for name, indexes in asked.items():
-        wrong = _wrong_topic(broker, name)
+    topics, texts = [], RefusalTexts()
+    async for topic in in_pieces(request.topics):  # what is named twice is named once by now (wire/repeats.py)
+        wrong = _wrong_topic(broker, topic.name)
         found = []
-        for index in indexes:
+        async for index in in_pieces(topic.partition_indexes, ROWS_AT_ONCE if wrong else _PARTITIONS_AT_ONCE):
             if wrong is None:
-                found.append(await _describe(broker, name, index))
+                found.append(await _describe(broker, topic.name, index))
             else:
                 found.append(Described(index, int(wrong.code), texts.of(wrong.message)))
-            rows += 1
-            if rows % _PARTITIONS_AT_ONCE == 0:
-                await broker.others_first()
-        topics.append((name, found))
-    return encode_describe_producers(topics)
+        topics.append((topic.name, found))
+    body = bytes(await in_turns(encoding_describe_producers(topics)))
+    await freed(topics)
+    return body
 
 
 def _wrong_topic(broker: Broker, name: str) -> ApiError | None:

@@ -14,7 +14,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
 from tailrace.wire.messages import FenceShardRequest, FenceShardResponse
 from tailrace_broker.partitions.shard_barriers import barrier
-from tailrace_broker.waiting import acks
+from tailrace_broker.waiting import offset_wait
 
 _COMMIT_TIMEOUT_MS = 5000
 _NEWS_TIMEOUT_MS = 1000.0
@@ -38,7 +38,8 @@ async def handle(request: FenceShardRequest, context: Context, broker: Broker) -
     if answer.error_code:
         raise ApiError(ErrorCode(answer.error_code))
     broker.appended(partition)
-    await acks.committed(partition, answer.base_offset, _COMMIT_TIMEOUT_MS)
+    if partition.high_watermark <= answer.base_offset:
+        await offset_wait.reached(partition.commits, answer.base_offset + 1, broker.purgatory, _COMMIT_TIMEOUT_MS)
     return FenceShardResponse(
         error_code=0,
         barrier_offset=answer.base_offset,

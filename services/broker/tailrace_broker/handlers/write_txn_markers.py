@@ -23,7 +23,7 @@ from tailrace.records.batch import WritableBytes
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from tailrace_broker.waiting import acks
+from tailrace_broker.waiting.offset_wait import committed
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -117,8 +117,8 @@ async def _write(broker: Broker, markers: dict[Partition, list[Written]]) -> Non
             _refuse(written, ErrorCode.NOT_ENOUGH_REPLICAS)
         elif (one := _append(broker, partition, written)) is not None:
             appended.append(one)
-    codes = await acks.all_committed(
-        [(one.partition, one.offset) for one in appended], broker.config.request_timeout_ms
+    codes = await committed(
+        [(one.partition, one.offset) for one in appended], broker.purgatory, broker.config.request_timeout_ms
     )
     for one, code in zip(appended, codes, strict=True):
         for row in one.rows:

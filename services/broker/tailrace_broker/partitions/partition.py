@@ -22,7 +22,7 @@ from tailrace_broker.replication.follower import diverges, truncation_offset
 from tailrace_broker.replication.leader import IsrChange, LeaderState
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import throttled
-from tailrace_broker.waiting.ack_queue import AckQueue
+from tailrace_broker.waiting.offset_queue import OffsetQueue
 
 
 class Tail:
@@ -55,14 +55,17 @@ class Fetched(NamedTuple):
 class Partition:
     """The log is opened (and recovered) at its first use, so idle partitions cost nothing.
 
-    `acks` holds the produce requests that wait for the high watermark: (offset needed, who waits), offsets growing.
+    Three queues hold what waits for an offset: `commits` for the high watermark, `flushes` for flush.messages,
+    `deletions` for the last replica to give records up.
     """
 
     __slots__ = (
         "_checkpointed",
         "_open_log",
-        "acks",
+        "commits",
+        "deletions",
         "early",
+        "flushes",
         "high_watermark",
         "index",
         "internal",
@@ -78,11 +81,9 @@ class Partition:
         "replicas",
         "shard_epoch",
         "syncing",
-        "syncs",
         "tail",
         "topic",
         "topic_id",
-        "trims",
         "unplaced",
         "waiters",
     )
@@ -116,11 +117,11 @@ class Partition:
         self.shard_epoch = -1
         self.waiters: set[Any] = set()
         self.tail = Tail()
-        self.acks = AckQueue()
-        # flush.messages: appended beyond it, so that nothing more counts before a flush; and who waits for that.
+        self.commits = OffsetQueue()
+        self.flushes = OffsetQueue()
+        self.deletions = OffsetQueue()
+        # flush.messages: appended beyond it, so that nothing more counts before a flush.
         self.syncing = False
-        self.syncs = AckQueue()
-        self.trims: list[tuple[int, Any]] = []  # DeleteRecords that waits for the followers: (offset, future)
         self._open_log = open_log
         self._checkpointed = checkpointed
         self.opened: Log | None = None  # the log if something used it already
@@ -263,6 +264,25 @@ class Partition:
         log.producers.transactions.replicated(self.high_watermark)
         self.node.changed.add(self)
         return True
+
+    def settle(self) -> None:
+        """The high watermark or the flushed end may have moved: completes what waited for that."""
+        if self.commits and self.commits[0][0] <= self.high_watermark:  # acks=all promises min.insync.replicas copies
+            enough = self.enough_replicas
+            code = ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            self.commits.reach(self.high_watermark, code)
+        if self.flushes:
+            self.flushes.reach(self.durable_end)
+
+    def settle_deletions(self) -> None:
+        """A replica has given records up, or does not count any more."""
+        if self.deletions:
+            self.deletions.reach(self.low_watermark)
+
+    def refuse_waiting(self, code: ErrorCode) -> None:
+        """Nobody here can promise what waits: the leader is another, the partition is gone, or the disk failed."""
+        for queue in (self.commits, self.flushes, self.deletions):
+            queue.refuse(code)
 
     @property
     def lag(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import ErrorCode
@@ -30,25 +31,33 @@ def encode(broker: Broker, connection: Any, answer: ProduceAnswer) -> bytes:
             return head.answer(correlation_id, base_offset, time_ms, append.partition.log.log_start_offset)
     written = []
     for key, appends in topics:
-        rows = []
+        packed = []
         for append in appends:
             if append.error_code or append.partition is None:
                 return encode_refused(broker, connection, answer)
             _, base_offset, _, time_ms, _, _ = append.appended
-            rows.append((append.partition_id, 0, base_offset, time_ms, append.partition.log.log_start_offset))
-        written.append((key, rows))
+            packed.append((append.partition_id, 0, base_offset, time_ms, append.partition.log.log_start_offset))
+        written.append((key, packed))
     frame = encode_produce_answer(version, correlation_id, written)
     return with_throttle(version, frame, throttle_ms) if throttle_ms else frame
 
 
 def encode_refused(broker: Broker, connection: Any, answer: ProduceAnswer) -> bytes:
     """With messages and leader hints: rare, so the schema-driven codec writes it."""
-    version, correlation_id, topics, throttle_ms, _ = answer
-    broker.metrics.failed_produce_requests += sum(bool(one.error_code) for _, appends in topics for one in appends)
-    answers, hinted = [], set()
-    for key, appends in topics:
-        rows = []
+    hinted = set[int]()
+    topics = [topic for _, topic in rows(broker, connection, answer, hinted)]
+    response = response_of(broker, connection, topics, answer.throttle_time_ms, hinted)
+    return codec.encode_response(response, answer.version, answer.correlation_id)
+
+
+def rows(broker: Broker, connection: Any, answer: ProduceAnswer, hinted: set[int]) -> Iterator[tuple[bytes, Any]]:
+    """Each topic's key and its rows; the connection remembers what was refused, hinted the leaders they name."""
+    version = answer.version
+    for key, appends in answer.topics:
+        found = []
         for append in appends:
+            if append.error_code:
+                broker.metrics.failed_produce_requests += 1
             if append.error_code in RETRIED and append.appended.error_message is not MISSING:
                 if connection.refused_batches is None:
                     connection.refused_batches = RefusedBatches()
@@ -59,16 +68,22 @@ def encode_refused(broker: Broker, connection: Any, answer: ProduceAnswer) -> by
                 if hint is not None:
                     row.current_leader = _Row.LeaderIdAndEpoch(leader_id=hint[0], leader_epoch=hint[1])
                     hinted.add(hint[0])
-            rows.append(row)
+            found.append(row)
         named = {"topic_id": broker.uuid(key)} if version >= TOPIC_IDS_FROM else {"name": key.decode()}
-        answers.append(_Topic(partition_responses=rows, **named))
-    response = ProduceResponse(responses=answers, throttle_time_ms=throttle_ms)
+        yield key, _Topic(partition_responses=found, **named)
+
+
+def response_of(
+    broker: Broker, connection: Any, topics: list[Any], throttle_time_ms: int, hinted: set[int]
+) -> ProduceResponse:
+    """Of all its topics, with the addresses of the leaders they name."""
+    response = ProduceResponse(responses=topics, throttle_time_ms=throttle_time_ms)
     if hinted:
         response.node_endpoints = [
             ProduceResponse.NodeEndpoint(node_id=node, host=host, port=port, rack=None)
             for node, host, port in broker.endpoints(hinted, connection.identity)
         ]
-    return codec.encode_response(response, version, correlation_id)
+    return response
 
 
 def _row(append: PartitionAppend) -> _Row:

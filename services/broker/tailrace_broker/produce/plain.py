@@ -5,7 +5,7 @@ v7: zstd (KIP-110). v8: record errors (KIP-467). v10: leader hints (KIP-951). v1
     handle         decode -> a PartitionAppend for each partition, staged or refused (checks.py, refused_batches.py)
     end_of_read    append -> one write a partition, of all batches that one read of the socket brought, in their order
                    answer -> at once (answers.py), or when acks=all and flush.messages have what they wait for
-                             (waiting/acks.py); the connection's next requests go on meanwhile
+                             (delayed.py); the connection's next requests go on meanwhile
 
 A handler never awaits before the append, so a connection's batches keep their order. Batches stay opaque: the log
 checks header and CRC, stamps offset and epoch. Where a topic asks for more than a batch's header says (Limits.looks),
@@ -17,14 +17,15 @@ While a log dir has too little space, clients' answers carry throttle_time_ms an
 long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again
 (directories/disk_pressure.py).
 
-fast.py does the same for the usual request with less work.
+fast.py does the same for the usual request with less work, many_rows.py for one of very many partitions in pieces.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level
@@ -32,8 +33,9 @@ from tailrace.log.limits import Examined
 from tailrace.log.producers.verification import Verification
 from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
-from tailrace.wire.hot.produce import Produce, ProducePartition, decode_produce
+from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
 from tailrace_broker.produce import answers, checks, verification
+from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest
 from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
@@ -46,11 +48,14 @@ from tailrace_broker.produce.verification import (
     Verifier,
     is_transactional,
 )
-from tailrace_broker.waiting.acks import AcksWait
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
+
+MOST_AT_ONCE: Final = 250  # topics and partitions
+Encode: TypeAlias = Callable[[Any, ProduceAnswer], bytes]
+Handler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
 
 
 _ACKS: Final = (-1, 0, 1)
@@ -59,8 +64,11 @@ _ACKS: Final = (-1, 0, 1)
 class PlainProduce:
     """The state between the frames of one socket read and the appends they become."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, many_rows: Handler | None = None, encode: Encode | None = None) -> None:
+        """many_rows handles what has too many for one go. encode: what is made of an answer, if not its frame."""
         self._broker = broker
+        self._many_rows = many_rows
+        self.encode: Encode = encode or partial(answers.encode, broker)
         self._staged: dict[Partition, tuple[list[WritableBytes], list[PartitionAppend]]] = {}
         self._answers_later = False  # whether the request at hand has an append that may not be answered at once
         self._throttle_ms = 0  # what the disk asks of the request at hand
@@ -73,7 +81,15 @@ class PlainProduce:
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """The slot for the answer, which is filled at the end of the read or later; None for acks=0."""
-        request = decode_produce(version, body)
+        try:
+            request = decode_produce(version, body, MOST_AT_ONCE)
+        except ManyRows:
+            assert self._many_rows is not None
+            return self._many_rows(connection, version, correlation_id, body)
+        return self.serve(connection, version, correlation_id, request)
+
+    def serve(self, connection: Any, version: int, correlation_id: int, request: Produce) -> Any:
+        """As handle, of a request that is decoded."""
         service = connection.identity.listener == "INTERNAL"
         verdict, refused = NOTHING_TO_VERIFY, None
         if is_transactional(request) and not service:
@@ -297,9 +313,9 @@ class PlainProduce:
             if type(slot) is list and acks:
                 slot.append(self.encode(connection, answer))
             elif acks:
-                wait = AcksWait(self.encode, slot, connection, answer, acks)
-                if not wait.begin():
-                    self._broker.purgatory.line_up(wait, max(0, timeout_ms))
+                delayed = DelayedProduce(self.encode, slot, connection, answer, acks)
+                if not delayed.begin():
+                    self._broker.purgatory.line_up(delayed, max(0, timeout_ms))
             elif any(append.error_code for _, appends in answer.topics for append in appends):
                 connection.close()  # acks=0 expects no answer: the only way to tell of an error
 
@@ -307,10 +323,6 @@ class PlainProduce:
         """The last of a request's batches were examined: appends what was staged, and answers."""
         self._requests.append(request)
         self.end_of_read()
-
-    def encode(self, connection: Any, answer: ProduceAnswer) -> bytes:
-        """The answer's frame, once every append has its outcome."""
-        return answers.encode(self._broker, connection, answer)
 
 
 def _refused(partition_id: int, refused: Refusal) -> PartitionAppend:

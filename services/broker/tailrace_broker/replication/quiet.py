@@ -57,5 +57,5 @@ class Quiet:
             and leading.replicas is self._replicas
             and leading.proposed is None
             and log.log_end_offset == offset == partition.high_watermark
-            and not partition.trims
+            and not partition.deletions
         )

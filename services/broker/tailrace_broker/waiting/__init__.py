@@ -1,1 +1,1 @@
-"""Requests that wait: for replicas (acks=all), for data (fetch.min.bytes), for records to be given up."""
+"""What waits: for an offset of a partition (acks=all, flush.messages, DeleteRecords), for data, or for its deadline."""

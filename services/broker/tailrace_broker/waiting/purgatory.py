@@ -11,22 +11,14 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from itertools import chain
+from typing import Any, Final
 
 from tailrace.clock import Cancellable, Clock
+from tailrace_broker.waiting.operation import DelayedOperation
 
 _EXACT_LINES: Final = 64  # timeouts that are kept to the millisecond; others may be a sixteenth longer
 _FEW: Final = 256  # done or not, so many cost nobody anything
-
-
-class Wait(Protocol):
-    """A parked request. try_complete answers it if what the key has now is enough; expire with what there is."""
-
-    done: bool
-
-    def try_complete(self, key: Any) -> None: ...
-
-    def expire(self) -> None: ...
 
 
 class _Line:
@@ -35,7 +27,7 @@ class _Line:
     __slots__ = ("sweep_at", "waits")
 
     def __init__(self) -> None:
-        self.waits: deque[tuple[float, Wait]] = deque()
+        self.waits: deque[tuple[float, DelayedOperation]] = deque()
         self.sweep_at = _FEW
 
 
@@ -45,7 +37,7 @@ class Purgatory:
     def __init__(self, clock: Clock, call_soon: Callable[[Callable[[], None]], Any]) -> None:
         self._clock = clock
         self._call_soon = call_soon
-        self._heap: list[tuple[float, int, Wait]] = []
+        self._heap: list[tuple[float, int, DelayedOperation]] = []
         self._order = 0
         self._timer: Cancellable | None = None
         self._timer_at_ms = 0.0
@@ -53,7 +45,7 @@ class Purgatory:
         self._sweep_at = _FEW  # of the heap
         self._lines: dict[float, _Line] = {}
 
-    def park(self, wait: Wait, keys: Iterable[Any], max_wait_ms: float) -> None:
+    def park(self, wait: DelayedOperation, keys: Iterable[Any], max_wait_ms: float) -> None:
         """Lets `wait` sleep until one of the keys is marked or max_wait_ms passed."""
         for key in keys:
             key.waiters.add(wait)
@@ -66,7 +58,7 @@ class Purgatory:
             self._sweep_at = 2 * len(self._heap) + _FEW
         self._arm()
 
-    def line_up(self, wait: Wait, max_wait_ms: float) -> None:
+    def line_up(self, wait: DelayedOperation, max_wait_ms: float) -> None:
         """Lets `wait` expire after max_wait_ms unless somebody has completed it by then."""
         line = self._lines.get(max_wait_ms)
         if line is None:
@@ -84,10 +76,11 @@ class Purgatory:
             line.waits = deque([entry for entry in waits if not entry[1].done])
             line.sweep_at = 2 * len(line.waits) + _FEW
 
-    @property
-    def in_line(self) -> int:
-        """How many produce requests wait for their replicas."""
-        return sum(not wait.done for line in self._lines.values() for _, wait in line.waits)
+    def count(self, kind: type) -> int:
+        """How many of a kind wait."""
+        parked, lines = (entry[2] for entry in self._heap), self._lines.values()
+        waits = chain(parked, (wait for line in lines for _, wait in line.waits))
+        return sum(isinstance(wait, kind) and not wait.done for wait in waits)
 
     def _expire_line(self, max_wait_ms: float) -> None:
         line, now_ms = self._lines[max_wait_ms], self._clock.monotonic_ms()
@@ -106,9 +99,6 @@ class Purgatory:
             if not self._dirty:
                 self._call_soon(self._wake)
             self._dirty.add(key)
-
-    def __len__(self) -> int:
-        return sum(not wait.done for _, _, wait in self._heap)
 
     def _wake(self) -> None:
         dirty, self._dirty = self._dirty, set()

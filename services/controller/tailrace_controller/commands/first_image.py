@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from tailrace.errors import ApiError
+from tailrace.kafka.features import INITIAL, TRANSACTION_VERSION
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import FeatureLevelRecord
 from tailrace.metadata.snapshot import to_records
 from tailrace.net.metadata.batches import Snapshot, decode_snapshot, encode_snapshot
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.process import REFUSED, load_config
 from tailrace_controller.commands.accept_restored import database_url
-from tailrace_controller.metadata_log import bootstrap, projection
+from tailrace_controller.metadata_log import projection
 from tailrace_controller.metadata_log.stored import OutcomeUnknown, Position, StoredSnapshot, StoreError
 
 
@@ -59,10 +59,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def with_our_features(image: MetadataImage) -> MetadataImage:
-    """The image at the feature levels that an empty log begins with."""
-    first = bootstrap.first_records(bootstrap.NO_CLUSTER)
-    levels = {record.name: record.feature_level for record in first if isinstance(record, FeatureLevelRecord)}
-    return replace(image, features=levels)
+    """The image at the feature levels that an empty log begins with, but with the transactions that it had."""
+    levels = dict(INITIAL)
+    levels[TRANSACTION_VERSION] = min(image.features.get(TRANSACTION_VERSION, 0), levels[TRANSACTION_VERSION])
+    return replace(image, features={name: level for name, level in levels.items() if level})
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -27,7 +27,7 @@ from tailrace.wire.messages import (
     BrokerRegistrationResponse,
     UnregisterBrokerResponse,
 )
-from tailrace_controller.decide import elections, log_dirs
+from tailrace_controller.decide import elections, features, log_dirs
 from tailrace_controller.effects import Effects
 
 FENCED, UNFENCED = 1, -1
@@ -40,13 +40,15 @@ def register(
     """Gives a new incarnation its epoch, the offset of its record; the same incarnation keeps the one it has.
 
     is_connected says that the present incarnation still heartbeats: then another one is refused
-    (DUPLICATE_BROKER_REGISTRATION). INCONSISTENT_CLUSTER_ID for a broker of another cluster.
+    (DUPLICATE_BROKER_REGISTRATION). INCONSISTENT_CLUSTER_ID for a broker of another cluster, UNSUPPORTED_VERSION for
+    one that does not know a level of a feature that is finalized.
     """
     if request.cluster_id and request.cluster_id != image.cluster_id:
         raise ApiError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"Expected cluster ID {image.cluster_id}, but got cluster ID {request.cluster_id}",
         )
+    features.check_broker(image, request)
     incarnation_id = request.incarnation_id or NO_UUID
     broker = image.brokers.get(request.broker_id)
     same = broker is not None and broker.incarnation_id == incarnation_id

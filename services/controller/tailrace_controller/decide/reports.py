@@ -1,16 +1,20 @@
-"""Coordinators' reports on groups, as rows for the SQL views. What does not look right is left out, not refused."""
+"""Coordinators' reports on groups and transactions, as rows for the SQL views.
+
+What does not look right is left out, not refused.
+"""
 
 import json
 from typing import Any
 
-GROUPS, GROUP_OFFSETS = "groups", "group_offsets"
+GROUPS, GROUP_OFFSETS, TRANSACTIONS = "groups", "group_offsets", "transactions"
 
 
 def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, Any]]:
     """Returns the rows of a JSON list.
 
     A group is {group_id, state, type, members}; an offset {group_id, topic, partition, committed_offset, metadata,
-    log_end_offset}.
+    log_end_offset}; a transaction {transactional_id, state, producer_id, producer_epoch, timeout_ms, start_ms,
+    partitions}, start_ms -1 where none was begun.
     """
     rows = []
     try:
@@ -44,5 +48,19 @@ def _offset(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     }
 
 
-_RENDER = {GROUPS: _group, GROUP_OFFSETS: _offset}
+def _transaction(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    start_ms = int(row["start_ms"])
+    return {
+        "transactional_id": str(row["transactional_id"]),
+        "state": str(row["state"]),
+        "producer_id": int(row["producer_id"]),
+        "producer_epoch": int(row["producer_epoch"]),
+        "timeout_ms": int(row["timeout_ms"]),
+        "start_ms": None if start_ms < 0 else start_ms,
+        "partitions": int(row["partitions"]),
+        "reported_ms": now_ms,
+    }
+
+
+_RENDER = {GROUPS: _group, GROUP_OFFSETS: _offset, TRANSACTIONS: _transaction}
 KINDS = frozenset(_RENDER)

@@ -28,6 +28,7 @@ from tailrace_controller.handlers import (
     report_groups,
     service_heartbeat,
     unregister_broker,
+    update_features,
 )
 
 HANDLERS: dict[int, Handler] = {
@@ -51,6 +52,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.BROKER_REGISTRATION: broker_registration.handle,
     ApiKey.BROKER_HEARTBEAT: broker_heartbeat.handle,
     ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
+    ApiKey.UPDATE_FEATURES: update_features.handle,
     ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
     ApiKey.REGISTER_SERVICE: register_service.handle,
     ApiKey.REPORT_GROUPS: report_groups.handle,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from uuid import UUID
 
+from tailrace.kafka.features import INITIAL
 from tailrace.kafka.ids import format_uuid
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
@@ -13,19 +14,13 @@ from tailrace.net.metadata.batches import Batch, Snapshot, decode_snapshot, enco
 from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.metadata_log.stored import Loaded, StoredRecord
 
-ELR_FEATURE, ELR_LEVEL = "eligible.leader.replicas.version", 1  # KIP-966
 NO_CLUSTER = UUID(int=0)
-METADATA_VERSION = 25  # 4.0-IV3: brokers of this level use nothing that the image does not hold
 
 
 def first_records(cluster_uuid: UUID) -> tuple[MetadataRecord, ...]:
     """Returns the records an empty log begins with; the cluster id is written as Kafka writes its own."""
     cluster_id = format_uuid(cluster_uuid)
-    return (
-        ClusterRecord(cluster_id),
-        FeatureLevelRecord("metadata.version", METADATA_VERSION),
-        FeatureLevelRecord(ELR_FEATURE, ELR_LEVEL),
-    )
+    return (ClusterRecord(cluster_id), *(FeatureLevelRecord(name, level) for name, level in INITIAL.items()))
 
 
 def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:

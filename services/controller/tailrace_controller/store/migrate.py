@@ -1,6 +1,7 @@
 """Brings a metadata database of an older schema up to this one, inside the caller's transaction.
 
 The log itself has not changed since schema 1; what changes are the lease row and the tables that views stand on.
+Records, snapshots and all that was reported stay.
 """
 
 import json
@@ -17,21 +18,30 @@ _NOBODY = "[]"
 
 
 def migrate(connection: sa.Connection) -> None:
-    """From schema 1, whose partitions had one replica each. Records, snapshots and all that was reported stay."""
-    lease = connection.execute(sa.text("SELECT epoch, next_offset FROM lease")).one()
-    partitions = [dict(row) for row in connection.execute(sa.text("SELECT * FROM partition_rows")).mappings()]
+    """From schema 2, which lacks the table of transactions, or from schema 1."""
+    version = connection.execute(sa.select(VERSION.c.version)).scalar_one()
     for view in VIEWS:
         connection.execute(sa.text(f"DROP VIEW IF EXISTS {view.split()[2]}"))
-    for table in ("partition_rows", "lease"):
-        connection.execute(sa.text(f"DROP TABLE {table}"))
+    if version == OLDEST_VERSION:
+        _add_replicas(connection)
     SCHEMA.create_all(connection)
     for view in VIEWS:
         connection.execute(sa.text(view))
+    connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
+
+
+def _add_replicas(connection: sa.Connection) -> None:
+    """From schema 1, whose partitions had one replica each, and whose lease was not passed on."""
+    lease = connection.execute(sa.text("SELECT epoch, next_offset FROM lease")).one()
+    partitions = [dict(row) for row in connection.execute(sa.text("SELECT * FROM partition_rows")).mappings()]
+    rows = PROJECTIONS["partition_rows"]
+    for table in (rows, LEASE):
+        connection.execute(sa.text(f"DROP TABLE {table.name}"))
+        table.create(connection)
     first = Lease(holder=NOBODY, token="", epoch=lease.epoch, renewals=0, next_offset=lease.next_offset)
     connection.execute(LEASE.insert(), {"id": 1, **{name: getattr(first, name) for name in Lease.__dataclass_fields__}})
     if partitions:
-        connection.execute(PROJECTIONS["partition_rows"].insert(), [_partition(row) for row in partitions])
-    connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
+        connection.execute(rows.insert(), [_partition(row) for row in partitions])
 
 
 def _partition(row: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 SCHEMA = sa.MetaData()
 _TEXT = sa.Text()
@@ -102,6 +102,20 @@ GROUP_OFFSETS = _table(
         "reported_ms": _LONG,
     },
 )
+TRANSACTIONS = _table(
+    "transaction_rows",
+    {"transactional_id": _TEXT},
+    {
+        "coordinator_id": sa.Integer,
+        "state": _TEXT,
+        "producer_id": _LONG,
+        "producer_epoch": sa.Integer,
+        "timeout_ms": _LONG,
+        "start_ms": _LONG,
+        "partitions": sa.Integer,
+        "reported_ms": _LONG,
+    },
+)
 VIEWS = (
     "CREATE VIEW topics AS SELECT name, topic_id, partition_count, replication_factor, internal FROM topic_rows",
     "CREATE VIEW partitions AS SELECT topic, partition_id, leader, leader_epoch, partition_epoch, replicas, isr,"
@@ -112,8 +126,10 @@ VIEWS = (
     "CREATE VIEW shards AS SELECT topic, partition_id, owner, shard_epoch FROM shard_rows",
     "CREATE VIEW configs AS SELECT resource_type, resource_name, name, value FROM config_rows",
     "CREATE VIEW quotas AS SELECT entity, name, value FROM quota_rows",
-    # The last two lag: coordinators report them with their heartbeats (reported_ms says when).
+    # The last three lag: coordinators report them (reported_ms says when).
     "CREATE VIEW groups AS SELECT group_id, state, type, members, coordinator_id, reported_ms FROM group_rows",
     "CREATE VIEW group_offsets AS SELECT group_id, topic, partition_id, committed_offset, log_end_offset,"
     " log_end_offset - committed_offset AS lag, metadata, coordinator_id, reported_ms FROM group_offset_rows",
+    "CREATE VIEW transactions AS SELECT transactional_id, state, producer_id, producer_epoch, timeout_ms, start_ms,"
+    " partitions, coordinator_id, reported_ms FROM transaction_rows",
 )

@@ -26,7 +26,10 @@ class GroupConfig:
     new_member_join_timeout_ms: int = 5 * 60 * 1000  # as in Kafka, where no key sets it either
 
     max_record_bytes: int = 1_000_000
-    max_pending_members: int = 10_000
+    max_pending_members: int = 10_000  # of one group
+    max_pending_bytes: int = 4 * 1024 * 1024  # of all groups of a shard, of which a coordinator has 50
+    max_protocols: int = 1_000  # of one JoinGroup
+    max_members: int = 10_000  # of one group, whatever group.max.size says: its record has no room for so many
     max_group_metadata_bytes: int = 16 * 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Which producers' transactions ended in one shard, so that what comes late does no harm (KIP-890). Pure."""
+"""Which producers' transactions ended in one shard, so that what comes late does no harm (KIP-890)."""
 
 from __future__ import annotations
 

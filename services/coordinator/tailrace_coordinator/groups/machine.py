@@ -20,9 +20,10 @@ from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
 from tailrace_coordinator.groups.classic import join, leave, rebalance, sync
 from tailrace_coordinator.groups.classic.group import ClassicGroup, classic_group
+from tailrace_coordinator.groups.classic.pending import PendingIds
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
-from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written
+from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
 from tailrace_coordinator.groups.ended_transactions import EndedTransactions
 from tailrace_coordinator.groups.group import Group
 from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
@@ -37,13 +38,14 @@ class GroupMachine:
     A refusal is a reply too (an ApiError), so that it waits behind whatever it was decided on.
     """
 
-    __slots__ = ("config", "ended", "groups", "offsets")
+    __slots__ = ("config", "ended", "groups", "offsets", "pending_ids")
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.ended = EndedTransactions()
+        self.pending_ids = PendingIds(config.max_pending_bytes)
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -96,12 +98,33 @@ class GroupMachine:
             group = self.groups[group_id] = ClassicGroup(group_id, replaced_keys=replaced)
         return group
 
+    def _note_pending(self, decision: GroupDecision, request: join.Join, *, is_new_group: bool) -> None:
+        """Counts the id that was given, or that was used; the oldest are forgotten where there are too many."""
+        group_id, member_id = request.request.group_id, request.request.member_id
+        if member_id:
+            self.pending_ids.discard(group_id, member_id)
+            return
+        group = classic_group(self.groups, group_id)
+        if group is None or request.new_member_id not in group.pending_members:
+            return
+        self.pending_ids.add(group_id, request.new_member_id, is_new_group=is_new_group)
+        for old_group_id, old_member_id in self.pending_ids.too_many():
+            group = classic_group(self.groups, old_group_id)
+            if group is None:
+                continue
+            if old_member_id in group.pending_members:
+                decision.cancel(heartbeat_key(old_group_id, old_member_id))
+                rebalance.on_heartbeat_deadline(decision, group, old_member_id)
+            if group.is_unwritten and not self.offsets.of_group(old_group_id):
+                del self.groups[old_group_id]
+
     def join(self, now_ms: int, request: join.Join) -> GroupEffects:
         """Replies a JoinGroupResponse when the join phase ends."""
         decision = GroupDecision(self.config, now_ms)
         created = join.join(decision, self.groups, request)
         if created is not None:
             self.groups[created.group_id] = created
+        self._note_pending(decision, request, is_new_group=created is not None)
         return decision.effects()
 
     def sync(

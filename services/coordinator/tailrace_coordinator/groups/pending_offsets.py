@@ -1,4 +1,4 @@
-"""Offsets of open transactions (KIP-98): they count from the commit on and never after an abort. Pure.
+"""Offsets of open transactions (KIP-98): they count from the commit on and never after an abort.
 
 A key that was written again after the transaction wrote it keeps the later value, as in Kafka, where the offset of the
 record in the log decides. Here the order of records does, which is the same live and in replay.

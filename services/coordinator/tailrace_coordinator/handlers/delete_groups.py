@@ -18,6 +18,6 @@ async def handle(request: DeleteGroupsRequest, context: Context, coordinator: Co
     return DeleteGroupsResponse(
         results=[
             row(group_id=group_id, error_code=code.code if isinstance(code, ApiError) else code)
-            async for group_id, code in in_pieces([(group_id, codes[group_id]) for group_id in request.groups_names])
+            async for group_id, code in in_pieces((each, codes[each]) for each in request.groups_names)
         ]
     )

@@ -16,24 +16,19 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
     """Answers one code per partition; an offset that is not there counts as deleted."""
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    named = {
-        (topic.name, partition.partition_index)
-        async for topic in in_pieces(request.topics)
-        async for partition in in_pieces(topic.partitions)
-    }
-    asked = [one async for one in in_pieces(named) if coordinator.image.partition(*one) is not None]
+    there, asked = await _there(request, coordinator)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if len(asked) < len(named):
+    if len(asked) < len(there):
         if not await coordinator.caught_up():
             unknown = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        asked = [one async for one in in_pieces(named) if coordinator.image.partition(*one) is not None]
+        there, asked = await _there(request, coordinator)
     decided = await coordinator.groups.ask_in_pieces(  # also of nothing: the group's own refusal comes first
         request,
         asked,
         lambda some, groups, now_ms, token: groups.delete_offsets(now_ms, token, request.group_id, some),
     )
-    code_of = dict(zip(asked, decided, strict=True))
     coordinator.offset_deletions += decided.count(ErrorCode.NONE)
+    known, codes = iter(there), iter(decided)
     topic_row = OffsetDeleteResponse.OffsetDeleteResponseTopic
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
@@ -43,7 +38,7 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
                 partitions=[
                     topic_row.OffsetDeleteResponsePartition(
                         partition_index=p.partition_index,
-                        error_code=code_of.get((topic.name, p.partition_index), unknown),
+                        error_code=next(codes) if next(known) else unknown,
                     )
                     async for p in in_pieces(topic.partitions)
                 ],
@@ -51,3 +46,15 @@ async def handle(request: OffsetDeleteRequest, context: Context, coordinator: Co
             async for topic in in_pieces(request.topics)
         ],
     )
+
+
+async def _there(request: OffsetDeleteRequest, coordinator: Coordinator) -> tuple[list[bool], list[tuple[str, int]]]:
+    """Of each partition whether it is there, and those that are; what is named twice is one by now."""
+    there, asked = [], []
+    async for topic in in_pieces(request.topics):
+        async for partition in in_pieces(topic.partitions):
+            which = (topic.name, partition.partition_index)
+            there.append(coordinator.image.partition(*which) is not None)
+            if there[-1]:
+                asked.append(which)
+    return there, asked

@@ -26,6 +26,7 @@ from tailrace_coordinator.shards.owned_shard import Decide, OwnedShard
 from tailrace_coordinator.shards.partition_log import Barrier, OwnedPartition, ShardLog
 
 DecideOnRows = Callable[[Sequence[Any], Any, int, int], Effects[Any]]  # (rows, machine, now_ms, token)
+_FEW_IDS = 5
 _IDS_AT_ONCE = 250  # one shard decides in a turn of the loop: some two milliseconds
 
 
@@ -135,6 +136,8 @@ class CoordinatorRuntime:
         self, shard: OwnedShard, ids: list[str], decide: DecideOnRows, replies: Spread[str, Any]
     ) -> None:
         await shard.loaded(self._load_wait_ms)
+        if len(ids) > _FEW_IDS:
+            await others_first()  # all shards would begin in one turn
         left = deque(ids)
         while left:
             piece = [left.popleft() for _ in range(min(len(left), _IDS_AT_ONCE))]

@@ -1,8 +1,8 @@
 """ApiVersions v0-4. An unknown version gets a v0 body with UNSUPPORTED_VERSION that lists ApiVersions (KIP-511).
 
-v3: client software name and version, refused if they are not words (KIP-511); finalized features (KIP-584). v4:
-features with minimum 0. Produce is listed from 0, as Apache Kafka 4 does, because librdkafka infers features from
-minimum versions; versions 0-2 close the connection when used.
+v3: client software name and version, refused if they are not words (KIP-511); features (KIP-584). v4: also features
+that may be off, whose lowest level is 0 (KIP-1022). Produce is listed from 0, as Apache Kafka 4 does, because
+librdkafka infers features from minimum versions; versions 0-2 close the connection when used.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.features import SUPPORTED
 from tailrace.net.context import Context
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.messages import ApiVersionsResponse
@@ -18,7 +19,6 @@ from tailrace_gateway.gateway import Gateway
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
-SUPPORTED_FROM = {"metadata.version": 7}  # 3.3-IV3, Kafka 4's lowest; the other features may be off (0)
 
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> ApiVersionsResponse:
@@ -41,13 +41,9 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> ApiVersion
             if level > 0
         ],
         supported_features=[
-            ApiVersionsResponse.SupportedFeatureKey(
-                name=name,
-                min_version=SUPPORTED_FROM.get(name, 1 if context.api_version < 4 else 0),
-                max_version=level,
-            )
-            for name, level in sorted(image.features.items())
-            if level > 0
+            ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
+            for name, levels in sorted(SUPPORTED.items())
+            if levels.lowest > 0 or context.api_version >= 4
         ],
     )
 

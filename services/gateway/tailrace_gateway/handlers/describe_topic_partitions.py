@@ -7,6 +7,7 @@ named it must be at one of them. A partition without a leader says leader -1 and
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator
 from typing import Any
 
@@ -14,7 +15,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import ROWS_AT_ONCE, in_turns
+from tailrace.net.pieces import ROWS_AT_ONCE, in_order, in_turns
 from tailrace.wire.messages import DescribeTopicPartitionsResponse
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import TOPIC_OPERATIONS_BITS
@@ -28,18 +29,19 @@ _Partition = _Topic.DescribeTopicPartitionsResponsePartition
 async def handle(request: Any, context: Context, gateway: Gateway) -> DescribeTopicPartitionsResponse:
     image, cursor = gateway.image, request.cursor
     reach = Reach(gateway, image)
-    asked = {topic.name for topic in request.topics}
-    names = sorted(asked or image.topics)
+    named = bool(request.topics)
+    names = await in_order((topic.name for topic in request.topics) if named else image.topics)
     first = 0
     if cursor is not None:
         if cursor.partition_index < 0:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor's partition must not be negative")
-        if asked and cursor.topic_name not in asked:
+        start = bisect_left(names, cursor.topic_name)
+        if named and names[start : start + 1] != [cursor.topic_name]:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the cursor must be at one of the topics asked for")
-        names = [name for name in names if name >= cursor.topic_name]
+        names = names[start:]
         first = cursor.partition_index if names and names[0] == cursor.topic_name else 0
     left = min(max(request.response_partition_limit, 1), PARTITIONS_MAX)
-    topics, next_cursor = await in_turns(_page(reach, image, names, first, left, bool(request.topics)))
+    topics, next_cursor = await in_turns(_page(reach, image, names, first, left, named))
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
 

@@ -16,7 +16,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.wire.hot.metadata import encode_metadata, encode_topic
+from tailrace.net.pieces import Spread, freed, in_pieces, in_turns
+from tailrace.wire.hot.metadata import encode_refused_topic, encode_topic, encoding_metadata
 from tailrace.wire.messages import MetadataResponse
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
@@ -25,12 +26,14 @@ from tailrace_gateway.handlers.topics import Reach, legal
 _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
 _MOST_AT_ONCE: Final = 2000  # topics told again before others have their turn: some two milliseconds
-_ENCODED: Final = 20  # so many take as long as a row that has to be encoded
+_REFUSED: Final = 4  # so many take as long as a row of a topic that is not there
+_ENCODED: Final = 20  # or as one that has to be encoded
 _BY_ID_FROM: Final = 12
+_MOST_CREATED: Final = 10_000  # a request that names more that are not there creates none, as in Kafka
 
 
 async def handle(request: Any, context: Context, gateway: Gateway) -> bytes:
-    _check(request, context.api_version)
+    await _check(request, context.api_version)
     await gateway.suspects.settled(lambda: _known(request, gateway.image))
     image, identity, version = gateway.image, context.connection.identity, context.api_version
     brokers = []
@@ -51,12 +54,15 @@ async def handle(request: Any, context: Context, gateway: Gateway) -> bytes:
     )
     if 8 <= version <= 10 and request.include_cluster_authorized_operations:
         response.authorized_operations = CLUSTER_OPERATIONS
-    return encode_metadata(response, version, await _topics(request, version, gateway, image))
+    topics = await _topics(request, version, gateway, image)
+    body = bytes(await in_turns(encoding_metadata(response, version, topics)))
+    await freed(topics)
+    return body
 
 
-def _check(request: Any, version: int) -> None:
+async def _check(request: Any, version: int) -> None:
     """Refuses all of a request with a topic that has neither name nor id, or a name or an id too early for them."""
-    for topic in request.topics or ():
+    async for topic in in_pieces(request.topics or (), _MOST_AT_ONCE):
         if topic.name is None and (version < _BY_ID_FROM or topic.topic_id is None):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if topic.topic_id is not None and version < _BY_ID_FROM:
@@ -76,10 +82,11 @@ async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataI
         if asked is None:
             continue
         if not isinstance(asked, TopicImage):
-            topics.append(encode_topic(asked, version))
-            work += _ENCODED
-            if asked.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                missing.append(asked.name)
+            topics.append(encode_refused_topic(version, *asked))
+            work += _REFUSED
+            code, name, _, _ = asked
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name and len(missing) <= _MOST_CREATED:
+                missing.append(name)
             continue
         known = told.get(asked.name)
         if known is None or known[0] is not asked:
@@ -89,17 +96,18 @@ async def _topics(request: Any, version: int, gateway: Gateway, image: MetadataI
             known = told[asked.name] = (asked, encode_topic(row, version))
             work += _ENCODED * (1 + len(asked.partitions))
         topics.append(known[1])
-    if missing and (version < 4 or request.allow_auto_topic_creation):
+    if 0 < len(missing) <= _MOST_CREATED and (version < 4 or request.allow_auto_topic_creation):
         gateway.auto_create(missing)
     return topics
 
 
-def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
+async def _known(request: Any, image: MetadataImage) -> list[TopicImage]:
     """The topics asked for that there are; all of them if none is named."""
     if not request.topics:
         return list(image.topics.values())
-    found = (image.topic(topic.name) or image.topic_by_id(topic.topic_id) for topic in request.topics)
-    return [topic for topic in found if topic is not None]
+    rows = in_pieces(request.topics)
+    found = [image.topic(topic.name) or image.topic_by_id(topic.topic_id) async for topic in rows]
+    return [topic async for topic in in_pieces(found) if topic is not None]
 
 
 def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
@@ -107,7 +115,7 @@ def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
     if request.topics is None or (version == 0 and not request.topics):
         yield from (image.topics[name] for name in sorted(image.topics))
         return
-    answered = set[Any]()
+    answered = Spread[Any, None]()
     for asked in request.topics:
         by_id = version >= 10 and asked.topic_id is not None
         topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
@@ -115,7 +123,7 @@ def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
         if which in answered:
             yield None
             continue
-        answered.add(which)
+        answered[which] = None
         if topic is not None:
             yield topic
         elif by_id:
@@ -126,8 +134,8 @@ def _asked(request: Any, version: int, image: MetadataImage) -> Iterator[Any]:
             yield _refused(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> _Topic:
-    return _Topic(error_code=code, name=name, topic_id=topic_id, is_internal=name in INTERNAL_TOPICS, partitions=[])
+def _refused(name: str | None, code: ErrorCode, topic_id: Any = None) -> tuple[int, str | None, Any, bool]:
+    return int(code), name, topic_id, name in INTERNAL_TOPICS
 
 
 def _described(reach: Reach, topic: TopicImage, version: int) -> _Topic:

@@ -64,6 +64,7 @@ class ClientLink(Link):
         self.swept_bytes = (0, 0)  # what the last sweep saw
         self.quiet = Quiet()
         self.share = gateway.memory.share(self)
+        self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None
         self._unmute: Cancellable | None = None
 
@@ -303,6 +304,7 @@ class ClientLink(Link):
     def introduced(self, identity: Identity) -> None:
         """An internal connection says for whom it speaks."""
         self.identity = identity
+        self.share.belongs_to(identity.client_host)
         self.node_id = identity.node_id
         self.requests.table = self.gateway.table
 

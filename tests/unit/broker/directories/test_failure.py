@@ -135,7 +135,7 @@ async def test_who_waits_for_data_or_copies_of_a_failed_disk_is_told(tmp_path: P
         watch(node)
         node.broker.topics.release(node.broker.image)
         copied = asyncio.create_task(node.produce(0, batch(b"a"), acks=-1, timeout_ms=60_000))
-        while not node.broker.topics.by_name[b"t"].partitions[0].acks:  # noqa: ASYNC110
+        while not node.broker.topics.by_name[b"t"].partitions[0].commits:  # noqa: ASYNC110
             await asyncio.sleep(0)
         two.dirs[0].fail(EIO)
         assert (await copied).error_code == ErrorCode.KAFKA_STORAGE_ERROR

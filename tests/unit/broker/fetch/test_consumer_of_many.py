@@ -12,6 +12,7 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, running, topic
 from support.gateway import turns_until
 from tailrace.wire.messages import FetchRequest
+from tailrace_broker.fetch.delayed import DelayedFetch
 
 MANY = 1200
 PARTITION = FetchRequest.FetchTopic.FetchPartition
@@ -78,7 +79,7 @@ async def test_a_waiting_fetch_looks_at_the_partition_that_has_news_alone(broker
     large = batch(b"x" * 1000)
     asked = request(((index, 0) for index in range(MANY)), min_bytes=2 * len(large), max_wait_ms=20_000)
     waiting = asyncio.ensure_future(fetch(broker, asked))
-    await turns_until(lambda: len(broker.broker.purgatory) > 0)
+    await turns_until(lambda: broker.broker.purgatory.count(DelayedFetch) > 0)
     looked.clear()
     await broker.produce(7, batch(b"a little"))
     await broker.produce(8, large)

@@ -28,6 +28,8 @@ from tailrace.net.background import beside
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from tailrace_broker.partitions import recovery
 
+USUAL_SECONDS = sys.getswitchinterval()  # before any test: a thread of another one may still have it short
+
 NOT_HERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 NEW_ID = UUID(int=99)
 
@@ -156,11 +158,11 @@ async def test_a_disk_that_fails_under_a_recovery_is_offline_and_the_broker_goes
 
 
 async def test_threads_switch_as_before_when_a_broker_has_stopped_under_a_recovery(tmp_path: Path) -> None:
-    usual, disk = sys.getswitchinterval(), await killed(tmp_path)
+    disk = await killed(tmp_path)
     async with recovering(tmp_path, disk):
-        assert sys.getswitchinterval() < usual
+        assert sys.getswitchinterval() < USUAL_SECONDS
         disk.go_on.set()
-    assert sys.getswitchinterval() == usual
+    assert sys.getswitchinterval() == USUAL_SECONDS
 
 
 async def test_what_is_being_recovered_is_described_and_does_not_move(tmp_path: Path) -> None:

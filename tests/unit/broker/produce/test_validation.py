@@ -274,11 +274,14 @@ async def test_of_what_grows_no_more_is_held_at_once_than_is_good(
         assert broker.broker.metrics.bytes_in == sum(map(len, zeros))  # what came, as in Kafka
 
 
-async def test_of_very_many_batches_only_some_are_looked_at_on_the_way(tmp_path: Path, gate: Gate) -> None:
-    """Each takes a millisecond at most, and a request of 4 MB has room for 40,000: a broker was fenced over them."""
+@pytest.mark.parametrize(("records", "count"), [(1, 240), (600, 20)])
+async def test_of_many_batches_only_some_are_looked_at_on_the_way(
+    tmp_path: Path, gate: Gate, records: int, count: int
+) -> None:
+    """A request of 4 MB has room for 40,000, and a batch of 600 records takes as long as ten: a broker was fenced."""
     async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
         data = ProduceRequest.TopicProduceData
-        small, count = keyed(b"v"), 2500
+        small = keyed(*[b"v"] * records)
         rows = [data.PartitionProduceData(index=0, records=small if n % 9 else small[:-1]) for n in range(count)]
         topics = [data(name="t", topic_id=TOPIC_ID, partition_data=rows)]
         asked = ProduceRequest(transactional_id=None, acks=1, timeout_ms=10_000, topic_data=topics)
@@ -287,7 +290,7 @@ async def test_of_very_many_batches_only_some_are_looked_at_on_the_way(tmp_path:
         gate.go.set()
         answers = (await answer).responses[0].partition_responses
         offsets = [row.base_offset for row in answers if not row.error_code]
-        assert offsets == list(range(count - len(range(0, count, 9))))
+        assert offsets == list(range(0, records * (count - len(range(0, count, 9))), records))
         assert len(broker.broker.examiner) == 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace.clock import ManualClock
+from tailrace_broker.waiting.operation import DelayedOperation
 from tailrace_broker.waiting.purgatory import Purgatory
 
 
@@ -17,9 +18,9 @@ class Key:
         self.waiters: set[object] = set()
 
 
-class Parked:
+class Parked(DelayedOperation):
     def __init__(self, ready: Callable[[], bool] = lambda: True) -> None:
-        self.done = False
+        super().__init__()
         self.ready = ready
         self.story: list[str] = []
 
@@ -59,7 +60,7 @@ def test_a_waiter_that_is_not_satisfied_waits_for_its_deadline() -> None:
     assert parked.story == ["woken"]
     clock.advance(1)
     assert parked.story == ["woken", "expired"]
-    assert len(place) == 0
+    assert place.count(Parked) == 0
 
 
 def test_an_earlier_deadline_moves_the_one_timer() -> None:
@@ -100,12 +101,12 @@ def test_who_stands_in_line_expires_at_its_own_deadline_and_the_done_leave_with_
     place.line_up(waits[2], 500)
     waits[0].done = True
     place.line_up(waits[3], 1000)
-    assert place.in_line == 3
+    assert place.count(Parked) == 3
     clock.advance(500)
     assert waits[2].story == ["expired"]
     clock.advance(500)
     assert [wait.story for wait in waits] == [[], ["expired"], ["expired"], ["expired"]]
-    assert place.in_line == 0
+    assert place.count(Parked) == 0
     place.line_up(waits[0], 1000)
     clock.advance(1000)
     assert waits[0].story == [], "done before"
@@ -126,7 +127,7 @@ def test_timeouts_that_clients_make_up_cost_a_bounded_number_of_lines_and_timers
         parked = Parked()
         place.line_up(parked, 2**31 - 1 - number * 400_000)
         parked.done = True
-    assert timers < 600 and place.in_line == 0
+    assert timers < 600 and place.count(Parked) == 0
     waits = {ms: Parked() for ms in (1, 999, 30_000, 123_457)}
     for ms, parked in waits.items():
         place.line_up(parked, ms)
@@ -150,4 +151,15 @@ def test_who_is_done_does_not_wait_behind_who_is_not(lined_up: bool) -> None:
         refs.append(weakref.ref(parked))
     del parked
     assert sum(ref() is not None for ref in refs) < 600
-    assert (place.in_line if lined_up else len(place)) == 1
+    assert place.count(Parked) == 1
+
+
+def test_each_kind_is_counted_alone() -> None:
+    class LinedUp(Parked):
+        pass
+
+    place, _, _ = purgatory()
+    place.park(Parked(), [], 500)
+    place.line_up(LinedUp(), 500)
+    place.line_up(LinedUp(), 700)
+    assert [place.count(kind) for kind in (LinedUp, Parked)] == [2, 3]

@@ -1,5 +1,6 @@
 """Services' registrations, and the shards of sharded topics: sticky, balanced, with epochs that only grow."""
 
+import json
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -151,6 +152,11 @@ def test_reports_become_rows_and_nonsense_is_left_out() -> None:
     offset = b'[{"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5}]'
     (row,) = reports.parse("group_offsets", offset, 77)
     assert (row["committed_offset"], row["log_end_offset"]) == (5, None)
+    told = {"transactional_id": "t", "state": "Ongoing", "producer_id": 7, "producer_epoch": 1, "timeout_ms": 60000}
+    open_and_empty = [{**told, "start_ms": 5, "partitions": 2}, {**told, "start_ms": -1, "partitions": 0}, told]
+    begun, never = reports.parse("transactions", json.dumps(open_and_empty).encode(), 77)
+    assert begun == {**told, "start_ms": 5, "partitions": 2, "reported_ms": 77}
+    assert never["start_ms"] is None
     assert reports.parse("groups", b"no json", 0) == reports.parse("groups", b"7", 0) == []
 
 

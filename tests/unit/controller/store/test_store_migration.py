@@ -39,6 +39,27 @@ def test_schema_1_keeps_its_log_its_epoch_and_its_views(tmp_path: Path) -> None:
     user.close()
 
 
+def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    new = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    new.take(Candidate(0, "token", ""), None, Position(0, -1))
+    new.close()
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            "DROP VIEW transactions; DROP TABLE transaction_rows; UPDATE schema_version SET version = 2;"
+            "INSERT INTO group_rows (group_id, coordinator_id) VALUES ('g', 0);"
+        )
+    database.close()
+    store = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    assert store.follow(Position(0, -1)).lease.epoch == 1
+    store.close()
+    with sqlite3.connect(path) as user:
+        assert user.execute("SELECT version FROM schema_version").fetchall() == [(SCHEMA_VERSION,)]
+        assert user.execute("SELECT transactional_id FROM transactions").fetchall() == []
+        assert user.execute("SELECT group_id FROM groups").fetchall() == [("g",)]
+    user.close()
+
+
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = old_database(tmp_path)
     with sqlite3.connect(path) as database:

@@ -70,14 +70,10 @@ class Cluster:
             ]
         )
 
-    async def init(self, version: int = 5, **fields: Any) -> Any:
-        fields = {
-            "transactional_id": "id",
-            "transaction_timeout_ms": 1000,
-            "producer_id": -1,
-            "producer_epoch": -1,
-        } | fields
-        return await self.stage.answered(self.stage.ask(m.InitProducerIdRequest(**fields), version))
+    async def init(self, version: int = 5, **changed: Any) -> Any:
+        fields: dict[str, Any] = dict(transactional_id="id", transaction_timeout_ms=1000)
+        request = m.InitProducerIdRequest(**{**fields, "producer_id": -1, "producer_epoch": -1, **changed})
+        return await self.stage.answered(self.stage.ask(request, version))
 
     async def add_offsets(self, producer: Any, version: int = 3) -> int:
         request = m.AddOffsetsToTxnRequest(

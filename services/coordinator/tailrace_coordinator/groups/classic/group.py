@@ -262,6 +262,11 @@ class ClassicGroup(Group):
     def is_disused(self) -> bool:
         return self.state is GroupState.EMPTY and not self.pending_members
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether no record tells of it, and nobody is in it or about to be."""
+        return self.is_disused and not self.members and self.generation_id == 0 and not self.replaced_keys
+
     def describe(self) -> Described:
         protocol = (self.protocol_name or "") if self.state is GroupState.STABLE else None
         members = tuple(member.describe(protocol) for member in self.members.values())

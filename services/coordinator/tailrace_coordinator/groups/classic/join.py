@@ -77,6 +77,8 @@ def validate_join(decision: GroupDecision, request: JoinGroupRequest) -> None:
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not low <= request.session_timeout_ms <= high:
         raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    if len(request.protocols) > config.max_protocols:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if any(len(protocol.metadata) > config.max_record_bytes for protocol in request.protocols):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"metadata of more than {config.max_record_bytes} bytes")
 
@@ -127,7 +129,7 @@ def _has_room(decision: GroupDecision, group: ClassicGroup, join: Join) -> bool:
     """Existing members may stay up to group.max.size, as Kafka counts: those who wait while a rebalance is prepared."""
     member_id = join.request.member_id
     member = group.members.get(member_id)
-    max_size = decision.config.group_max_size
+    max_size = min(decision.config.group_max_size, decision.config.max_members)
     match group.state:
         case GroupState.PREPARING_REBALANCE:
             has_room = (member is not None and member.awaiting_join is not None) or (

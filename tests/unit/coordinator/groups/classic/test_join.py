@@ -7,6 +7,7 @@ import pytest
 from support.groups import RANGE, Driver
 from tailrace.errors import ErrorCode
 from tailrace_coordinator.groups.classic.leave import Leaver
+from tailrace_coordinator.groups.classic.pending import GROUP_BYTES, ID_BYTES
 from tailrace_coordinator.groups.config import GroupConfig
 
 
@@ -227,6 +228,50 @@ def test_pending_members_are_bounded_and_expire_with_their_session() -> None:
     driver.advance(10_000)
     assert driver.answers[driver.join(member_id=member)].error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.answers[driver.join()].error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_of_the_ids_that_nobody_uses_the_oldest_are_forgotten_over_all_groups() -> None:
+    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0, max_pending_bytes=10 * (ID_BYTES + GROUP_BYTES)))
+    given = [(f"g{number}", driver.answers[driver.join(f"g{number}")].member_id) for number in range(100)]
+    pending = {group_id for group_id in driver.machine.groups if driver.classic(group_id).pending_members}
+    assert pending == driver.machine.groups.keys() and 5 < len(pending) <= 10  # and no group is left without one
+    assert driver.machine.pending_ids.size_bytes <= 10 * (ID_BYTES + GROUP_BYTES)
+    timers = {key for key in driver.deadlines if key[0] == "heartbeat"}  # type: ignore[index]
+    assert len(timers) == len(pending)
+    codes = [driver.answers[driver.join(group_id, member_id)].error_code for group_id, member_id in given[:90]]
+    assert codes == [ErrorCode.UNKNOWN_MEMBER_ID] * 90
+    group_id, member_id = given[-1]
+    used = driver.join(group_id, member_id)
+    driver.advance(1)
+    assert driver.answers[used].error_code == ErrorCode.NONE
+
+
+def test_an_id_that_is_forgotten_is_waited_for_no_longer_and_its_group_stays_if_it_has_members() -> None:
+    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=0, max_pending_bytes=3 * (ID_BYTES + GROUP_BYTES)))
+    member = stable(driver)
+    driver.join()  # an id of g
+    rejoined = driver.join(member_id=member, protocols=(("range", b"new"),))
+    assert driver.pending(rejoined)
+    for number in range(10):
+        driver.join(f"other{number}")
+    assert driver.answers[rejoined].error_code == ErrorCode.NONE and not driver.classic("g").pending_members
+
+
+def test_ids_that_are_used_count_no_longer() -> None:
+    driver = Driver()
+    for number in range(100):
+        driver.joined(f"g{number}")
+    assert driver.machine.pending_ids.size_bytes == 0
+
+
+def test_protocols_of_one_member_and_members_of_one_group_are_bounded() -> None:
+    """A request of 100,000 protocols held a coordinator for half a second, and so did a group of 100,000 members."""
+    driver = Driver(GroupConfig(group_initial_rebalance_delay_ms=100, max_protocols=2, max_members=2))
+    three = driver.join(protocols=[(name, b"") for name in "abc"])
+    assert driver.answers[three].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    for _ in range(2):
+        driver.joined()
+    assert driver.answers[driver.join()].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def test_the_metadata_of_all_members_is_bounded() -> None:

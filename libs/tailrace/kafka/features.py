@@ -1,0 +1,37 @@
+"""The features of a cluster, and the levels that this version of Tailrace knows (KIP-584).
+
+A level is finalized for a whole cluster by a record of the metadata log; a feature without one is at level 0.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+METADATA_VERSION: Final = "metadata.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+
+
+class Levels(NamedTuple):
+    """A range of levels, both ends among them."""
+
+    lowest: int
+    highest: int
+
+    def __contains__(self, level: object) -> bool:
+        return isinstance(level, int) and self.lowest <= level <= self.highest
+
+
+# metadata.version: from 3.3-IV3, Kafka 4's lowest, to 4.0-IV3, whose brokers use nothing that the image does not hold.
+# Eligible leader replicas (KIP-966) are always kept. Transactions: 0 and 1 as before KIP-890, 2 with its protocol.
+SUPPORTED: Final[Mapping[str, Levels]] = {
+    ELIGIBLE_LEADER_REPLICAS_VERSION: Levels(1, 1),
+    METADATA_VERSION: Levels(7, 25),
+    TRANSACTION_VERSION: Levels(0, 2),
+}
+# What a new cluster begins with.
+INITIAL: Final[Mapping[str, int]] = {name: levels.highest for name, levels in SUPPORTED.items()}
+# What brokers know that register without naming any feature, as those of Tailrace did before it had transactions.
+UNNAMED: Final[Mapping[str, Levels]] = {
+    ELIGIBLE_LEADER_REPLICAS_VERSION: Levels(1, 1),
+    METADATA_VERSION: Levels(7, 25),
+}

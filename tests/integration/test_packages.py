@@ -1,0 +1,83 @@
+"""The wheel and the source distribution: complete, and what they install works where there is no source tree."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from support.commands import ROOT
+from support.packages import Built, build, install, pythons
+from tailrace import __version__
+from tailrace.testing import Cluster
+
+PACKAGES = (ROOT / "libs" / "tailrace", *sorted(ROOT.glob("services/*/tailrace_*")), ROOT / "spark" / "tailrace_spark")
+PYTHONS = pythons()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build(tmp_path_factory.mktemp("dist"))
+
+
+def names(folder: Path, below: Path) -> set[str]:
+    """The files of a folder, seen from another."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {path.relative_to(below).as_posix() for path in found}
+
+
+def test_the_wheel_has_every_file_of_every_package(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as wheel:
+        inside = set(wheel.namelist())
+    wanted = set().union(*(names(package, package.parent) for package in PACKAGES))
+    assert wanted - inside == set()
+    assert {name for name in inside - wanted if ".dist-info/" not in name} == set()
+    assert {f"{package.name}/py.typed" for package in PACKAGES} <= inside
+    assert f"tailrace-{__version__}.dist-info/licenses/LICENSE" in inside
+
+
+def test_the_source_distribution_has_what_is_built_tested_and_read_and_nothing_else(built: Built) -> None:
+    with tarfile.open(built.sdist) as sdist:
+        inside = {member.name.partition("/")[2] for member in sdist.getmembers()}
+    wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml", "constraints.txt", "test"}
+    wanted |= names(ROOT / "docs", ROOT) | names(ROOT / "tests", ROOT)
+    assert wanted - inside == set()
+    assert {name.partition("/")[0] for name in inside} == {
+        *("libs", "services", "spark", "docs", "tests", ".ci", ".gitignore", "run", "demo-spark", "PKG-INFO"),
+        *(name for name in wanted if "/" not in name),
+    }
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_an_environment_with_the_wheel_alone_runs_a_cluster_its_console_and_the_commands(
+    built: Built, tmp_path: Path, version: str
+) -> None:
+    there = install(str(built.wheel), tmp_path, PYTHONS[version])
+    place = there.run("python", "-c", "import tailrace, tailrace_gateway as g; print(tailrace.__file__, g.__file__)")
+    assert place.count(f"{tmp_path}/") == 2
+    assert there.run("tailrace", "--version") == f"tailrace {__version__}\n"
+    assert "suggestions lookup" in there.run("tailrace-spark", "--help")
+    with Cluster(command=(str(there.bin / "tailrace"), "up"), environ=there.environ) as cluster:
+        there.environ["TAILRACE_BOOTSTRAP"] = cluster.bootstrap
+        there.run("tailrace", "topic", "create", "orders")
+        there.run("tailrace", "produce", "orders", typed="2 apples\n1 pear\n")
+        read = there.run("tailrace", "consume", "orders", "--count", "2", "--from-beginning")
+        assert read.splitlines()[:2] == ["2 apples", "1 pear"]
+        assert "controller-0" in there.run("tailrace", "status", "--data", cluster.data_dir)
+        assert console(cluster.admin) >= {"static/console.js", "static/page.css"}
+
+
+def console(admin: str) -> set[str]:
+    """What the console and the API's page name in the package; each must be there."""
+    named: set[str] = set()
+    for page in ("/", "/docs"):
+        with urllib.request.urlopen(f"{admin}{page}", timeout=30) as answer:
+            named |= set(re.findall(r'(?:src|href)="/?(static/[^"]+)"', answer.read().decode()))
+    for name in named:
+        with urllib.request.urlopen(f"{admin}/{name}", timeout=30) as answer:
+            assert answer.read(), name
+    return named
