@@ -19,13 +19,15 @@ E = ErrorCode
 
 def markers_of(broker: Any, index: int = 0) -> list[tuple[int, int, int, int]]:
     """(producer id, epoch, outcome, coordinator epoch) of the markers in a partition of t."""
-    log = broker.broker.led("t", index).log
+    log, offset = broker.broker.led("t", index).log, 0
     found = []
-    for batch in split(log.read(0, 1 << 20).read()):
-        header = read_header(batch)
-        outcome = read_marker(batch, header)
-        if outcome is not None:
-            found.append((header.producer_id, header.producer_epoch, outcome.kind, outcome.coordinator_epoch))
+    while offset < log.log_end_offset:  # they are of another time than the records, and so in another segment
+        for batch in split(log.read(offset, 1 << 20).read()):
+            header = read_header(batch)
+            offset = header.next_offset
+            outcome = read_marker(batch, header)
+            if outcome is not None:
+                found.append((header.producer_id, header.producer_epoch, outcome.kind, outcome.coordinator_epoch))
     return found
 
 
