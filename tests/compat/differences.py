@@ -70,10 +70,23 @@ DIFFERENCES = (
         "a client that is refused waits for its own backoff, also when the cluster is ready already",
     ),
     Difference(
-        "a transactional id",
-        "transactions",
-        "one non-retriable error at once, from FindCoordinator and InitProducerId alike",
-        "transactions come later; a retriable error would keep clients waiting for a minute",
+        "features",
+        "group.version, kraft.version, share.version, streams.version, and all levels of metadata.version up to 4.3",
+        "transaction.version as Kafka; metadata.version stays at 4.0-IV3; eligible.leader.replicas.version stays at 1; "
+        "what UpdateFeatures names twice is answered once, and the last level counts",
+        "a feature that is not built has no levels, and eligible leader replicas are always kept",
+    ),
+    Difference(
+        "the replicas of `__transaction_state`",
+        "transaction.state.log.replication.factor; without so many brokers there are no transactions",
+        "as many as there are live brokers, and more when brokers join, up to that number",
+        "transactions work on one broker, as groups do",
+    ),
+    Difference(
+        "ListTransactions while a coordinator is away",
+        "what its node coordinates is not asked for",
+        "COORDINATOR_LOAD_IN_PROGRESS, which clients repeat, from the nodes that lead its partitions",
+        "coordinators are other processes than brokers",
     ),
     Difference(
         "KIP-848 groups, share groups, streams groups, SCRAM, delegation tokens, telemetry",

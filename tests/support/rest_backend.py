@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, iterate_all
@@ -39,6 +40,7 @@ class MemoryBackend:
         self._image = MetadataImage(cluster_id="memory", brokers=images)
         self.records: dict[tuple[str, int], list[Record]] = {}
         self.groups: dict[str, MemoryGroup] = {}
+        self.transactions: list[Any] = []  # rows of ListTransactions
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.min_insync_replicas = 1
         self.sizes: dict[tuple[int, str, int], int] = {}
@@ -100,7 +102,12 @@ class MemoryBackend:
     async def ask_group(self, group_id: str, message: m.ApiMessage, version: int | None = None) -> Any:
         return self._ask("coordinator", message)
 
-    async def ask_coordinators(self, message: m.ApiMessage, version: int | None = None) -> list[Any]:
+    async def ask_owner(self, topic: str, request_id: str, message: m.ApiMessage, version: int | None = None) -> Any:
+        return self._ask("coordinator", message)
+
+    async def ask_coordinators(
+        self, message: m.ApiMessage, version: int | None = None, *, topic: str = GROUP_METADATA_TOPIC
+    ) -> list[Any]:
         return [self._ask("coordinator", message)]
 
     def set_topic(self, name: str, partitions: int, leader: int = 0) -> None:
@@ -275,6 +282,28 @@ class MemoryBackend:
             else:
                 overrides[change.name] = change.value
         return m.IncrementalAlterConfigsResponse(responses=[row(resource_name=wanted.resource_name)])
+
+    def _on_ListTransactionsRequest(self, request: Any) -> Any:
+        return m.ListTransactionsResponse(error_code=0, unknown_state_filters=[], transaction_states=self.transactions)
+
+    def _on_DescribeTransactionsRequest(self, request: Any) -> Any:
+        (name,) = request.transactional_ids
+        row = m.DescribeTransactionsResponse.TransactionState
+        known = next((one for one in self.transactions if one.transactional_id == name), None)
+        if known is None:
+            found = row(error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=name)
+        else:
+            found = row(
+                error_code=0,
+                transactional_id=name,
+                transaction_state=known.transaction_state,
+                transaction_timeout_ms=60_000,
+                transaction_start_time_ms=5,
+                producer_id=known.producer_id,
+                producer_epoch=3,
+                topics=[row.TopicData(topic="t", partitions=[1])],
+            )
+        return m.DescribeTransactionsResponse(transaction_states=[found])
 
     def _on_ListGroupsRequest(self, request: Any) -> Any:
         row = m.ListGroupsResponse.ListedGroup

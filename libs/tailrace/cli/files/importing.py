@@ -396,11 +396,11 @@ def _told_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
 
 
 def _told_open(found: list[tuple[TopicPartition, int]]) -> Iterator[str]:
-    """Nobody here ends them: the coordinator that would is not built yet."""
+    """Their producers may go on; those that do not are aborted, where a coordinator knows of them."""
     if not found:
         return
     named = _named([f"{topic}-{index} at offset {offset}" for (topic, index), offset in found])
     yield (
-        f"Transactions were open in {named}. Tailrace does not end them yet: readers at read_committed stop "
-        "there. To have them ended, import anew after Kafka ended them (bin/kafka-transactions.sh abort)."
+        f"Transactions were open in {named}. Readers at read_committed stop there until the producer ends its "
+        "transaction, or it is aborted after its timeout; `tailrace transaction find-hanging` names those that hang."
     )

@@ -25,6 +25,7 @@ from tailrace_gateway.rest.routes import (
     records,
     replication,
     topics,
+    transactions,
 )
 from tailrace_gateway.rest.scope import Services
 
@@ -59,6 +60,7 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random, hosts: HostR
         topics,
         configs,
         groups,
+        transactions,
         records,
     ):  # "-" before any topic's name
         # Not include_router: FastAPI may keep what is included as one route, and paths.py and errors.py see each.

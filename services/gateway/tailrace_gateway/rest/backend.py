@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import Marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.wire.hot.producers import Described
@@ -77,6 +78,12 @@ class AdminBackend(Protocol):
         """Asks the coordinator that owns the group's shard."""
         ...
 
-    async def ask_coordinators(self, message: ApiMessage, version: int | None = None) -> list[Any]:
-        """Asks every coordinator that owns a shard (ListGroups)."""
+    async def ask_owner(self, topic: str, request_id: str, message: ApiMessage, version: int | None = None) -> Any:
+        """Asks the coordinator that owns an id's shard of that topic."""
+        ...
+
+    async def ask_coordinators(
+        self, message: ApiMessage, version: int | None = None, *, topic: str = GROUP_METADATA_TOPIC
+    ) -> list[Any]:
+        """Asks every coordinator that owns a shard of the topic (ListGroups, ListTransactions)."""
         ...

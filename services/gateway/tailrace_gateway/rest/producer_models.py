@@ -1,4 +1,4 @@
-"""A partition's producer as a resource."""
+"""A partition's producer and a transaction as resources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from tailrace_gateway.rest.models import Metadata
+from tailrace_gateway.rest.models import Link, Metadata
 
 
 class ActiveProducer(BaseModel):
@@ -26,3 +26,29 @@ class ActiveProducer(BaseModel):
     last_timestamp_ms: int
     coordinator_epoch: int | None
     current_txn_start_offset: int | None
+
+
+class TransactionSummary(BaseModel):
+    """A transactional id, its producer and the state of its last transaction."""
+
+    kind: Literal["TailraceTransactionSummary"] = "TailraceTransactionSummary"
+    metadata: Metadata
+    cluster_id: str
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class Transaction(BaseModel):
+    """The same in full; start_ms is null before the first transaction, and only an open one has partitions."""
+
+    kind: Literal["TailraceTransaction"] = "TailraceTransaction"
+    metadata: Metadata
+    cluster_id: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_ms: int | None
+    partitions: list[Link]

@@ -127,21 +127,24 @@ class Admin:
         return topics[0][1][0]
 
     async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:
+        return await self.ask_owner(GROUP_METADATA_TOPIC, group_id, message, version)
+
+    async def ask_owner(self, topic: str, request_id: str, message: ApiMessage, version: int | None = None) -> Any:
         image = self._gateway.image
-        address = owner_address(
-            image, GROUP_METADATA_TOPIC, shard_of(image, GROUP_METADATA_TOPIC, group_id), self._gateway.boot_id
-        )
+        address = owner_address(image, topic, shard_of(image, topic, request_id), self._gateway.boot_id)
         if address is None:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "No coordinator owns the group's shard.")
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "No coordinator owns the shard.")
         return await self._ask(address, message, version)
 
-    async def ask_coordinators(self, message: ApiMessage, version: int | None = None) -> list[Any]:
+    async def ask_coordinators(
+        self, message: ApiMessage, version: int | None = None, *, topic: str = GROUP_METADATA_TOPIC
+    ) -> list[Any]:
         image = self._gateway.image
         shards: Mapping[tuple[str, int], Any] = image.shards
         owners = [
             owner_address(image, topic, number, self._gateway.boot_id)
-            for topic, number in sorted(shards)
-            if topic == GROUP_METADATA_TOPIC
+            for name, number in sorted(shards)
+            if name == topic
         ]
         if None in owners:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Some shards have no owner.")

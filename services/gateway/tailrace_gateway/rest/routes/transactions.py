@@ -1,0 +1,49 @@
+"""Transactional ids: their producers, and how far their transactions are."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from tailrace_gateway.rest.kafka import transactions
+from tailrace_gateway.rest.kafka.groups import constant_case
+from tailrace_gateway.rest.models import Listing
+from tailrace_gateway.rest.producer_models import Transaction, TransactionSummary
+from tailrace_gateway.rest.scope import InCluster
+
+router = APIRouter(prefix="/v3/clusters/{cluster_id}/transactions", tags=["Transaction"])
+
+
+@router.get("")
+async def list_transactions(scope: InCluster) -> Listing[TransactionSummary]:
+    """Lists transactional ids in the order of their names, 1,000 at most."""
+    data = [
+        TransactionSummary(
+            metadata=scope.metadata("transactions", row.transactional_id),
+            cluster_id=scope.cluster_id,
+            transactional_id=row.transactional_id,
+            producer_id=row.producer_id,
+            state=constant_case(row.transaction_state),
+        )
+        for row in await transactions.listed(scope.backend)
+    ]
+    return Listing(kind="TailraceTransactionList", metadata=scope.listing("transactions"), data=data)
+
+
+@router.get("/{transactional_id}")
+async def get_transaction(scope: InCluster, transactional_id: str) -> Transaction:
+    """One transactional id with the partitions of its transaction."""
+    row = await transactions.described(scope.backend, transactional_id)
+    start_ms = row.transaction_start_time_ms
+    return Transaction(
+        metadata=scope.metadata("transactions", transactional_id),
+        cluster_id=scope.cluster_id,
+        transactional_id=transactional_id,
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        state=constant_case(row.transaction_state),
+        timeout_ms=row.transaction_timeout_ms,
+        start_ms=None if start_ms < 0 else start_ms,
+        partitions=[
+            scope.link("topics", topic.topic, "partitions", index) for topic in row.topics for index in topic.partitions
+        ],
+    )
