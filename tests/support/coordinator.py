@@ -187,6 +187,7 @@ class Stage:
             lambda owned, ended: self.coordinator.transactions.ask_partition(
                 owned.partition, lambda machine, now_ms, token: machine.complete(now_ms, token, ended)
             ),
+            self._catch_up,
         )
         self.coordinator = Coordinator(
             0,

@@ -78,6 +78,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             lambda owned, ended: coordinator.transactions.ask_partition(
                 owned.partition, lambda machine, now_ms, token: machine.complete(now_ms, token, ended)
             ),
+            partial(follower.catch_up, _CATCH_UP_MS),
         )
         surroundings = _surroundings(config, environment, deadlines, leaders, markers)
         coordinator = Coordinator(

@@ -24,7 +24,7 @@ from tailrace_coordinator.groups.classic.pending import PendingIds
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
-from tailrace_coordinator.groups.ended_transactions import EndedTransactions
+from tailrace_coordinator.groups.ended_transactions import LAST_EPOCH, EndedTransactions
 from tailrace_coordinator.groups.group import Group
 from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
 
@@ -187,12 +187,20 @@ class GroupMachine:
 
         return self._answer(now_ms, token, decide)
 
-    def end_transaction(self, now_ms: int, token: Token, end: EndOfTransaction) -> GroupEffects:
-        """Replies NONE once the marker is in the log. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+    def end_transaction(
+        self, now_ms: int, token: Token, end: EndOfTransaction, transaction_version: int
+    ) -> GroupEffects:
+        """Replies NONE once the marker is in the log. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+
+        From transaction version 2 on a marker has an epoch above its transaction's: with the same it is the late one of
+        the transaction before (KIP-1228). No epoch is above the last one.
+        """
 
         def decide(decision: GroupDecision) -> ErrorCode:
             self.ended.validate_marker(end)
-            if self.offsets.pending.epoch_of(end.producer.producer_id) > end.producer.producer_epoch:
+            producer_id, epoch = end.producer
+            held = self.offsets.pending.epoch_of(producer_id)
+            if held > epoch or (transaction_version >= 2 and held == epoch != LAST_EPOCH):
                 raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
             decision.append(end)
             return ErrorCode.NONE

@@ -26,7 +26,7 @@ async def handle(
 ) -> WriteTxnMarkersResponse:
     """Answers one code per marker and partition, each once the marker is in the log."""
     asked = [
-        (_end(marker), topic.name, index)
+        (_end(marker), _version(marker, context), topic.name, index)
         async for marker in in_pieces(request.markers)
         async for topic in in_pieces(marker.topics)
         async for index in in_pieces(topic.partition_indexes)
@@ -61,13 +61,20 @@ def _end(marker: Any) -> EndOfTransaction:
     return EndOfTransaction(producer, bool(marker.transaction_result), marker.coordinator_epoch)
 
 
-async def _write(coordinator: Coordinator, end: EndOfTransaction, topic: str, index: int) -> ErrorCode:
+def _version(marker: Any, context: Context) -> int:
+    """The transaction version of a marker; before v2 of the request nobody says."""
+    return int(marker.transaction_version) if context.api_version >= 2 else 0
+
+
+async def _write(
+    coordinator: Coordinator, end: EndOfTransaction, transaction_version: int, topic: str, index: int
+) -> ErrorCode:
     groups = coordinator.groups
     if topic != groups.topic:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         code: ErrorCode = await groups.ask_partition(
-            index, lambda machine, now_ms, token: machine.end_transaction(now_ms, token, end)
+            index, lambda machine, now_ms, token: machine.end_transaction(now_ms, token, end, transaction_version)
         )
     except ApiError as refused:
         return refused.code

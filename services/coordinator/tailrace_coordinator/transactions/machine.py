@@ -93,9 +93,9 @@ class TransactionMachine:
             if new_id == NO_PRODUCER_ID:
                 raise NeedsProducerId
             found = state.created(request.transactional_id, new_id, request.timeout_ms, now_ms)
-        _refuse_another(found, expected)
         if found.state in state.ENDING:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)  # first: see add_partitions
+        _refuse_another(found, expected)
         if found.state is Status.ONGOING:
             self._fence(decision, found)
             raise _Fencing  # the producer asks again, and gets an epoch of its own
@@ -120,12 +120,17 @@ class TransactionMachine:
         partitions: Sequence[TopicPartition],
         version: int,
     ) -> TransactionEffects:
-        """Replies NONE: they are of the transaction. version: the client's transaction version."""
+        """Replies NONE: they are of the transaction. version: the client's transaction version.
+
+        While an earlier transaction is being ended everybody is to wait: where its epoch was the last one, its producer
+        has been told the next producer id, which takes its place only with the last marker.
+        """
 
         def decide(decision: TransactionDecision) -> ErrorCode:
-            found = self._of(transactional_id, producer)
-            if found.state in state.ENDING:
+            ending = self.transactions.get(transactional_id)
+            if ending is not None and ending.state in state.ENDING:
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            found = self._of(transactional_id, producer)
             if found.state is Status.ONGOING and all(state.has(found, one) for one in partitions):
                 return ErrorCode.NONE
             self._append(decision, state.with_partitions(found, partitions, decision.now_ms, version))

@@ -36,7 +36,7 @@ Complete = Callable[[OwnedPartition, TransactionState], Awaitable[Any]]
 class Sending:
     """One transaction whose markers are on their way; left: the partitions that have none yet."""
 
-    __slots__ = ("attempts", "ended", "left", "owned", "queued", "transaction")
+    __slots__ = ("attempts", "ended", "is_caught_up", "left", "owned", "queued", "transaction")
 
     def __init__(self, owned: OwnedPartition, transaction: TransactionState) -> None:
         self.owned = owned
@@ -44,6 +44,7 @@ class Sending:
         self.left = partitions_of(transaction)
         self.queued: set[TopicPartition] = set()  # of those: what is on its way
         self.attempts = 0
+        self.is_caught_up = False  # whether the image has all that was there when the outcome was decided
         self.ended = asyncio.Event()
 
 
@@ -53,12 +54,23 @@ Row = tuple[Sending, TopicPartition]
 class MarkerSender:
     """All transactions of this coordinator that are being ended."""
 
-    def __init__(self, peers: Peers, image: Callable[[], MetadataImage], clock: Clock, complete: Complete) -> None:
-        """complete tells the machine that a transaction is over. It raises ApiError if the shard is not loaded."""
+    def __init__(
+        self,
+        peers: Peers,
+        image: Callable[[], MetadataImage],
+        clock: Clock,
+        complete: Complete,
+        catch_up: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """complete tells the machine that a transaction is over. It raises ApiError if the shard is not loaded.
+
+        catch_up waits for the newest image, and says whether it is there.
+        """
         self._peers = peers
         self._image = image
         self._clock = clock
         self._complete = complete
+        self._catch_up = catch_up
         self._sending: dict[str, Sending] = {}
         self._queues: dict[Address, list[Row]] = {}  # by destination, while a request is under way to it
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,11 +131,13 @@ class MarkerSender:
         """Queues what is left of a transaction; what has nobody to take it waits."""
         if not self._is_current(sending):
             return
-        waits = False
+        waits = looks = False
         for partition in sending.left - sending.queued:
             topic = self._image().topic(partition[0])
             if topic is None or partition[1] >= len(topic.partitions):
-                sending.left.discard(partition)  # it was deleted
+                if sending.is_caught_up:
+                    sending.left.discard(partition)  # it was deleted
+                looks = not sending.is_caught_up
                 continue
             address = self._destination(partition)
             if address is None:
@@ -132,8 +146,18 @@ class MarkerSender:
                 self._queue(address, (sending, partition))
         if not sending.left:
             self._run(self._finish(sending))
+        elif looks:
+            self._run(self._look(sending))
         elif waits:
             self._again(sending)
+
+    async def _look(self, sending: Sending) -> None:
+        """What is not in the image may be new: its leader has had it added to the transaction, and we hear of it last.
+
+        Taken for deleted it would never get its marker.
+        """
+        sending.is_caught_up = await self._catch_up()
+        self._again(sending)
 
     def _destination(self, partition: TopicPartition) -> Address | None:
         to = self._peers.owner if partition[0] == GROUP_METADATA_TOPIC else self._peers.leader
@@ -202,8 +226,8 @@ class MarkerSender:
             try:
                 await self._complete(sending.owned, sending.transaction)
             except ApiError:
-                pass
-            finally:
+                self._again(sending)  # too much waits for the log; or the shard is loaded, and begins anew
+            else:
                 self._give_up(sending)
 
 

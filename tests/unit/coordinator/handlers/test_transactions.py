@@ -7,12 +7,19 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from support.coordinator import Stage, image, settle
-from tailrace.errors import ErrorCode
+from support.coordinator import MemoryPeers, Stage, image, settle
+from tailrace.clock import ManualClock
+from tailrace.coordination.transaction_records import Status, TransactionState
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net.address import Address
 from tailrace.wire import messages as m
+from tailrace_coordinator.shards.partition_log import OwnedPartition
+from tailrace_coordinator.transactions.decision import SendMarkers
+from tailrace_coordinator.transactions.markers import MarkerSender
+from tailrace_coordinator.transactions.state import created, prepared, with_partitions
 
 TRANSACTIONS_ID = UUID(int=20)
 
@@ -220,6 +227,55 @@ async def test_a_partition_that_is_deleted_holds_up_no_transaction() -> None:
     assert await cluster.state() == "CompleteCommit"
 
 
+async def test_a_partition_that_the_image_does_not_have_yet_gets_its_marker() -> None:
+    """Its leader has it added (KIP-890), which may know of a new topic before the coordinator does."""
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    old = whole()
+    await cluster.stage.become(replace(old, topics={name: t for name, t in old.topics.items() if name != "t"}))
+    cluster.stage.committed = old
+    row = m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+    asked = row(
+        transactional_id="id",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        verify_only=False,
+        topics=[row.AddPartitionsToTxnTopic(name="t", partitions=[0])],
+    )
+    request = m.AddPartitionsToTxnRequest(transactions=[asked])
+    answer = await cluster.stage.answered(cluster.stage.ask(request, 5))
+    topic = answer.results_by_transaction[0].topic_results[0]
+    assert topic.results_by_partition[0].partition_error_code == ErrorCode.NONE
+    assert (await cluster.end(producer, True, version=5)).error_code == ErrorCode.NONE
+    for _ in range(20):
+        cluster.stage.clock.advance(10)
+        await settle()
+    assert await cluster.state() == "CompleteCommit"
+    assert [(one.producer_epoch, one.transaction_result) for one in cluster.markers] == [(1, True)]
+
+
+async def test_an_end_that_the_shard_has_no_room_for_is_told_again() -> None:
+    """Or every later transaction of the id would wait for it."""
+    clock, refusals, completed = ManualClock(), [ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)], []
+
+    async def complete(owned: OwnedPartition, transaction: TransactionState) -> None:
+        if refusals:
+            raise refusals.pop()
+        completed.append(transaction)
+
+    async def catch_up() -> bool:
+        return True
+
+    state = with_partitions(created("id", 1000, 1000, 0), [("deleted", 0)], 0, 2)
+    state = prepared(state, Status.PREPARE_COMMIT, 0, version=2)
+    sender = MarkerSender(MemoryPeers(whole, "boot"), whole, clock, complete, catch_up)
+    sender.act(OwnedPartition(TRANSACTIONS_ID, 0, 3, 0, 0, Address("127.0.0.1", 2)), SendMarkers(state))
+    for _ in range(20):
+        await settle()
+        clock.advance(10)
+    assert (completed, len(sender)) == ([state], 0)
+
+
 async def test_a_new_owner_of_the_shard_sends_the_markers_and_the_old_one_does_not() -> None:
     cluster = await Cluster().start()
     producer = await cluster.init()
@@ -257,6 +313,31 @@ async def test_markers_of_older_coordinators_and_of_fenced_producers_are_refused
     await cluster.stage.become(whole(offsets_epoch=2))
     assert await mark(3, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert await mark(3, 5) == ErrorCode.NONE
+
+
+async def test_a_late_marker_of_the_transaction_before_ends_no_later_one() -> None:
+    """KIP-1228: in transaction version 2 the marker of one transaction has the epoch that the next one writes with."""
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    assert await cluster.commit(producer, 5, version=5) == ErrorCode.NONE
+    later = await cluster.end(producer, True, version=5)
+    await settle()
+    assert await cluster.commit(later, 9, version=5) == ErrorCode.NONE
+    row = m.WriteTxnMarkersRequest.WritableTxnMarker
+    late = row(
+        producer_id=later.producer_id,
+        producer_epoch=later.producer_epoch,
+        transaction_result=True,
+        topics=[row.WritableTxnMarkerTopic(name=GROUP_METADATA_TOPIC, partition_indexes=[0])],
+        coordinator_epoch=3,
+        transaction_version=2,
+    )
+    answer = await cluster.stage.answered(cluster.stage.ask(m.WriteTxnMarkersRequest(markers=[late]), 2))
+    assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await cluster.fetched() == (5, ErrorCode.NONE)
+    assert (await cluster.end(later, False, version=5)).error_code == ErrorCode.NONE
+    await settle()
+    assert await cluster.fetched(require_stable=True) == (5, ErrorCode.NONE)
 
 
 async def test_requests_without_an_id_or_with_half_a_producer_are_refused() -> None:

@@ -137,6 +137,17 @@ def test_of_version_2_an_end_may_take_another_producer_id() -> None:
     assert (again.state().producer_id, again.state().previous_producer_id) == (1002, 1001)
 
 
+def test_who_was_told_the_next_producer_id_waits_until_it_counts() -> None:
+    """Its answer came before the markers, and INVALID_PRODUCER_ID_MAPPING would end the producer."""
+    ids, producer = with_epoch(LAST)
+    ids.add(producer, P, version=2)
+    after = ids.end(producer, True, version=2)
+    assert ids.add(after, P, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert ids.init(after) is ErrorCode.CONCURRENT_TRANSACTIONS
+    ids.complete()
+    assert ids.add(after, P, version=2) is ErrorCode.NONE
+
+
 def test_a_fence_at_the_last_epoch_does_not_go_beyond_what_a_record_holds() -> None:
     ids, producer = with_epoch(LAST)
     ids.add(producer, P)
