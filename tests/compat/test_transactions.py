@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import aiokafka
@@ -18,7 +19,7 @@ from support.waiting import until
 
 
 def with_confluent(target: Target, name: str, topic: Topic, outcomes: list[tuple[str, bool]]) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "transactional.id": name})
+    producer: Any = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "transactional.id": name})
     producer.init_transactions(30)
     for value, commit in outcomes:
         producer.begin_transaction()
@@ -29,7 +30,7 @@ def with_confluent(target: Target, name: str, topic: Topic, outcomes: list[tuple
 
 
 def with_kafka_python(target: Target, name: str, topic: Topic, outcomes: list[tuple[str, bool]]) -> None:
-    producer = kafka.KafkaProducer(bootstrap_servers=target.bootstrap, transactional_id=name)
+    producer: Any = kafka.KafkaProducer(bootstrap_servers=target.bootstrap, transactional_id=name)
     producer.init_transactions()
     for value, commit in outcomes:
         producer.begin_transaction()
@@ -70,9 +71,13 @@ def test_committed_and_aborted_transactions(target: Target, library: str) -> Non
     PRODUCERS[library](target, unique("transaction"), topic, outcomes)
     expected = [value for value, commit in outcomes if commit]
     for partition in range(2):
-        read = lambda partition=partition: values(target, topic, partition, committed=True)  # noqa: E731
-        until(lambda read=read: read() == expected or None, f"the values of partition {partition}")
+        seen = partial(values, target, topic, partition, committed=True)
+        until(partial(_are, seen, expected), f"the values of partition {partition}")
         assert values(target, topic, partition, committed=False) == [value for value, _ in outcomes]
+
+
+def _are(seen: Callable[[], list[str]], expected: list[str]) -> bool | None:
+    return seen() == expected or None
 
 
 @pytest.mark.capability("transactions: consume, transform, produce, with offsets in the transaction")
@@ -80,22 +85,22 @@ def test_committed_and_aborted_transactions(target: Target, library: str) -> Non
 def test_each_input_has_its_effect_once(target: Target) -> None:
     """The first life ends in the middle of a transaction, the second takes up its transactional id and its group."""
     source, sink = create_topic(target), create_topic(target)
-    plain = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap})
+    plain: Any = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap})
     for number in range(20):
         plain.produce(source.name, f"{number}".encode())
     plain.flush(30)
     group, name = unique("group"), unique("transaction")
     for last, finishes in ((7, False), (19, True)):
         transform(target, (source, sink), group, name, last, finishes=finishes)
-    read = lambda: values(target, sink, committed=True)  # noqa: E731
-    until(lambda: len(read()) == 20 or None, "all effects")
-    assert read() == [f"{number}" for number in range(20)]
+    seen = partial(values, target, sink, committed=True)
+    until(lambda: len(seen()) == 20 or None, "all effects")
+    assert seen() == [f"{number}" for number in range(20)]
 
 
 def transform(target: Target, topics: tuple[Topic, Topic], group: str, name: str, last: int, *, finishes: bool) -> None:
     """Copies up to an input, one in each transaction; finishes: whether that of the last is committed."""
     source, sink = topics
-    consumer = confluent_kafka.Consumer(
+    consumer: Any = confluent_kafka.Consumer(
         {
             "bootstrap.servers": target.bootstrap,
             "group.id": group,
@@ -105,7 +110,7 @@ def transform(target: Target, topics: tuple[Topic, Topic], group: str, name: str
         }
     )
     consumer.subscribe([source.name])
-    producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "transactional.id": name})
+    producer: Any = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "transactional.id": name})
     producer.init_transactions(30)
     number = -1
     while number < last:

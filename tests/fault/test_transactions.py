@@ -11,10 +11,11 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient, IsolationLevel, NewTopic, OffsetSpec
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kafka import KafkaProducer
 
 from support.commands import environment
@@ -108,7 +109,8 @@ def prepare(cluster: Cluster) -> AdminClient:
 
 def ends(admin: AdminClient, level: IsolationLevel) -> dict[tuple[str, int], int]:
     """The end offsets of the sinks as a reader of that isolation level is told them."""
-    wanted = {TopicPartition(sink, n): OffsetSpec.latest() for sink in SINKS for n in range(PARTITIONS)}
+    latest: Any = OffsetSpec.latest  # it has no types
+    wanted = {TopicPartition(sink, n): latest() for sink in SINKS for n in range(PARTITIONS)}
     found = admin.list_offsets(wanted, isolation_level=level, request_timeout=20)
     return {(at.topic, at.partition): one.result().offset for at, one in found.items()}
 
@@ -131,7 +133,7 @@ def effects(cluster: Cluster, until_offsets: dict[tuple[str, int], int]) -> dict
         message = consumer.poll(30)
         assert message is not None, f"nothing comes, and {left} were not read to the end"
         if message.error() is None:
-            found[message.topic()][message.value()] += 1
+            found[str(message.topic())][bytes(message.value() or b"")] += 1
         else:
             left.discard((message.topic(), message.partition()))
     consumer.close()

@@ -117,8 +117,8 @@ def transactional_image(path: Path) -> MetadataImage:
     endpoint = Endpoint(unix_name("boot"), str(path / "stub"), 0)
     return replace(
         before,
-        topics=before.topics | {state.name: state},
-        topic_names=before.topic_names | {STATE_ID: state.name, OFFSETS_ID: "__consumer_offsets"},
+        topics={**before.topics, state.name: state},
+        topic_names={**before.topic_names, STATE_ID: state.name, OFFSETS_ID: "__consumer_offsets"},
         services={("coordinator", 3): ServiceImage("coordinator", 3, 1, UUID(int=1), (endpoint,))},
         shards={
             (name, index): ShardImage(name, index, 3, 5)

@@ -11,6 +11,7 @@ import asyncio
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 GROUP = "transform"
 SOURCE, SINKS = "in", ("left", "right")
@@ -71,14 +72,14 @@ class KafkaPython(Transform):
         from kafka import KafkaConsumer, KafkaProducer, TopicPartition
         from kafka.structs import OffsetAndMetadata
 
-        self.producer = KafkaProducer(
+        self.producer: Any = KafkaProducer(
             bootstrap_servers=self.bootstrap,
             transactional_id=self.transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             linger_ms=0,
         )
         self.producer.init_transactions()
-        self.consumer = KafkaConsumer(
+        self.consumer: Any = KafkaConsumer(
             bootstrap_servers=self.bootstrap,
             group_id=GROUP,
             enable_auto_commit=False,
@@ -87,7 +88,7 @@ class KafkaPython(Transform):
         )
         self.source = TopicPartition(SOURCE, self.partition)
         self.consumer.assign([self.source])
-        self.offset = lambda position: {self.source: OffsetAndMetadata(position, "", -1)}
+        self.offset: Any = lambda position: {self.source: OffsetAndMetadata(position, "", -1)}
 
     async def poll(self) -> Sequence[Input]:
         found = self.consumer.poll(timeout_ms=_POLL_MS, max_records=_RECORDS_MAX)
@@ -115,8 +116,8 @@ class Confluent(Transform):
     async def start(self) -> None:
         from confluent_kafka import Consumer, Producer, TopicPartition
 
-        self.at = lambda position: TopicPartition(SOURCE, self.partition, position)
-        self.producer = Producer(
+        self.at: Any = lambda position: TopicPartition(SOURCE, self.partition, position)
+        self.producer: Any = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "transactional.id": self.transactional_id,
@@ -124,7 +125,7 @@ class Confluent(Transform):
             }
         )
         self.producer.init_transactions(30)
-        self.consumer = Consumer(
+        self.consumer: Any = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": GROUP,

@@ -180,7 +180,7 @@ async def test_a_stale_link_costs_its_own_part_of_the_page_alone(
 async def test_a_part_that_is_refused_says_so_and_the_others_go_on(
     browser: str, tmp_path: Path, backend: MemoryBackend
 ) -> None:
-    async def refused(message: Any, version: int | None = None) -> list[Any]:
+    async def refused(message: Any, version: int | None = None, *, topic: str = "") -> list[Any]:
         raise TimeoutError
 
     backend.ask_coordinators = refused  # type: ignore[method-assign]

@@ -59,7 +59,11 @@ def _marker_of_anybody(entry: Any, header: Any, marker: Any, transaction_version
 
 
 def _group_takes_any_marker(self: GroupMachine, now_ms: int, token: int, ended: Any, version: int) -> Any:
-    return self._answer(now_ms, token, lambda decision: decision.append(ended) or ErrorCode.NONE)
+    def decide(decision: Any) -> ErrorCode:
+        decision.append(ended)
+        return ErrorCode.NONE
+
+    return self._answer(now_ms, token, decide)
 
 
 def _keeps_aborted(self: PendingOffsets, producer_id: int, *, committed: bool) -> Any:

@@ -113,7 +113,12 @@ class Simulation:
             if isinstance(process, CoordinatorProcess):
                 self._lose_later(process)
             life = process.life
-            self.world.after(random.uniform(50, 1_200), lambda: process.life == life and process.resume())
+
+            def resume() -> None:
+                if process.life == life:
+                    process.resume()
+
+            self.world.after(random.uniform(50, 1_200), resume)
 
     def _move(self) -> None:
         random = self.world.random

@@ -100,7 +100,7 @@ async def test_the_coordinators_error_is_told_as_the_version_knows_it(
 
 
 async def test_version_12_waits_a_moment_for_an_earlier_transaction_to_end(tmp_path: Path) -> None:
-    settings = {"add_partitions_to_txn_retry_backoff_ms": "1"}
+    settings: dict[str, Any] = {"add_partitions_to_txn_retry_backoff_ms": "1"}
     async with with_coordinator(tmp_path, **settings) as (broker, stub):
         stub.codes[ID, "t", 0] = [E.CONCURRENT_TRANSACTIONS] * 2
         assert (await produce(broker, data())).error_code == 0
@@ -108,7 +108,7 @@ async def test_version_12_waits_a_moment_for_an_earlier_transaction_to_end(tmp_p
 
 
 async def test_version_12_is_told_when_the_moment_is_over(tmp_path: Path) -> None:
-    settings = {"add_partitions_to_txn_retry_backoff_max_ms": "0"}
+    settings: dict[str, Any] = {"add_partitions_to_txn_retry_backoff_max_ms": "0"}
     async with with_coordinator(tmp_path, **settings) as (broker, stub):
         stub.codes[ID, "t", 0] = [E.CONCURRENT_TRANSACTIONS]
         assert (await produce(broker, data())).error_code == E.CONCURRENT_TRANSACTIONS
@@ -125,7 +125,7 @@ async def test_while_no_coordinator_is_there_the_client_tries_again(tmp_path: Pa
 
 
 async def test_without_verification_old_versions_do_not_ask_and_new_ones_do(tmp_path: Path) -> None:
-    settings = {"transaction_partition_verification_enable": "false"}
+    settings: dict[str, Any] = {"transaction_partition_verification_enable": "false"}
     async with with_coordinator(tmp_path, **settings) as (broker, stub):
         assert (await produce(broker, {0: data()}, version=11)) == {0: (0, 0)}
         assert not stub.asked
