@@ -45,10 +45,10 @@ def test_the_source_distribution_has_what_is_built_tested_and_read_and_nothing_e
     with tarfile.open(built.sdist) as sdist:
         inside = {member.name.partition("/")[2] for member in sdist.getmembers()}
     wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml", "constraints.txt", "test"}
-    wanted |= names(ROOT / "docs", ROOT) | names(ROOT / "tests", ROOT)
+    wanted |= names(ROOT / "docs", ROOT) | names(ROOT / "tests", ROOT) | names(ROOT / "deploy", ROOT)
     assert wanted - inside == set()
     assert {name.partition("/")[0] for name in inside} == {
-        *("libs", "services", "spark", "docs", "tests", ".ci", ".gitignore", "run", "demo-spark", "PKG-INFO"),
+        *("libs", "services", "spark", "docs", "deploy", "tests", ".ci", ".gitignore", "run", "demo-spark", "PKG-INFO"),
         *(name for name in wanted if "/" not in name),
     }
 
