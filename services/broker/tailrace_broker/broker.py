@@ -221,6 +221,7 @@ class Broker:
         own, default = (ConfigResource.BROKER, str(self.node_id)), (ConfigResource.BROKER, ALL_BROKERS)
         if any(old.configs.get(key) != new.configs.get(key) for key in (own, default)):
             self.config = self.static_config.with_dynamic(new.config(*default), new.config(*own))
+            self.pressure.reconfigure(self.config)
 
     def close(self, broker_epoch: int) -> None:
         """Ends the threads and closes the log dirs for the next life; housekeeping and replication have ended."""
