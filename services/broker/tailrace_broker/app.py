@@ -50,7 +50,6 @@ from tailrace_broker.compaction.worker import ProcessWorker, Workers, open_pace
 from tailrace_broker.connections.adopted import Adopted
 from tailrace_broker.connections.client_listener import GatewayRelay
 from tailrace_broker.directories.assignments import Assignments
-from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.failure import DirWatch
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.fast import FastFetch
@@ -73,6 +72,7 @@ from tailrace_broker.handlers import (
 from tailrace_broker.lifecycle import Lifecycle, Registration
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partitions import recovery_report
+from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.produce.fast import FastProduce
 from tailrace_broker.produce.many_rows import ManyRowsProduce
 from tailrace_broker.produce.plain import PlainProduce

@@ -13,7 +13,7 @@ the batch is examined first (validation.py).
 
 While a log dir has too little space, clients' answers carry throttle_time_ms and their connections are muted for that
 long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again
-(directories/disk_pressure.py).
+(disk_pressure.py).
 
 fast.py does the same for the usual request with less work, many_rows.py for one of very many partitions in pieces.
 """
