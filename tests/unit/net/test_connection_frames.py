@@ -22,9 +22,9 @@ from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
 from tailrace.net.server import Server
-from tailrace.net.transport.answering import Promised
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.connection import Promised
 from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse
 
 AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY = range(6)
@@ -83,7 +83,7 @@ class Staying(Connection):
     lefts = 0
 
     def left(self) -> None:
-        assert not self._filled and not self._slots
+        assert not self._filled and not self.core.slots
         self.lefts += 1
 
 

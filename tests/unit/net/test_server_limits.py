@@ -191,7 +191,7 @@ async def test_who_ends_its_side_gets_its_answers_first() -> None:
         reader, writer = await world.client()
         writer.write(b"".join(frame(n) for n in range(5)))
         writer.write_eof()
-        await turns_until(lambda: world.role.asked and world.connection._ended)  # noqa: SLF001
+        await turns_until(lambda: world.role.asked and world.connection.core.ended)
         world.role.hold.set()
         assert await answers(reader) == [0, 1, 2, 3, 4]
         assert len(world.role.asked) == 5 and world.whys == []

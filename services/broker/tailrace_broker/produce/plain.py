@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import Examined
-from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
+from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
 from tailrace_broker.produce import answers, checks
 from tailrace_broker.produce.delayed import DelayedProduce

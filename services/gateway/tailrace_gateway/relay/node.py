@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from struct import Struct
 from typing import Any, Protocol
 
 from tailrace.net.address import Address
@@ -19,6 +18,7 @@ from tailrace.net.context import Identity
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
+from tailrace.wire.connection import answer_size
 from tailrace.wire.messages import PreambleRequest
 from tailrace_gateway.relay.answers import Answers, Owed
 from tailrace_gateway.relay.buffers import Buffer, Pool
@@ -27,7 +27,6 @@ from tailrace_gateway.relay.requests import Requests
 from tailrace_gateway.relay.slots import Slots
 
 CLIENT_ID = "tailrace-gateway"
-_SIZE = Struct(">i")
 _UNIX_SEND_BYTES = 1 << 20
 _ANSWER_BYTES_MAX = 1 << 28
 
@@ -195,10 +194,10 @@ class Exchange:
         try:
             await self._loop.sock_sendall(self._sock, frame)
             head = await self._read(4)
-            (size,) = _SIZE.unpack(head)
-            if not 4 <= size <= _ANSWER_BYTES_MAX:
-                raise ConnectionAbortedError(f"an answer of {size} bytes was announced")
-            return await self._read(size, head)
+            return await self._read(answer_size(head, _ANSWER_BYTES_MAX), head)
+        except Malformed as malformed:
+            self.close()
+            raise ConnectionAbortedError(str(malformed)) from malformed
         except BaseException:
             self.close()
             raise
