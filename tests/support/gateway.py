@@ -21,7 +21,7 @@ from tailrace.wire import codec
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import PreambleRequest
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.gateway import Advertised, Limits, Parts
 from tailrace_gateway.listener import InternalListener, Listener
 from tailrace_gateway.relay.sweep import Sweep
 
@@ -192,16 +192,17 @@ class World:
         self.directory = directory
         self.follower = ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="cluster-of-the-test"))
         self.log = structlog.testing.CapturingLogger()
-        self.gateway = AnsweringGateway(
-            self.follower,
-            SystemClock(),
-            random.Random(1),
-            structlog.wrap_logger(self.log, processors=[]),
-            meter_of,
-            limits,
-            advertised,
-            BOOT_ID,
+        parts = Parts(
+            follower=self.follower,
+            clock=SystemClock(),
+            random=random.Random(1),
+            log=structlog.wrap_logger(self.log, processors=[]),
+            meter_of=meter_of,
+            limits=limits,
+            advertised=advertised,
+            boot_id=BOOT_ID,
         )
+        self.gateway = AnsweringGateway(parts)
         self.listener = Listener(self.gateway, ["127.0.0.1"], free_ports(4))
         self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)

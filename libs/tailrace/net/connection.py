@@ -57,6 +57,7 @@ class Connection(Answering):
         self._unread = unread  # of a socket that another process has read from
         self._hot = server.hot
         self._counts = server.service.counts
+        self._admit = server.service.admit
         self._task: asyncio.Task[None] | None = None
         self._muted: asyncio.TimerHandle | None = None  # no request is handled before it has rung (KIP-219)
         self._parsing = False
@@ -306,6 +307,9 @@ class Connection(Answering):
         if named is not None and frame[_ID_AT : _ID_AT + len(named)] != named:
             self._rename(frame)
         api_key, version, correlation_id, pos = skip_request_header(frame)
+        if self._admit is not None and (code := self._admit(self.identity, api_key, version)):
+            self._not_admitted(frame, code)
+            return
         hot = self._hot.get(api_key)
         if hot is not None:
             handler, first, last = hot
@@ -325,6 +329,25 @@ class Connection(Answering):
             self._begin(self._run, header, request)
         else:
             self._begin(self._run_large, header, bytes(frame[header.body_offset :]))
+
+    def _not_admitted(self, frame: memoryview, code: int) -> None:
+        header = parse_request_header(frame)
+        self._begin(self._run_not_admitted, header, bytes(frame[header.body_offset :]), code)
+
+    async def _run_not_admitted(self, header: RequestHeader, body: bytes, code: int) -> None:
+        large = self._service.large
+        try:
+            async with large.request(header.api_key, header.api_version, body) as request:
+                if header.api_key == ApiKey.PRODUCE and not request.acks:
+                    self.close()  # acks=0 expects no answer: the only way to tell of an error
+                    return
+                response = await large.refuse(request, header.api_key, header.api_version, code)
+                frame = await large.encode(response, header.api_version, header.correlation_id)
+        except codec.Malformed as malformed:
+            self._idle()
+            self._refuse(str(malformed))
+            return
+        self._answered(frame)
 
     def _rename(self, frame: memoryview) -> None:
         (size,) = _KEY.unpack_from(frame, _ID_AT) if len(frame) >= _ID_AT + _KEY.size else (0,)

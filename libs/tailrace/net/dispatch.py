@@ -12,6 +12,7 @@ from struct import error as StructError
 from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.admit import Admit
 from tailrace.net.authentication.server import Authentication
 from tailrace.net.context import Context
 from tailrace.net.large import Large
@@ -51,6 +52,7 @@ class Service:
     end_of_read: Callable[[], None] = _nothing
     internal: bool = True
     listener: str = "INTERNAL"
+    admit: Admit | None = None  # asked before every request
     authentication: Authentication | None = None  # of an internal listener's connections
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000

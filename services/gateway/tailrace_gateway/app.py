@@ -27,7 +27,7 @@ from tailrace.private_files import private_folder
 from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.gateway import Advertised, Limits, Parts
 from tailrace_gateway.listener import InternalListener, Listener
 from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.quotas.meters import Quotas
@@ -91,18 +91,18 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
         terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, _QUOTA_WINDOW_MS)
         quotas = Quotas(terms, config.quota_max_entries, clock)
-        gateway = AnsweringGateway(
-            follower,
-            clock,
-            environment.random,
-            environment.log,
-            quotas.meter_of,
-            limits_of(config),
-            advertised_of(config),
-            environment.boot_id,
-            handover=config.gateway_handover,
+        parts = Parts(
+            follower=follower,
+            clock=clock,
+            random=environment.random,
+            log=environment.log,
+            meter_of=quotas.meter_of,
+            limits=limits_of(config),
+            advertised=advertised_of(config),
+            boot_id=environment.boot_id,
             secret=environment.secret,
         )
+        gateway = AnsweringGateway(parts, handover=config.gateway_handover)
         stack.push_async_callback(close_connections, gateway)
         listener = Listener(gateway, config.gateway_listen, config.gateway_port)
         stack.callback(listener.close)

@@ -15,6 +15,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.admit import Admit
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
@@ -88,40 +89,45 @@ class Advertised:
     auto_create_topics: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a gateway is made of; app.py opens it."""
+
+    follower: Follower
+    clock: Clock
+    random: Random
+    log: Any
+    meter_of: MeterOf
+    limits: Limits
+    advertised: Advertised
+    boot_id: str
+    secret: Secret | None = None
+    admit: Admit | None = None  # asked before every request
+
+
 class Gateway(ABC):
     """Stateless but for its open connections; everything it knows of the cluster is in the follower's image."""
 
-    def __init__(
-        self,
-        follower: Follower,
-        clock: Clock,
-        random: Random,
-        log: Any,
-        meter_of: MeterOf,
-        limits: Limits,
-        advertised: Advertised,
-        boot_id: str,
-        secret: Secret | None = None,
-    ) -> None:
-        self.follower = follower
-        self.clock = clock
-        self.random = random
-        self.log = log
-        self.meter_of = meter_of
-        self.limits = limits
-        self.advertised = advertised
-        self.boot_id = boot_id
-        self.secret = secret
+    def __init__(self, parts: Parts) -> None:
+        self.follower = parts.follower
+        self.clock = parts.clock
+        self.random = parts.random
+        self.log = parts.log
+        self.meter_of = parts.meter_of
+        self.limits = parts.limits
+        self.advertised = parts.advertised
+        self.boot_id = parts.boot_id
+        self.secret = parts.secret
+        self.admit = parts.admit
         self.pool = Pool()
-        self.memory = RequestMemory(limits.request_memory_bytes)
+        self.memory = RequestMemory(parts.limits.request_memory_bytes)
         RequestMemoryWatch(self.memory)
         self.table = table()
         self.suspects = Suspects(self)
         self.told = EncodedTopics()
         self.large = Large()
-        self.others_first: Callable[[], Awaitable[None]] = partial(
-            clock.sleep, 0
-        )  # whatever is ready to run has its turn
+        # Whatever is ready to run has its turn.
+        self.others_first: Callable[[], Awaitable[None]] = partial(parts.clock.sleep, 0)
         self.fenced_at_ms: dict[int, float] = {}
         self.away_since_ms: dict[int, float] = {}
         self.creating: set[str] = set()

@@ -73,7 +73,7 @@ class PlainProduce:
 
     def serve(self, connection: Any, version: int, correlation_id: int, request: Produce) -> Any:
         """As handle, of a request that is decoded."""
-        service = connection.identity.listener == "INTERNAL"
+        service = connection.identity.is_service
         refused = ErrorCode.NONE if request.acks in (-1, 0, 1) else ErrorCode.INVALID_REQUIRED_ACKS
         topics: list[tuple[bytes, list[PartitionAppend]]] = []
         self._refused_batches = connection.refused_batches
@@ -154,7 +154,7 @@ class PlainProduce:
         """Puts what a thread examined of a request beside the others; the request with what the disk asks of it."""
         _, connection, acks, _, answer = request
         self._throttle_ms = answer.throttle_time_ms
-        service = connection.identity.listener == "INTERNAL"
+        service = connection.identity.is_service
         for one, batch in examined:
             self._stage(one.key, one.asked, answer.version, acks, service, (one.append, batch))
         return request._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))
