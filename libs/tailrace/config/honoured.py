@@ -17,7 +17,7 @@ BROKER_KEYS = {
     "tailrace.net.members.internal": ("internal.listen",),
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
-    "tailrace.runtime.service": ("health.listen", "health.port"),
+    "tailrace.runtime.role_instance": ("health.listen", "health.port"),
     "tailrace_broker.app": (
         "broker.fast.path",
         "broker.heartbeat.interval.ms",

@@ -4,7 +4,7 @@ One request at a time per connection for ordinary handlers, as Apache Kafka does
 handlers may be pipelined: they answer at once, leave a future, which the next request waits for, or a Promised slot,
 which it does not. Bounds: one frame
 of at most max_frame_bytes buffered, 1 MiB of answers (or a single larger one) before they are written, and no reading
-while the client does not take them. Who is quiet for too long is closed (tailrace.net.limits.patience).
+while the client does not take them. Who is quiet for too long is closed (tailrace.net.limits.deadlines).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
-from tailrace.net.limits.patience import IDLE, Patience, Quiet
+from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
 from tailrace.net.transport.answering import Answering
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
@@ -68,7 +68,7 @@ class Connection(Answering):
         self.state: dict[str, Any] = {}
         self.refused_batches: Any = None  # what Produce knows of batches it refused here, while it matters
         self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
-        self._quiet = Quiet()
+        self._quiet = IdleTimer()
         self._swept_bytes = (0, 0)  # received and unsent, as the last sweep saw them
 
     # -- the transport's side -------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Connection(Answering):
         elif fate is Fate.LEFT:
             self.left()
 
-    def judge(self, patience: Patience, passed_ms: float) -> str:
+    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
         """Called by each sweep: says why the connection must go, IDLE or nothing."""
         received, unsent = self._swept_bytes
         came, quiet = self.received_bytes - received, self._quiet
@@ -184,13 +184,13 @@ class Connection(Answering):
         self._swept_bytes = (self.received_bytes, now_unsent)
         if not self._filled or self.core.ended or self._share.waits or not self.core.may_handle:
             quiet.whole()
-        elif why := quiet.torn(patience, passed_ms, came, head=self._filled < _HEAD_BYTES):
+        elif why := quiet.torn(deadlines, passed_ms, came, head=self._filled < _HEAD_BYTES):
             return why
         owed = not self.core.ended and bool(self.core.slots or self.core.stops & (BUSY | MUTED))
         moved = bool(came) or now_unsent != unsent or (owed and not now_unsent)
         if not moved and quiet.quiet_ms >= _SHRINK_MS:
             self._shrink()
-        return quiet.idle(patience, passed_ms, moved=moved, unsent=bool(now_unsent), owed=owed)
+        return quiet.idle(deadlines, passed_ms, moved=moved, unsent=bool(now_unsent), owed=owed)
 
     def give_up(self, why: str) -> None:
         """Closes a client that was waited for long enough, with one line unless it was merely idle."""

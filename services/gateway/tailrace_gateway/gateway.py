@@ -25,7 +25,7 @@ from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire.messages import CreateTopicsRequest
 from tailrace_gateway.encoded_topics import EncodedTopics
 from tailrace_gateway.quotas.meter import MeterOf
-from tailrace_gateway.relay.buffers import Pool
+from tailrace_gateway.relay.buffers import BufferPool
 from tailrace_gateway.relay.node import NodeLink
 from tailrace_gateway.relay.requests import API_KEYS, Frame
 from tailrace_gateway.relay.routes import Versions, table
@@ -58,7 +58,7 @@ class Follower(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GatewayLimits:
     """The bounds of one gateway; times in milliseconds."""
 
     max_frame_bytes: int = 104_857_600
@@ -98,7 +98,7 @@ class Parts:
     random: Random
     log: Any
     meter_of: MeterOf
-    limits: Limits
+    limits: GatewayLimits
     advertised: Advertised
     boot_id: str
     secret: Secret | None = None
@@ -119,7 +119,7 @@ class Gateway(ABC):
         self.boot_id = parts.boot_id
         self.secret = parts.secret
         self.admit = parts.admit
-        self.pool = Pool()
+        self.pool = BufferPool()
         self.memory = RequestMemory(parts.limits.request_memory_bytes)
         RequestMemoryWatch(self.memory)
         self.table = table()

@@ -20,7 +20,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service
-from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.server import Server, serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
@@ -321,7 +321,7 @@ async def test_what_follows_a_request_that_waits_is_handled_after_it(tmp_path: P
 
 
 async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not(tmp_path: Path) -> None:
-    async with running(tmp_path, patience=Patience(60)) as (_, address, _):
+    async with running(tmp_path, deadlines=ConnectionDeadlines(60)) as (_, address, _):
         client = Client(address, "c")
         await ask_heartbeat(client, "g")
         async with asyncio.timeout(5):

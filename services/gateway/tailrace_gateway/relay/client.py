@@ -12,7 +12,7 @@ from tailrace.clock import Cancellable
 from tailrace.net.address import Address
 from tailrace.net.admit import Admit
 from tailrace.net.context import Identity
-from tailrace.net.limits.patience import Quiet
+from tailrace.net.limits.deadlines import IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.transport import descriptor
 from tailrace.wire.apis import ApiKey
@@ -66,7 +66,7 @@ class ClientLink(Link):
         self.owner_address: Address | None = None
         self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
         self.swept_bytes = (0, 0)  # what the last sweep saw
-        self.quiet = Quiet()
+        self.quiet = IdleTimer()
         self.share = gateway.memory.share(self)
         self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None

@@ -20,8 +20,8 @@ from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace.wire.connection import answer_size
 from tailrace.wire.messages import PreambleRequest
-from tailrace_gateway.relay.answers import Answers, Owed
-from tailrace_gateway.relay.buffers import Buffer, Pool
+from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
+from tailrace_gateway.relay.buffers import Buffer, BufferPool
 from tailrace_gateway.relay.link import PEER, Link
 from tailrace_gateway.relay.requests import Requests
 from tailrace_gateway.relay.slots import Slots
@@ -91,7 +91,7 @@ class Client(Protocol):
 class NodeLink(Link):
     """The node's end of one client connection's relay."""
 
-    def __init__(self, sock: socket.socket, pool: Pool, client: Client) -> None:
+    def __init__(self, sock: socket.socket, pool: BufferPool, client: Client) -> None:
         super().__init__(sock, pool)
         self.client = client
         self.answers = Answers(client.slots, client.requests)
@@ -124,7 +124,7 @@ class NodeLink(Link):
                 client.write(buffer.view[item[0] : item[1]], buffer)
             elif type(item) is bytes:
                 client.write(item)
-            elif type(item) is Owed:
+            elif type(item) is ThrottledAnswer:
                 client.write(throttled(item))
         client.answers_passed()
         return consumed
@@ -147,7 +147,7 @@ class NodeLink(Link):
         self.client.close_if_done()
 
 
-def throttled(owed: Owed) -> bytes:
+def throttled(owed: ThrottledAnswer) -> bytes:
     """A Produce answer with its throttle_time_ms set; the only answer the gateway decodes and encodes again."""
     mark, frame = owed.mark, memoryview(owed.data)[4:]
     response = codec.decode_response(

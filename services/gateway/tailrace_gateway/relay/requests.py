@@ -19,7 +19,7 @@ from tailrace_gateway.quotas.meter import MeterOf
 from tailrace_gateway.relay import peek
 from tailrace_gateway.relay.buffers import Collected
 from tailrace_gateway.relay.routes import Route, Row
-from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, Later, Slots, Throttled
+from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
 _HEAD = Struct(">ihhih")  # size, api key, version, correlation id, length of the client id
 _SIZE = Struct(">i")
@@ -43,7 +43,7 @@ class Frame:
     correlation_id: int
     client_id: bytes
     data: bytes
-    slot: Later
+    slot: LateAnswer
     error_code: int = 0  # of a request that was not admitted
 
     @property
@@ -221,7 +221,7 @@ class Requests:
         if key < API_KEYS:
             self.counts[key] += 1
         self._silent = False
-        slot = Later()
+        slot = LateAnswer()
         self.slots.append(slot)
         self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot, error_code)
         return row, size, False

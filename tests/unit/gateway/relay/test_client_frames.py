@@ -28,7 +28,7 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.header import parse_request_header
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.gateway import Advertised, Limits, Parts
+from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import NodeLink
 
@@ -83,7 +83,7 @@ class World:
             random=random.Random(1),
             log=structlog.wrap_logger(self.log, processors=[]),
             meter_of=lambda client_id: self.meter,
-            limits=Limits(**limits),
+            limits=GatewayLimits(**limits),
             advertised=Advertised(),
             boot_id=BOOT_ID,
             admit=admit,
