@@ -9,6 +9,7 @@ from tailrace.log.read import Slice
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.transport.outbox import Outbox
 from tailrace.net.transport.receiving import Receiving
+from tailrace.net.transport.writing import write_all
 from tailrace.wire.connection import AWAITED, CLOSED, UNTAKEN, Promised
 from tailrace.wire.malformed import Malformed
 
@@ -106,12 +107,12 @@ class Answering(Receiving):
             elif self.sends_files and Slice in map(type, out):
                 self._send_files(out)
             else:
-                self._transport.writelines(out)
+                write_all(self._transport, out)
 
     def _send_files(self, out: list[Any]) -> None:
         """Past the transport if it has nothing to send, else through it, with copies."""
         if self._transport.get_write_buffer_size():
-            self._transport.writelines([piece.read() if type(piece) is Slice else piece for piece in out])
+            write_all(self._transport, [piece.read() if type(piece) is Slice else piece for piece in out])
             return
         if self._outbox is None:
             self._outbox = Outbox(self._transport.get_extra_info("socket"), self._sent, self._broke)
