@@ -16,7 +16,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData
 
 if TYPE_CHECKING:
-    from tailrace_broker.replication.quiet import Quiet
+    from tailrace_broker.replication.caught_up import CaughtUp
 
 FINAL_EPOCH = -1
 EVICTION_MS = 120_000
@@ -37,7 +37,7 @@ class Session:
         self.wants: OrderedDict[tuple[bytes, int], FetchPartition] = OrderedDict()
         self.known: dict[tuple[bytes, int], tuple[int, int, int]] = {}
         # A follower's: what its leader need not look at closely; None until it was heard once more, not named.
-        self.quiet: dict[tuple[bytes, int], Quiet | None] = {}
+        self.quiet: dict[tuple[bytes, int], CaughtUp | None] = {}
 
     def update(self, request: Fetch) -> None:
         """Adds, replaces and forgets partitions as an incremental request says."""
