@@ -37,7 +37,7 @@ _WITH_NEXT_EPOCH: Callable[..., TransactionState] = state.with_next_epoch
 _WITH_PARTITIONS: Callable[..., TransactionState] = state.with_partitions
 _INIT: Callable[..., Any] = TransactionMachine._init  # noqa: SLF001
 _APPLY: Callable[..., None] = GroupMachine.apply
-_REPEATED: Callable[..., Any] = producer_state._repeated  # noqa: SLF001
+_REPEATED: Callable[..., Any] = producer_state.repeated_batch
 _BY_EPOCH = {Status.PREPARE_COMMIT: Status.ONGOING, Status.PREPARE_ABORT: Status.ONGOING}
 
 
