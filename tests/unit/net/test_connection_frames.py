@@ -17,11 +17,11 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.memory_streams import MemoryTransport, VirtualLoop
+from support.memory_streams import MemoryTransport, VirtualLoop, cancel_all
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context, Identity
-from tailrace.net.dispatch import Service
+from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.server import Server
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
@@ -37,11 +37,15 @@ class Role:
     """Remembers what it was asked, and owes answers until the test gives them."""
 
     def __init__(self) -> None:
+        self.produce: HotHandler = self.as_asked
         self.handled: list[int] = []
         self.owed: list[Any] = []
         self.at_end: list[tuple[list[Any], bytes]] = []
 
     def hot(self, connection: Connection, version: int, correlation_id: int, body: memoryview) -> Any:
+        return self.produce(connection, version, correlation_id, body)
+
+    def as_asked(self, connection: Connection, version: int, correlation_id: int, body: memoryview) -> Any:
         self.handled.append(correlation_id)
         kind, answer = body[0], struct.pack(">ii", 4, correlation_id)
         if kind == SILENT:
@@ -304,7 +308,7 @@ def test_a_hot_handler_with_a_bug_ends_the_connection_and_is_not_called_again() 
             raise KeyError(correlation_id)
 
         world.do(world.transport.feed, frame(MUTING, 0, 0))
-        world.connection._hot = {ApiKey.PRODUCE: (buggy, 0, 13)}  # noqa: SLF001
+        world.role.produce = buggy
         world.do(world.transport.feed, frame(AT_ONCE, 1, 0))
         world.settle(MUTE_MS)
         world.settle(MUTE_MS)
@@ -317,8 +321,7 @@ def test_a_request_that_somebody_cancels_ends_the_connection_with_a_reason() -> 
     with closing(VirtualLoop()) as loop:
         world = World(loop)
         world.do(world.transport.feed, frame(ORDINARY, 0, 1) + frame(AT_ONCE, 1, 0))
-        assert world.connection._task is not None  # noqa: SLF001
-        world.do(world.connection._task.cancel)  # noqa: SLF001
+        world.do(cancel_all)
         assert world.transport.closed and world.whys == ["a request was cancelled"]
 
 

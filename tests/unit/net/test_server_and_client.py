@@ -258,7 +258,7 @@ async def test_a_frame_larger_than_the_buffer_is_collected_and_the_buffer_stays_
         assert len(role.asked[0]) == 30_000
         idle = Client(address, "idle")
         await idle.ask(ListGroupsRequest(), timeout_ms=5000)
-        assert sorted(len(connection._buffer) for connection in server.connections)[0] <= 4096  # noqa: SLF001
+        assert sorted(connection.buffer_bytes for connection in server.connections)[0] <= 4096
         await client.close()
         await idle.close()
 
@@ -271,7 +271,7 @@ async def test_a_client_that_keeps_sending_while_a_request_is_handled_is_held_ba
         writer.write(b"".join(heartbeat_frame("g" * 800, i) for i in range(frames)))  # some 3 MB
         await until(lambda: any(connection._held for connection in server.connections))  # noqa: SLF001
         (connection,) = server.connections
-        assert len(connection._buffer) <= 524_288  # noqa: SLF001
+        assert connection.buffer_bytes <= 524_288
         role.hold.set()
         for i in range(frames):
             (size,) = struct.unpack(">i", await reader.readexactly(4))

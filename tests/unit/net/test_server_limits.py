@@ -176,10 +176,10 @@ async def test_large_frames_still_come_whole_and_their_memory_goes_when_it_is_no
             writer.write(struct.pack(">ihhih", 10 + size, ApiKey.PRODUCE, 7, size, 0) + bytes(size))
             assert await reader.readexactly(12) == struct.pack(">iii", 8, size, size)
         connection = world.connection
-        assert len(connection._buffer) > 1_500_000  # noqa: SLF001
+        assert connection.buffer_bytes > 1_500_000
         for _ in range(8):
             assert connection.judge(ConnectionDeadlines(), 5000) == ""
-        assert len(connection._buffer) == 4096  # noqa: SLF001
+        assert connection.buffer_bytes == 4096
         writer.write(frame(5))
         assert (await reader.readexactly(8))[4:] == struct.pack(">i", 5)
         writer.close()

@@ -30,6 +30,11 @@ class Receiving(asyncio.BufferedProtocol):
         self._held = False  # nothing is read, because what was read has to be handled first
         self.received_bytes = 0
 
+    @property
+    def buffer_bytes(self) -> int:
+        """How much memory it keeps for what comes."""
+        return len(self._buffer)
+
     def _parse(self) -> None:
         raise AssertionError("a subclass handles what has come")
 

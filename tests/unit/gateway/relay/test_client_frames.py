@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.gateway import BOOT_ID, ScriptedFollower
-from support.memory_streams import VirtualLoop
+from support.memory_streams import VirtualLoop, cancel_all
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.admit import Admit
@@ -340,8 +340,7 @@ def test_a_request_that_somebody_cancels_ends_the_connection_with_a_reason() -> 
         world.gateway.answer = never  # type: ignore[method-assign,assignment]
         world.feed(frame(HERE, 1, 0))
         loop.settle()
-        assert world.link._task is not None  # noqa: SLF001
-        world.do(world.link._task.cancel)  # noqa: SLF001
+        world.do(cancel_all)
         assert world.link.closed and world.whys == ["a request was cancelled"]
 
 

@@ -1,7 +1,9 @@
-"""A client that takes nothing makes the server pause, on every version of Python."""
+"""Several buffers leave, a client that takes nothing makes the server pause, and a connection closes, on any Python."""
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from tailrace.net.transport.writing import write_all
 
 
 class Transport:
-    """As asyncio's of 3.13.1: only write asks to pause."""
+    """Remembers what it was given; as asyncio's of 3.13.1, only write asks to pause."""
 
     def __init__(self) -> None:
         self.unsent: list[bytes] = []
@@ -21,11 +23,38 @@ class Transport:
         self.asked += 1
 
     def writelines(self, buffers: Any) -> None:
-        self.unsent.append(b"".join(buffers))
+        self.unsent += map(bytes, buffers)
 
 
-@pytest.mark.parametrize("never_pauses", [False, True])
-def test_what_never_pauses_is_not_called(never_pauses: bool) -> None:
+@pytest.mark.parametrize(
+    ("never_pauses", "keeps_empty", "unsent"),
+    [
+        (False, False, [b"a", b"bc", b"d", b""]),
+        (False, True, [b"a", b"bc", b"d"]),
+        (True, True, [b"abcd"]),
+    ],
+)
+def test_what_a_version_of_python_does_wrong_is_not_asked_of_it(
+    never_pauses: bool, keeps_empty: bool, unsent: list[bytes]
+) -> None:
     transport = Transport()
-    write_all(transport, [b"a", memoryview(b"bc"), bytearray(b"d")], never_pauses)
-    assert (transport.unsent, transport.asked) == ([b"abcd"], int(never_pauses))
+    write_all(transport, [b"a", memoryview(b"bc"), bytearray(b"d"), b""], never_pauses, keeps_empty)
+    assert (transport.unsent, transport.asked) == (unsent, int(never_pauses))
+
+
+async def test_a_connection_closes_behind_an_empty_buffer() -> None:
+    """As behind the answer to a Fetch that found nothing."""
+    lost = asyncio.get_running_loop().create_future()
+
+    class Protocol(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.set_result(exc)
+
+    ours, theirs = socket.socketpair()
+    with theirs:
+        transport, _ = await asyncio.get_running_loop().create_connection(Protocol, sock=ours)
+        write_all(transport, [b"head", b""])
+        transport.close()
+        async with asyncio.timeout(10):
+            assert await lost is None
+        assert theirs.recv(9) == b"head"
