@@ -18,6 +18,7 @@ from tailrace.testing import Cluster
 
 PACKAGES = (ROOT / "libs" / "tailrace", *sorted(ROOT.glob("services/*/tailrace_*")), ROOT / "spark" / "tailrace_spark")
 PYTHONS = pythons()
+pytestmark = pytest.mark.timeout(900)  # a machine that does much else compiles and starts five services slowly
 
 
 @pytest.fixture(scope="module")

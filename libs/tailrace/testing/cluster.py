@@ -23,7 +23,7 @@ from tailrace.testing.events import ClusterDied, Event, Events
 if TYPE_CHECKING:
     from tailrace.testing.network import Network
 
-_START_SECONDS = 120.0
+_START_SECONDS = 240.0
 _STOP_SECONDS = 60.0
 _LAST_LOG_BYTES = 8_000
 UP_COMMAND = (sys.executable, "-m", "tailrace.cli", "up")
