@@ -121,7 +121,8 @@ def write_markers(topic: Topic, producer_id: int, epoch: int, *, version: int = 
     }
     with topic.leader() as connection:
         answer = connection.ask(build(WRITE_MARKERS, markers=[marker]), version)
-    return [row.error_code for row in answer.markers[0].topics[0].partitions]
+    rows = sorted(answer.markers[0].topics[0].partitions, key=lambda row: row.partition_index)
+    return [row.error_code for row in rows]
 
 
 @FIRST_PROTOCOL
