@@ -75,6 +75,7 @@ BROKER_KEYS = {
         "transaction.state.log.replication.factor",
     ),
     "tailrace_controller.decide.topic_rules": ("min.insync.replicas", "unclean.leader.election.enable"),
+    "tailrace_controller.mutations": ("controller.quota.window.num", "controller.quota.window.size.seconds"),
     "tailrace_controller.periodic": (
         "auto.leader.rebalance.enable",
         "leader.imbalance.check.interval.seconds",

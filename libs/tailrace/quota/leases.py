@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from tailrace.quota.entity import ClientQuotas, Kind
+from tailrace.quota.entity import Account, ClientQuotas, Kind
 from tailrace.quota.split import split
 
 FLOOR = 0.02
@@ -23,33 +23,33 @@ FLOOR = 0.02
 CREDIT_MS = 600.0
 HELD_LEASES = 4
 
-Entry = tuple[str, Kind]
+Entry = tuple[Account, Kind]
 Gateway = tuple[int, str]  # (id, incarnation)
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one gateway wants for one client. A demand of 0 gives the lease back.
+    """What one gateway wants for one account, in the units of the kind. A rate of 0 gives the lease back.
 
-    `used_bytes` were charged since the last report, `unused_bytes` of the lease ran over.
+    `used` was charged since the last report, `unused` of the lease ran over.
     """
 
-    client_id: str
+    account: Account
     kind: Kind
-    bytes_per_second: float
-    used_bytes: float = 0.0
-    unused_bytes: float = 0.0
+    rate: float
+    used: float = 0.0
+    unused: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """What it gets; `limited` false means that there is no quota (any more)."""
 
-    client_id: str
+    account: Account
     kind: Kind
     limited: bool
-    rate_bytes_per_second: float
-    credit_bytes: float = 0.0
+    rate: float
+    credit: float = 0.0
 
 
 class _Holding:
@@ -119,36 +119,36 @@ class LeaseTable:
             live = {*live, gateway[0]}  # its registration has not reached our image yet
         return [self._grant(gateway, demand, quotas, live, now_ms) for demand in demands]
 
-    def leased(self, client_id: str, kind: Kind, now_ms: float) -> float:
-        """Bytes per second that gateways may use at this moment, over all of them."""
-        account = self._accounts.get((client_id, kind))
-        return 0.0 if account is None else account.leased(now_ms)
+    def leased(self, account: Account, kind: Kind, now_ms: float) -> float:
+        """What gateways may use a second at this moment, over all of them."""
+        booked = self._accounts.get((account, kind))
+        return 0.0 if booked is None else booked.leased(now_ms)
 
     def _grant(
         self, gateway: Gateway, demand: Demand, quotas: ClientQuotas, live: Collection[int], now_ms: float
     ) -> Grant:
-        entry = (demand.client_id, demand.kind)
-        rate = quotas.rate(*entry)
+        entry = (demand.account, demand.kind)
+        rate = quotas.of_account(*entry)
         if rate is None:
             self._accounts.pop(entry, None)
-            return Grant(*entry, limited=False, rate_bytes_per_second=0.0)
+            return Grant(*entry, limited=False, rate=0.0)
         account = self._accounts.get(entry)
         if account is None:
             if len(self._accounts) >= self._max_entries:
-                return Grant(*entry, limited=True, rate_bytes_per_second=rate / len(live))
+                return Grant(*entry, limited=True, rate=rate / len(live))
             account = self._accounts[entry] = _Account(now_ms)
-        account.settle(rate, demand.unused_bytes, live, now_ms)
-        if demand.bytes_per_second <= 0:
+        account.settle(rate, demand.unused, live, now_ms)
+        if demand.rate <= 0:
             account.holdings.pop(gateway, None)
-            return Grant(*entry, limited=True, rate_bytes_per_second=0.0)
-        granted = account.share(gateway, demand.bytes_per_second, rate)
+            return Grant(*entry, limited=True, rate=0.0)
+        granted = account.share(gateway, demand.rate, rate)
         credit = 0.0
         if now_ms < self._grace_until_ms:
             granted = min(granted, rate / len(live))
         else:
-            credit = account.take_credit((demand.bytes_per_second - granted) * self.lease_ms / 2000)
-        account.holdings[gateway] = _Holding(granted, demand.bytes_per_second, now_ms + HELD_LEASES * self.lease_ms)
-        return Grant(*entry, limited=True, rate_bytes_per_second=granted, credit_bytes=credit)
+            credit = account.take_credit((demand.rate - granted) * self.lease_ms / 2000)
+        account.holdings[gateway] = _Holding(granted, demand.rate, now_ms + HELD_LEASES * self.lease_ms)
+        return Grant(*entry, limited=True, rate=granted, credit=credit)
 
     def _sweep(self, now_ms: float) -> None:
         self._sweep_at_ms = now_ms + 10 * self.lease_ms

@@ -31,6 +31,7 @@ from tailrace_gateway.gateway import Advertised, Limits
 from tailrace_gateway.listener import InternalListener, Listener
 from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.quotas.meters import Quotas
+from tailrace_gateway.quotas.throttled_connections import ThrottledConnections
 from tailrace_gateway.relay.sweep import Sweep
 from tailrace_gateway.rest.kafka.admin import Admin
 from tailrace_gateway.versions import ServedVersions
@@ -104,7 +105,8 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             secret=environment.secret,
         )
         stack.push_async_callback(close_connections, gateway)
-        listener = Listener(gateway, config.gateway_listen, config.gateway_port)
+        throttled = ThrottledConnections(quotas.admit, clock)
+        listener = Listener(gateway, config.gateway_listen, config.gateway_port, throttled)
         stack.callback(listener.close)
         listener.open_node(0)
         versions = ServedVersions(gateway)
@@ -115,7 +117,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         follower.on_move(gateway.controller_moved)
         sweep = Sweep(gateway)
         stack.callback(sweep.close)
-        GatewayMetrics(environment.registry, gateway, config.min_insync_replicas)
+        GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled)
         RequestMemoryMetrics(environment.registry, gateway.memory)
         addresses = {"client": ",".join(listener.addresses)}
         endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]

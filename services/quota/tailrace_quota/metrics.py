@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.quota.entity import Kind
+from tailrace.quota.entity import UNITS, Kind
 from tailrace.quota.leases import Demand
 
 
@@ -23,25 +23,28 @@ class QuotaMetrics(Collector):
         self.clients: Callable[[], int] = _none
         self._requests = 0
         self._leases = 0
-        self._used_bytes = dict.fromkeys(Kind, 0.0)
+        self._used = dict.fromkeys(Kind, 0.0)
         registry.register(self)
 
     def acquired(self, demands: Sequence[Demand]) -> None:
         self._requests += 1
         self._leases += len(demands)
         for demand in demands:
-            self._used_bytes[demand.kind] += demand.used_bytes
+            self._used[demand.kind] += demand.used
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
         used = CounterMetricFamily("tailrace_quota_bytes", "Bytes charged to limited clients", labels=["kind"])
-        for kind, size_bytes in self._used_bytes.items():
-            used.add_metric([kind.name.lower()], size_bytes)
+        for kind in (Kind.PRODUCE, Kind.FETCH):
+            used.add_metric([kind.name.lower()], self._used[kind])
+        request_ms, connections = self._used[Kind.REQUEST] / 1000, self._used[Kind.CONNECTION] / UNITS[Kind.CONNECTION]
         return [
             GaugeMetricFamily("tailrace_quota_clients", "Limited clients with leases", value=self.clients()),
             CounterMetricFamily("tailrace_acquire_lease_requests", "AcquireLease requests", value=self._requests),
             CounterMetricFamily("tailrace_leases_granted", "Leases given or renewed", value=self._leases),
             used,
+            CounterMetricFamily("tailrace_quota_request_time_ms", "Time charged to limited clients", value=request_ms),
+            CounterMetricFamily("tailrace_quota_connections", "Connections of limited addresses", value=connections),
         ]
 
     def describe(self) -> list[Metric]:

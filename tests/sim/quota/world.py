@@ -76,7 +76,9 @@ class World:
             self.now_ms, _, event = heapq.heappop(self.events)
             event()
             if self.service is not None:
-                self.most_leased = max(self.most_leased, self.service.leased(CLIENT, Kind.PRODUCE, self.now_ms))
+                self.most_leased = max(
+                    self.most_leased, self.service.leased(((CLIENT_ID, CLIENT),), Kind.PRODUCE, self.now_ms)
+                )
         self.now_ms = until_ms
 
     def renew(self, index: int) -> None:
@@ -122,7 +124,7 @@ class World:
         if not connection.open:
             return
         gateway = self.gateways[connection.gateway]
-        meter = gateway.meter(CLIENT, self.now_ms)
+        meter = gateway.meter("u", CLIENT, self.now_ms)
         throttle_ms = meter.charge(Kind.PRODUCE, connection.size_bytes, self.now_ms)
         self.passed.at.append((self.now_ms, connection.size_bytes))
         pause_ms = max(throttle_ms, self.random.uniform(0.2, 2)) + connection.think_ms * self.random.uniform(0.5, 1.5)

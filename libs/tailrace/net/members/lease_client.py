@@ -19,6 +19,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.members.accounts import account_of, fields_of
 from tailrace.net.members.endpoints import address_of
 from tailrace.quota.entity import Kind
 from tailrace.quota.leased import LeasedQuota
@@ -118,9 +119,7 @@ class LeaseClient:
 
     def _take(self, answer: AcquireLeaseResponse, asked_ms: float) -> None:
         grants = [
-            Grant(
-                entry.client_id or "", Kind(entry.kind), entry.limited, entry.rate_bytes_per_second, entry.credit_bytes
-            )
+            Grant(account_of(entry), Kind(entry.kind), entry.limited, entry.rate, entry.credit)
             for entry in answer.entries
         ]
         self._leased.granted(grants, answer.lease_ms, asked_ms, self._clock.monotonic_ms())
@@ -136,11 +135,11 @@ class LeaseClient:
             incarnation_id=self._incarnation_id,
             entries=[
                 entry(
-                    client_id=demand.client_id,
+                    **fields_of(demand.account),
                     kind=demand.kind,
-                    demand_bytes_per_second=demand.bytes_per_second,
-                    used_bytes=demand.used_bytes,
-                    unused_bytes=demand.unused_bytes,
+                    rate=demand.rate,
+                    used=demand.used,
+                    unused=demand.unused,
                 )
                 for demand in demands
             ],

@@ -1,4 +1,4 @@
-"""The relay's meters over the leased quotas: the same client id is one meter for all its connections."""
+"""The relay's meters over the leased quotas: the same user's client id is one meter for all its connections."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Callable
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
-from tailrace.quota.entity import ClientQuotas, Kind
+from tailrace.net.context import ANONYMOUS, user_of
+from tailrace.quota.entity import ClientQuotas, Kind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace_gateway.quotas.meter import Meter
+
+_USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
 
 
 class ClockedMeter(ClientMeter):
@@ -17,8 +20,8 @@ class ClockedMeter(ClientMeter):
 
     __slots__ = ("_now_ms",)
 
-    def __init__(self, client_id: str, now_ms: Callable[[], float]) -> None:
-        super().__init__(client_id)
+    def __init__(self, user: str, client_id: str, now_ms: Callable[[], float]) -> None:
+        super().__init__(user, client_id)
         self._now_ms = now_ms
 
     def produced(self, size_bytes: int) -> int:
@@ -26,6 +29,9 @@ class ClockedMeter(ClientMeter):
 
     def fetched(self, size_bytes: int) -> int:
         return self.charge(Kind.FETCH, size_bytes, self._now_ms())
+
+    def worked(self, time_ms: float) -> int:
+        return self.charge(Kind.REQUEST, time_ms * 1000, self._now_ms())
 
     def fetch_max_bytes(self) -> int:
         return self.window_bytes(Kind.FETCH, self._now_ms())
@@ -40,9 +46,13 @@ class Quotas:
 
     def meter_of(self, client_id: bytes) -> Meter:
         """The meter of the id that stands in a request's header."""
-        meter = self.leased.meter(client_id.decode("utf-8", "replace"), self._clock.monotonic_ms())
+        meter = self.leased.meter(_USER, client_id.decode("utf-8", "replace"), self._clock.monotonic_ms())
         assert isinstance(meter, ClockedMeter)
         return meter
+
+    def admit(self, client_host: str) -> int:
+        """0 for a connection that is served; else for how many ms its address has had too many."""
+        return self.leased.admit(canonical_ip(client_host) or client_host, self._clock.monotonic_ms())
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Quotas and the number of gateways they are split between."""
@@ -50,5 +60,5 @@ class Quotas:
             gateways = sum(1 for _ in new.services_of("gateway"))
             self.leased.update(ClientQuotas(new.quotas), gateways, self._clock.monotonic_ms())
 
-    def _new_meter(self, client_id: str) -> ClientMeter:
-        return ClockedMeter(client_id, self._clock.monotonic_ms)
+    def _new_meter(self, user: str, client_id: str) -> ClientMeter:
+        return ClockedMeter(user, client_id, self._clock.monotonic_ms)

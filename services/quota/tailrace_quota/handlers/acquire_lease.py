@@ -1,13 +1,14 @@
 """AcquireLease v0 (private): a gateway reports what its limited clients used and want, and gets its part of the rates.
 
 A lease runs for lease_ms from when it was asked for. Entries come back in the order of the request. `limited` false:
-the quota is gone. `credit_bytes` are what other gateways left unused, to be added to the bucket once.
+the quota is gone. `credit` is what other gateways left unused, to be added to the bucket once.
 """
 
 from __future__ import annotations
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.members.accounts import account_of, fields_of
 from tailrace.quota.entity import Kind
 from tailrace.quota.leases import Demand
 from tailrace.wire.messages import AcquireLeaseRequest, AcquireLeaseResponse
@@ -20,11 +21,11 @@ async def handle(request: AcquireLeaseRequest, context: Context, quota: Quota) -
     try:
         demands = [
             Demand(
-                entry.client_id or "",
+                account_of(entry),
                 Kind(entry.kind),
-                entry.demand_bytes_per_second,
-                entry.used_bytes,
-                entry.unused_bytes,
+                entry.rate,
+                entry.used,
+                entry.unused,
             )
             for entry in request.entries
         ]
@@ -37,11 +38,11 @@ async def handle(request: AcquireLeaseRequest, context: Context, quota: Quota) -
         lease_ms=quota.lease_ms,
         entries=[
             lease(
-                client_id=grant.client_id,
+                **fields_of(grant.account),
                 kind=grant.kind,
                 limited=grant.limited,
-                rate_bytes_per_second=grant.rate_bytes_per_second,
-                credit_bytes=grant.credit_bytes,
+                rate=grant.rate,
+                credit=grant.credit,
             )
             for grant in grants
         ],
