@@ -108,7 +108,7 @@ BROKER_KEYS = {
         "quota.max.throttle.ms",
         "quota.unavailable",
     ),
-    "tailrace_quota.app": ("quota.lease.ms",),
+    "tailrace_quota.app": ("quota.lease.ms", "quota.url"),
 }
 
 TOPIC_KEYS = {

@@ -21,6 +21,7 @@ class QuotaMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.clients: Callable[[], int] = _none
+        self.store_available: Callable[[], bool] = bool
         self._requests = 0
         self._leases = 0
         self._used = dict.fromkeys(Kind, 0.0)
@@ -42,6 +43,11 @@ class QuotaMetrics(Collector):
             GaugeMetricFamily("tailrace_quota_clients", "Limited clients with leases", value=self.clients()),
             CounterMetricFamily("tailrace_acquire_lease_requests", "AcquireLease requests", value=self._requests),
             CounterMetricFamily("tailrace_leases_granted", "Leases given or renewed", value=self._leases),
+            GaugeMetricFamily(
+                "tailrace_lease_store_available",
+                "1 while leases can be given; 0 while quota.url does not answer",
+                value=float(self.store_available()),
+            ),
             used,
             CounterMetricFamily("tailrace_quota_request_time_ms", "Time charged to limited clients", value=request_ms),
             CounterMetricFamily("tailrace_quota_connections", "Connections of limited addresses", value=connections),

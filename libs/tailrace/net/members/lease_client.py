@@ -1,6 +1,7 @@
 """Keeps a gateway's quota leases filled: AcquireLease every half lease while a limited client is active, else nothing.
 
-All gateways ask the quota service with the lowest id that answers, so that one of several knows all leases. While none
+All gateways ask the quota service with the lowest id that answers, so that one of several knows all leases; one that
+has just not answered is asked last for a while, since waiting for it costs half of a lease's time. While none
 does, `quota.unavailable` decides what holds (that is in LeasedQuota); asking goes on with backoff and heals by itself.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -30,6 +32,7 @@ from tailrace.wire.messages import AcquireLeaseRequest, AcquireLeaseResponse
 ROLE = "quota"
 _SOONEST_MS = 10.0
 _LONGEST_BACKOFF_MS = 500.0
+_SILENT_MS = 2000.0
 
 
 class LeaseClient:
@@ -60,6 +63,7 @@ class LeaseClient:
         self._secret = secret
         self._wake = asyncio.Event()
         self._clients: dict[int, Client] = {}
+        self._silent_ms: dict[int, float] = {}  # when each service did not answer last
         leased.on_wanted = self._wake.set
 
     async def run(self) -> None:
@@ -102,11 +106,12 @@ class LeaseClient:
     async def _acquire(self, demands: Sequence[Demand], asked_ms: float) -> bool:
         request = self._request(demands)
         why = "no quota service is registered"
-        for service in self._image().services_of(ROLE):
+        for service in self.services():
             try:
                 answer = await (await self._client(service)).ask(request, timeout_ms=self._leased.terms.lease_ms / 2)
             except (Disconnected, TimeoutError, Malformed) as failed:
                 why = str(failed) or "it did not answer in time"
+                self._silent_ms[service.service_id] = self._clock.monotonic_ms()
                 continue
             if answer.error_code == ErrorCode.NONE:
                 self._take(answer, asked_ms)
@@ -116,6 +121,12 @@ class LeaseClient:
             self._log.warning("no quota leases", why=why, until_then=self._leased.terms.unavailable)
         self.available = False
         return False
+
+    def services(self) -> list[ServiceImage]:
+        """Whom to ask, in order: by id, but behind the others for a while after silence."""
+        asked_again_ms = self._clock.monotonic_ms() - _SILENT_MS
+        services = self._image().services_of(ROLE)
+        return sorted(services, key=lambda one: self._silent_ms.get(one.service_id, -inf) > asked_again_ms)
 
     def _take(self, answer: AcquireLeaseResponse, asked_ms: float) -> None:
         grants = [

@@ -13,6 +13,7 @@ from tailrace.quota.entity import Kind
 from tailrace.quota.leases import Demand
 from tailrace.wire.messages import AcquireLeaseRequest, AcquireLeaseResponse
 from tailrace_quota.quota import Quota
+from tailrace_quota.store.port import StoreUnavailable
 
 
 async def handle(request: AcquireLeaseRequest, context: Context, quota: Quota) -> AcquireLeaseResponse:
@@ -31,7 +32,10 @@ async def handle(request: AcquireLeaseRequest, context: Context, quota: Quota) -
         ]
     except ValueError:
         raise ApiError(ErrorCode.INVALID_REQUEST) from None
-    grants = await quota.acquire((request.gateway_id, str(request.incarnation_id)), demands)
+    try:
+        grants = await quota.acquire((request.gateway_id, str(request.incarnation_id)), demands)
+    except StoreUnavailable as away:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(away)) from away
     lease = AcquireLeaseResponse.Lease
     return AcquireLeaseResponse(
         error_code=ErrorCode.NONE,

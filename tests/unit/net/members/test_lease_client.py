@@ -28,7 +28,7 @@ from tailrace.wire.messages import AcquireLeaseRequest
 from tailrace_quota.handlers import HANDLERS
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.quota import Quota
-from tailrace_quota.store import MemoryStore
+from tailrace_quota.store.memory import MemoryStore
 
 LEASE_MS = 100
 RATE = 1000.0
@@ -150,6 +150,14 @@ async def test_a_dead_quota_service_is_passed_over_for_the_next(tmp_path: Path) 
     metadata = image({0: tmp_path / "dead.sock", 1: tmp_path / "q1.sock"})
     async with quota_service(tmp_path / "q1.sock", metadata), gateway(metadata) as (leased, _):
         assert await lease(leased) == RATE
+
+
+async def test_a_service_that_is_silent_is_asked_last_for_a_while(tmp_path: Path) -> None:
+    metadata = image({0: tmp_path / "q0.sock", 1: tmp_path / "q1.sock"})
+    async with quota_service(tmp_path / "q1.sock", metadata), gateway(metadata) as (leased, client):
+        assert [one.service_id for one in client.services()] == [0, 1]
+        await lease(leased)
+        assert [one.service_id for one in client.services()] == [1, 0]
 
 
 async def test_while_nobody_answers_the_gateway_says_so_once(tmp_path: Path) -> None:
