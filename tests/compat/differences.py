@@ -102,7 +102,7 @@ DIFFERENCES = (
     Difference(
         "`request_percentage`",
         "of the time of a broker's network and request threads; `throttle_time_ms` in every answer",
-        "of one core's time in the event loops of gateways; the connection is not read, `throttle_time_ms` stays 0",
+        "of one core's time that gateways' event loops take; the connection is not read, `throttle_time_ms` stays 0",
         "an event loop is what a gateway shares out; the time is known after the answer has left",
     ),
     Difference(

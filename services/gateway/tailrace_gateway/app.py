@@ -25,6 +25,7 @@ from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follo
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
 from tailrace.quota.leased_bucket import Terms
+from tailrace.runtime.clock import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, Limits
@@ -91,7 +92,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         name = f"gateway-{config.node_id}"
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
         terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, _QUOTA_WINDOW_MS)
-        quotas = Quotas(terms, config.quota_max_entries, clock)
+        quotas = Quotas(terms, config.quota_max_entries, clock, thread_time_ms)
         gateway = AnsweringGateway(
             follower,
             clock,

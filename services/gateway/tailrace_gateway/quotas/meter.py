@@ -21,6 +21,10 @@ class Meter(Protocol):
         """Charges a Fetch answer; returns throttle_time_ms."""
         ...
 
+    def work_ms(self) -> float:
+        """The processor's time for this thread, whose difference is what `worked` is charged."""
+        ...
+
     def worked(self, time_ms: float) -> int:
         """Charges what the client took of the event loop (request_percentage); returns throttle_time_ms."""
         ...
@@ -42,6 +46,9 @@ class Unmetered:
 
     def fetched(self, size_bytes: int) -> int:
         return 0
+
+    def work_ms(self) -> float:
+        return 0.0
 
     def worked(self, time_ms: float) -> int:
         return 0

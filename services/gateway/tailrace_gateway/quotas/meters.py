@@ -18,10 +18,11 @@ _USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
 class ClockedMeter(ClientMeter):
     """A client's meter that knows the time, as the relay does not."""
 
-    __slots__ = ("_now_ms",)
+    __slots__ = ("_now_ms", "work_ms")
 
-    def __init__(self, user: str, client_id: str, now_ms: Callable[[], float]) -> None:
+    def __init__(self, user: str, client_id: str, now_ms: Callable[[], float], work_ms: Callable[[], float]) -> None:
         super().__init__(user, client_id)
+        self.work_ms = work_ms
         self._now_ms = now_ms
 
     def produced(self, size_bytes: int) -> int:
@@ -40,8 +41,9 @@ class ClockedMeter(ClientMeter):
 class Quotas:
     """The gateway's quotas: meters by client id, kept up to date with the image."""
 
-    def __init__(self, terms: Terms, max_entries: int, clock: Clock) -> None:
+    def __init__(self, terms: Terms, max_entries: int, clock: Clock, work_ms: Callable[[], float]) -> None:
         self._clock = clock
+        self._work_ms = work_ms
         self.leased = LeasedQuota(terms, max_entries, self._new_meter)
 
     def meter_of(self, client_id: bytes) -> Meter:
@@ -61,4 +63,4 @@ class Quotas:
             self.leased.update(ClientQuotas(new.quotas), gateways, self._clock.monotonic_ms())
 
     def _new_meter(self, user: str, client_id: str) -> ClientMeter:
-        return ClockedMeter(user, client_id, self._clock.monotonic_ms)
+        return ClockedMeter(user, client_id, self._clock.monotonic_ms, self._work_ms)

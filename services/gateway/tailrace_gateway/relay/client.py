@@ -199,7 +199,7 @@ class ClientLink(Link):
         """
         self.timing = True
         try:
-            consumed = timed(self._worked, self.gateway.clock.monotonic_ms, work, buffer, end)
+            consumed = timed(self._worked, self.requests.meter.work_ms, work, buffer, end)
         finally:
             self.timing = False
         if consumed:
@@ -208,7 +208,7 @@ class ClientLink(Link):
 
     def timed_work(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
         """The same for work that waits; charged when it is done."""
-        return TimedCoroutine(self._worked, self.gateway.clock.monotonic_ms, work)
+        return TimedCoroutine(self._worked, self.requests.meter.work_ms, work)
 
     def _worked(self, time_ms: float) -> None:
         self._work_ms += time_ms

@@ -44,10 +44,15 @@ class Meter(Unmetered):
     def __init__(self, every: int, works: int) -> None:
         self.every, self.count = every, 0
         self.works, self.work_count = works, 0
+        self.time_ms = 0.0
         self.produce_limited, self.request_limited = bool(every), bool(works)
 
+    def work_ms(self) -> float:
+        self.time_ms += 1
+        return self.time_ms
+
     def worked(self, time_ms: float) -> int:
-        assert time_ms >= 0
+        assert time_ms > 0
         self.work_count += 1
         return 0 if self.work_count % self.works else MUTE_MS
 
