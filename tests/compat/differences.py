@@ -102,9 +102,33 @@ DIFFERENCES = (
     ),
     Difference(
         "client quotas",
-        "per broker; for users, client ids and IP addresses; an idle client may exceed its rate for some 10 s",
-        "over the whole cluster; for client ids only, others get INVALID_REQUEST; an idle client starts at its rate",
-        "one rate for one client, however many brokers there are; users come later",
+        "per broker; an idle client may exceed its rate for some 10 s",
+        "over the whole cluster; an idle client starts at its rate",
+        "one rate for one client, however many brokers there are",
+    ),
+    Difference(
+        "the user that a quota is for",
+        "the authenticated user of the connection",
+        "ANONYMOUS for every client, as on Kafka's PLAINTEXT listeners",
+        "there is no authentication of clients yet",
+    ),
+    Difference(
+        "`request_percentage`",
+        "of the time of a broker's network and request threads; `throttle_time_ms` in every answer",
+        "of one core's time that gateways' event loops take; the connection is not read, `throttle_time_ms` stays 0",
+        "an event loop is what a gateway shares out; the time is known after the answer has left",
+    ),
+    Difference(
+        "a throttle after controller mutations above the quota",
+        "as long as the debt lasts",
+        "at most `quota.max.throttle.ms` at once; the debt stays",
+        "heartbeats on the same connection must arrive",
+    ),
+    Difference(
+        "a quota for an IP address given as a host name",
+        "the name is looked up",
+        "INVALID_REQUEST, but for `localhost`",
+        "the controller waits for no name server while others wait for it",
     ),
     Difference(
         "a client quota of NaN, of Infinity where a rate may have a fraction, of less than one byte a second",

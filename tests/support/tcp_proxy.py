@@ -37,6 +37,11 @@ class TcpProxy:
         self._cut, self.delay_s = False, 0.0
         self._flowing.set()
 
+    def retarget(self, target_port: int) -> None:
+        """Breaks all connections; new ones go to another port."""
+        self._target = (HOST, target_port)
+        self._break_all()
+
     def hang(self) -> None:
         """Nothing is forwarded any more, in no direction; connections stay, and new ones are accepted."""
         self._flowing.clear()

@@ -42,6 +42,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> UpOptions:
     settings = defaults(given.brokers, environ) | dict(_pair(parser, item) for item in given.set)
     if given.metadata_url:
         settings["metadata.url"] = given.metadata_url
+    if given.quota_url:
+        settings["quota.url"] = given.quota_url
     if given.controllers > 1 and not settings.get("metadata.url", "").startswith("postgresql"):
         parser.error("several controllers need a shared database: --metadata-url postgresql://… (SQLite holds one)")
     host, port = (None, None) if given.advertise is None else _advertise(parser, given.advertise)
@@ -116,6 +118,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--advertise", metavar="HOST[:PORT]", help="what clients are told; default: the address they connected to")
     add("--admin-port", type=_port, default=8080, metavar="PORT", help="0 picks one; default %(default)s")
     add("--metadata-url", metavar="URL", help="default: SQLite in DIR/metadata.db")
+    add("--quota-url", metavar="URL", help="redis://HOST:PORT/DB, for several quota services; default: in memory")
     add("--set", metavar="KEY=VALUE", action="append", default=[], help=_SET)
     add("--no-restart", action="store_true", help="leave a dead child dead")
     add("--inline", action="store_true", help="all roles in one process and one event loop, for debuggers and tests")

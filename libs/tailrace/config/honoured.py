@@ -81,6 +81,7 @@ BROKER_KEYS = {
         "transaction.state.log.segment.bytes",
     ),
     "tailrace_controller.decide.topic_rules": ("min.insync.replicas", "unclean.leader.election.enable"),
+    "tailrace_controller.mutations": ("controller.quota.window.num", "controller.quota.window.size.seconds"),
     "tailrace_controller.periodic": (
         "auto.leader.rebalance.enable",
         "leader.imbalance.check.interval.seconds",
@@ -119,7 +120,7 @@ BROKER_KEYS = {
         "quota.max.throttle.ms",
         "quota.unavailable",
     ),
-    "tailrace_quota.app": ("quota.lease.ms",),
+    "tailrace_quota.app": ("quota.lease.ms", "quota.url"),
 }
 
 TOPIC_KEYS = {

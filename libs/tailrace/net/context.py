@@ -8,6 +8,11 @@ from typing import NamedTuple, Protocol
 ANONYMOUS = "User:ANONYMOUS"
 
 
+def user_of(principal: str) -> str:
+    """The user's name in a principal: what quotas are set for."""
+    return principal.partition(":")[2]
+
+
 class Identity(NamedTuple):
     """The client behind a connection: from its socket, or from the preamble an authenticated peer sent.
 

@@ -1,66 +1,65 @@
-"""The quotas at whoever owns client sockets: a bucket per client id and kind, filled by leases."""
+"""The quotas at whoever owns client sockets: a bucket per account and kind, filled by leases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from weakref import WeakValueDictionary
 
-from tailrace.quota.entity import ClientQuotas, QuotaKind
+from tailrace.quota.entity import METERED, Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased_bucket import INT_MAX, LeasedBucket, Terms
 from tailrace.quota.leases import Demand, Grant
 
 
 class ClientMeter:
-    """One client id at one gateway. The flags let the hot path skip what has no quota."""
+    """One user's client id at one gateway. The flags let the hot path skip what has no quota."""
 
-    __slots__ = ("__weakref__", "buckets", "client_id", "fetch_limited", "produce_limited")
+    __slots__ = ("__weakref__", "buckets", "client_id", "fetch_limited", "produce_limited", "request_limited", "user")
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, user: str, client_id: str) -> None:
+        self.user = user
         self.client_id = client_id
         self.buckets: dict[QuotaKind, LeasedBucket] = {}
         self.produce_limited = False
         self.fetch_limited = False
+        self.request_limited = False
 
-    def charge(self, kind: QuotaKind, size_bytes: float, now_ms: float) -> int:
+    def charge(self, kind: QuotaKind, amount: float, now_ms: float) -> int:
         """Returns throttle_time_ms, 0 without a quota."""
         bucket = self.buckets.get(kind)
-        return 0 if bucket is None else bucket.charge(size_bytes, now_ms)
+        return 0 if bucket is None else bucket.charge(amount, now_ms)
 
     def window_bytes(self, kind: QuotaKind, now_ms: float) -> int:
         bucket = self.buckets.get(kind)
         return INT_MAX if bucket is None else bucket.window_bytes(now_ms)
 
-    def limit(self, quotas: ClientQuotas, terms: Terms, now_ms: float) -> None:
-        """Takes over the quotas that now hold for this client id."""
-        for kind in QuotaKind:
-            rate = quotas.rate(self.client_id, kind)
-            bucket = self.buckets.get(kind)
-            if rate is None:
-                self.buckets.pop(kind, None)
-            elif bucket is None:
-                self.buckets[kind] = LeasedBucket(self.client_id, kind, max(1.0, rate), terms, now_ms)
-            elif bucket.limit != max(1.0, rate):
-                bucket.relimit(max(1.0, rate), now_ms)
+    def limit(self, quotas: ClientQuotas, bucket_of: Callable[[Account, QuotaKind, float], LeasedBucket]) -> None:
+        """Takes over the quotas that now hold for this client."""
+        found = {kind: quotas.of_client(self.user, self.client_id, kind) for kind in METERED}
+        self.buckets = {kind: bucket_of(one[0], kind, one[1]) for kind, one in found.items() if one is not None}
         self.produce_limited = QuotaKind.PRODUCE in self.buckets
         self.fetch_limited = QuotaKind.FETCH in self.buckets
+        self.request_limited = QuotaKind.REQUEST in self.buckets
 
 
 class LeasedQuota:
-    """All client ids at one gateway.
+    """All accounts at one gateway.
 
-    A meter lives as long as a connection uses it, or its lease does: who reconnects finds the old debt. At most
-    max_entries leases are held; above that the oldest is let go, and comes back with the client's next request.
+    A bucket lives as long as a client's meter uses it, or its lease does: a client that reconnects finds the old debt.
+    At most max_entries leases are held; above that the oldest is let go, and comes back with the client's next request.
     """
 
-    def __init__(self, terms: Terms, max_entries: int, new_meter: Callable[[str], ClientMeter] = ClientMeter) -> None:
+    def __init__(
+        self, terms: Terms, max_entries: int, new_meter: Callable[[str, str], ClientMeter] = ClientMeter
+    ) -> None:
         self.terms = terms
         self.terms.wanted = self._wanted
         self.on_wanted: Callable[[], None] = lambda: None
         self._max_entries = max_entries
         self._new_meter = new_meter
         self._quotas = ClientQuotas()
-        self._meters: WeakValueDictionary[str, ClientMeter] = WeakValueDictionary()
-        self._active: dict[LeasedBucket, ClientMeter | None] = {}
+        self._meters: WeakValueDictionary[tuple[str, str], ClientMeter] = WeakValueDictionary()
+        self._buckets: WeakValueDictionary[tuple[Account, QuotaKind], LeasedBucket] = WeakValueDictionary()
+        self._active: dict[LeasedBucket, None] = {}
         self._fresh: list[LeasedBucket] = []
 
     @property
@@ -68,13 +67,18 @@ class LeasedQuota:
         """How many leases are held or wanted."""
         return len(self._active)
 
-    def meter(self, client_id: str, now_ms: float) -> ClientMeter:
-        """The meter of a client id; the same one for all its connections."""
-        meter = self._meters.get(client_id)
+    def meter(self, user: str, client_id: str, now_ms: float) -> ClientMeter:
+        """The meter of a user's client id; the same one for all its connections."""
+        meter = self._meters.get((user, client_id))
         if meter is None:
-            meter = self._meters[client_id] = self._new_meter(client_id)
-            meter.limit(self._quotas, self.terms, now_ms)
+            meter = self._meters[user, client_id] = self._new_meter(user, client_id)
+            meter.limit(self._quotas, self._bucket_at(now_ms))
         return meter
+
+    def admit(self, ip: str, now_ms: float) -> int:
+        """0 for a connection that may be served; else for how long its address has had too many (KIP-612)."""
+        found = self._quotas.of_ip(ip)
+        return 0 if found is None else self._bucket_at(now_ms)(found[0], QuotaKind.CONNECTION, found[1]).admit(now_ms)
 
     def update(self, quotas: ClientQuotas, gateways: int, now_ms: float) -> None:
         """The metadata image changed; takes hold at once, without asking the quota service."""
@@ -82,11 +86,14 @@ class LeasedQuota:
         if quotas == self._quotas:
             return
         self._quotas = quotas
-        for meter in list(self._meters.values()):
-            meter.limit(quotas, self.terms, now_ms)
-        for bucket in list(self._active):
-            if quotas.rate(bucket.client_id, bucket.kind) is None:
+        for bucket in list(self._buckets.values()):
+            rate = quotas.of_account(bucket.account, bucket.kind)
+            if rate is None:
                 self._let_go(bucket)
+            elif bucket.limit != max(1.0, rate):
+                bucket.relimit(max(1.0, rate), now_ms)
+        for meter in list(self._meters.values()):
+            meter.limit(quotas, self._bucket_at(now_ms))
 
     def demands(self, now_ms: float) -> list[Demand]:
         """What to ask the quota service for now; buckets that were idle are given back and forgotten."""
@@ -104,23 +111,31 @@ class LeasedQuota:
     def unanswered(self, demands: Iterable[Demand]) -> None:
         """The quota service did not answer these."""
         for demand in demands:
-            meter = self._meters.get(demand.client_id)
-            bucket = None if meter is None else meter.buckets.get(demand.kind)
+            bucket = self._buckets.get((demand.account, demand.kind))
             if bucket is not None and bucket.active:
                 bucket.unanswered(demand)
 
     def granted(self, grants: Iterable[Grant], lease_ms: float, asked_ms: float, now_ms: float) -> None:
         """Takes over leases that were asked for at `asked_ms`; they run from then, so that ours end first."""
         for grant in grants:
-            meter = self._meters.get(grant.client_id)
-            bucket = None if meter is None else meter.buckets.get(grant.kind)
+            bucket = self._buckets.get((grant.account, grant.kind))
             if bucket is not None and bucket.active and grant.limited:
-                bucket.grant(grant.rate_bytes_per_second, grant.credit_bytes, asked_ms + lease_ms, now_ms)
+                bucket.grant(grant.rate, grant.credit, asked_ms + lease_ms, now_ms)
+
+    def _bucket_at(self, now_ms: float) -> Callable[[Account, QuotaKind, float], LeasedBucket]:
+        def bucket_of(account: Account, kind: QuotaKind, rate: float) -> LeasedBucket:
+            bucket = self._buckets.get((account, kind))
+            if bucket is None:
+                bucket = LeasedBucket(account, kind, max(1.0, rate), self.terms, now_ms)
+                self._buckets[account, kind] = bucket
+            return bucket
+
+        return bucket_of
 
     def _wanted(self, bucket: LeasedBucket) -> None:
         if len(self._active) >= self._max_entries:
             self._let_go(next(iter(self._active)))
-        self._active[bucket] = self._meters.get(bucket.client_id)
+        self._active[bucket] = None
         self._fresh.append(bucket)
         self.on_wanted()
 

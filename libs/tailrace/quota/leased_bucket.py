@@ -1,4 +1,4 @@
-"""One client's bytes at one gateway: a token bucket that fills at the rate of its lease, and what to ask for next.
+"""One account at one gateway: a token bucket that fills at the rate of its lease, and what to ask for next.
 
 Nothing here waits and nothing reads a clock: a charge is arithmetic on the bucket.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from tailrace.quota.bucket import TokenBucket
-from tailrace.quota.entity import QuotaKind
+from tailrace.quota.entity import UNITS, Account, QuotaKind
 from tailrace.quota.leases import FLOOR, Demand
 
 INT_MAX = 2**31 - 1
@@ -17,6 +17,7 @@ _HEADROOM = 0.25
 _GROWTH = 0.1
 _CRUMBS = 32
 IDLE_REPORTS = 8
+_CONNECTIONS_MS = 1000.0
 BURST_MS = 100.0
 """How much unused lease a bucket keeps; the rest goes back to the quota service, which gives it to whoever is short."""
 
@@ -36,9 +37,13 @@ class Terms:
 
 
 class LeasedBucket:
-    """One client id's bytes of one kind. `limit` is the rate over the whole cluster, the bucket's rate is our lease."""
+    """One account's use of one kind, in the units of that kind.
+
+    `limit` is the rate over the whole cluster, the bucket's rate is our lease.
+    """
 
     __slots__ = (
+        "__weakref__",
         "_asked_bytes",
         "_asked_ms",
         "_bucket",
@@ -48,21 +53,21 @@ class LeasedBucket:
         "_reported_ms",
         "_terms",
         "_used_rate",
+        "account",
         "active",
-        "client_id",
         "expires_ms",
         "kind",
         "limit",
-        "used_bytes",
+        "used",
     )
 
-    def __init__(self, client_id: str, kind: QuotaKind, limit: float, terms: Terms, now_ms: float) -> None:
-        self.client_id = client_id
+    def __init__(self, account: Account, kind: QuotaKind, limit: float, terms: Terms, now_ms: float) -> None:
+        self.account = account
         self.kind = kind
         self.limit = limit
         self.active = False
         self.expires_ms = now_ms
-        self.used_bytes = 0.0
+        self.used = 0.0
         self._terms = terms
         self._asked_bytes = 0.0
         self._asked_ms = now_ms
@@ -76,24 +81,31 @@ class LeasedBucket:
 
     @property
     def rate(self) -> float:
-        """Bytes per second this gateway may pass on now."""
+        """What this gateway may pass on a second now."""
         return self._bucket.rate
 
-    def charge(self, size_bytes: float, now_ms: float) -> int:
-        """Takes the bytes and returns throttle_time_ms (KIP-219), at most the longest throttle."""
+    def charge(self, amount: float, now_ms: float) -> int:
+        """Takes the amount and returns throttle_time_ms (KIP-219), at most the longest throttle."""
         if now_ms >= self.expires_ms:
             self._run_out(now_ms)
             if self._terms.unavailable == "open" and self.active and now_ms >= self.expires_ms:
-                self.used_bytes += size_bytes
+                self.used += amount
                 return 0
-        self.used_bytes += size_bytes
-        level = self._bucket.charge(size_bytes, now_ms)
+        self.used += amount
+        level = self._bucket.charge(amount, now_ms)
         if level >= 0:
             return 0
         until_ms = now_ms - level / self._bucket.rate * 1000
         self._in_debt_ms += max(0.0, until_ms - max(now_ms, self._debt_until_ms))
         self._debt_until_ms = until_ms
         return min(math.ceil(-level / self._throttle_rate(now_ms) * 1000), int(self._terms.max_throttle_ms))
+
+    def admit(self, now_ms: float) -> int:
+        """Charges one unless there is debt; then charges nothing and returns for how many ms (KIP-612)."""
+        throttle_time_ms = self.charge(0.0, now_ms)
+        if not throttle_time_ms:
+            self.charge(UNITS[self.kind], now_ms)
+        return throttle_time_ms
 
     def window_bytes(self, now_ms: float) -> int:
         """The most one Fetch may bring; at least one byte.
@@ -123,29 +135,29 @@ class LeasedBucket:
         debt = self._bucket.debt(now_ms)
         spill_ms = max(0.0, self._debt_until_ms - now_ms) if debt else 0.0
         in_debt = min(1.0, max(0.0, self._in_debt_ms - spill_ms) / interval_ms)
-        used, self.used_bytes = self.used_bytes, 0.0
+        used, self.used = self.used, 0.0
         self._in_debt_ms = spill_ms
         self._reported_ms = now_ms
         self._idle_reports = 0 if used or debt else self._idle_reports + 1
         if self._idle_reports >= IDLE_REPORTS:
             self.active = False
-            return Demand(self.client_id, self.kind, 0.0, 0.0, lost)
+            return Demand(self.account, self.kind, 0.0, 0.0, lost)
         # A muted client looks idle between its requests: only the mean over some reports tells what it uses.
         rate = used * 1000 / interval_ms
         self._used_rate = (self._used_rate + rate) / 2 if self._used_rate else rate
         # Who was held back for the whole time may want more than it used: ask for more, and for the debt at once.
         need = self._used_rate * (1 + max(_HEADROOM, in_debt)) + debt * 1000 / interval_ms
-        return Demand(self.client_id, self.kind, max(1.0, need + _GROWTH * self.limit * in_debt), used, lost)
+        return Demand(self.account, self.kind, max(1.0, need + _GROWTH * self.limit * in_debt), used, lost)
 
     def unanswered(self, demand: Demand) -> None:
         """A report that got no answer: what it said is said again with the next one."""
-        self.used_bytes += demand.used_bytes
-        self._bucket.lost += demand.unused_bytes
+        self.used += demand.used
+        self._bucket.lost += demand.unused
 
-    def grant(self, rate: float, credit_bytes: float, expires_ms: float, now_ms: float) -> None:
+    def grant(self, rate: float, credit: float, expires_ms: float, now_ms: float) -> None:
         """A lease came, with what other gateways left unused."""
         self.expires_ms = expires_ms
-        self._bucket.add(credit_bytes, now_ms)
+        self._bucket.add(credit, now_ms)
         self._set_rate(rate, now_ms)
 
     def _run_out(self, now_ms: float) -> None:
@@ -155,11 +167,12 @@ class LeasedBucket:
             self._idle_reports = 0
             self._used_rate = 0.0
             self._reported_ms = now_ms
-            self.used_bytes = 0.0
+            self.used = 0.0
             self._in_debt_ms = 0.0
             self.expires_ms = now_ms + self._terms.lease_ms
             self._set_rate(self._fair(), now_ms)
-            self._bucket.level = min(0.0, self._bucket.level)
+            saved = self._burst(self._fair()) if self.kind == QuotaKind.CONNECTION else 0.0
+            self._bucket.level = min(self._bucket.level, 0.0) + saved
             self._bucket.lost = 0.0
             self._terms.wanted(self)
         elif self._terms.unavailable == "closed":
@@ -167,10 +180,16 @@ class LeasedBucket:
 
     def _set_rate(self, rate: float, now_ms: float) -> None:
         rate = max(1.0, rate)
-        self._bucket.refill_at(rate, rate * BURST_MS / 1000, now_ms)
+        self._bucket.refill_at(rate, self._burst(rate), now_ms)
         spill_ms = max(0.0, self._debt_until_ms - now_ms)
         self._debt_until_ms = now_ms + self._bucket.debt(now_ms) * 1000 / rate
         self._in_debt_ms += self._debt_until_ms - now_ms - spill_ms
+
+    def _burst(self, rate: float) -> float:
+        """A client opens several connections at once: of these a second's even share is kept, whatever the lease."""
+        if self.kind == QuotaKind.CONNECTION:
+            return max(UNITS[self.kind], self._fair() * _CONNECTIONS_MS / 1000)
+        return rate * BURST_MS / 1000
 
     def _fair(self) -> float:
         return self.limit / self._terms.gateways

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from tailrace.quota.entity import ClientQuotas, QuotaKind
+from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.split import split
 
 FLOOR = 0.02
@@ -23,33 +24,33 @@ FLOOR = 0.02
 CREDIT_MS = 600.0
 HELD_LEASES = 4
 
-Entry = tuple[str, QuotaKind]
+Entry = tuple[Account, QuotaKind]
 Gateway = tuple[int, str]  # (id, incarnation)
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one gateway wants for one client. A demand of 0 gives the lease back.
+    """What one gateway wants for one account, in the units of the kind. A rate of 0 gives the lease back.
 
-    `used_bytes` were charged since the last report, `unused_bytes` of the lease ran over.
+    `used` was charged since the last report, `unused` of the lease ran over.
     """
 
-    client_id: str
+    account: Account
     kind: QuotaKind
-    bytes_per_second: float
-    used_bytes: float = 0.0
-    unused_bytes: float = 0.0
+    rate: float
+    used: float = 0.0
+    unused: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """What it gets; `limited` false means that there is no quota (any more)."""
 
-    client_id: str
+    account: Account
     kind: QuotaKind
     limited: bool
-    rate_bytes_per_second: float
-    credit_bytes: float = 0.0
+    rate: float
+    credit: float = 0.0
 
 
 class _Holding:
@@ -61,15 +62,30 @@ class _Holding:
         self.expires_ms = expires_ms
 
 
-class _Account:
-    """One client's rate: the holdings by gateway, and what was not used of it."""
+class Booking:
+    """One account's rate: what is held by which gateway, and what was not used of it."""
 
-    __slots__ = ("_at_ms", "credit", "holdings")
+    __slots__ = ("at_ms", "credit", "holdings")
 
     def __init__(self, now_ms: float) -> None:
         self.holdings: dict[Gateway, _Holding] = {}
         self.credit = 0.0
-        self._at_ms = now_ms
+        self.at_ms = now_ms
+
+    @classmethod
+    def of(cls, values: Any) -> Booking:
+        """The booking that `values` told of."""
+        at_ms, credit, holdings = values
+        booking = cls(float(at_ms))
+        booking.credit = float(credit)
+        for gateway_id, incarnation, rate, need, expires_ms in holdings:
+            booking.holdings[int(gateway_id), str(incarnation)] = _Holding(float(rate), float(need), float(expires_ms))
+        return booking
+
+    def values(self) -> list[Any]:
+        """All of it in lists, for a store."""
+        held = [[*gateway, one.rate, one.need, one.expires_ms] for gateway, one in self.holdings.items()]
+        return [self.at_ms, self.credit, held]
 
     def leased(self, now_ms: float) -> float:
         return sum(holding.rate for holding in self.holdings.values() if holding.expires_ms > now_ms)
@@ -79,9 +95,9 @@ class _Account:
         for gateway, holding in list(self.holdings.items()):
             if holding.expires_ms <= now_ms or gateway[0] not in live:
                 del self.holdings[gateway]
-        idle = max(0.0, rate - self.leased(now_ms)) * (now_ms - self._at_ms) / 1000
+        idle = max(0.0, rate - self.leased(now_ms)) * max(0.0, now_ms - self.at_ms) / 1000
         self.credit = min(rate * CREDIT_MS / 1000, self.credit + idle + max(0.0, unused))
-        self._at_ms = now_ms
+        self.at_ms = now_ms
 
     def share(self, gateway: Gateway, need: float, rate: float) -> float:
         others = [holding for other, holding in self.holdings.items() if other != gateway]
@@ -95,6 +111,33 @@ class _Account:
         return credit
 
 
+def book(
+    booking: Booking,
+    gateway: Gateway,
+    demand: Demand,
+    rate: float,
+    live: Collection[int],
+    now_ms: float,
+    lease_ms: float,
+    *,
+    grace: bool,
+) -> Grant:
+    """Decides over one demand and writes it into the booking; with `grace` nobody gets more than an even share."""
+    entry = (demand.account, demand.kind)
+    booking.settle(rate, demand.unused, live, now_ms)
+    if demand.rate <= 0:
+        booking.holdings.pop(gateway, None)
+        return Grant(*entry, limited=True, rate=0.0)
+    granted = booking.share(gateway, demand.rate, rate)
+    credit = 0.0
+    if grace:
+        granted = min(granted, rate / len(live))
+    else:
+        credit = booking.take_credit((demand.rate - granted) * lease_ms / 2000)
+    booking.holdings[gateway] = _Holding(granted, demand.rate, now_ms + HELD_LEASES * lease_ms)
+    return Grant(*entry, limited=True, rate=granted, credit=credit)
+
+
 class LeaseTable:
     """Splits every limited client's rate between the gateways that ask for it."""
 
@@ -104,10 +147,10 @@ class LeaseTable:
         # The leases of a predecessor may still be in use; until they ran out nobody gets more than an even share.
         self._grace_until_ms = now_ms + lease_ms
         self._sweep_at_ms = now_ms + 10 * lease_ms
-        self._accounts: dict[Entry, _Account] = {}
+        self._bookings: dict[Entry, Booking] = {}
 
     def __len__(self) -> int:
-        return len(self._accounts)
+        return len(self._bookings)
 
     def acquire(
         self, gateway: Gateway, demands: Iterable[Demand], quotas: ClientQuotas, live: Collection[int], now_ms: float
@@ -119,39 +162,29 @@ class LeaseTable:
             live = {*live, gateway[0]}  # its registration has not reached our image yet
         return [self._grant(gateway, demand, quotas, live, now_ms) for demand in demands]
 
-    def leased(self, client_id: str, kind: QuotaKind, now_ms: float) -> float:
-        """Bytes per second that gateways may use at this moment, over all of them."""
-        account = self._accounts.get((client_id, kind))
-        return 0.0 if account is None else account.leased(now_ms)
+    def leased(self, account: Account, kind: QuotaKind, now_ms: float) -> float:
+        """What gateways may use a second at this moment, over all of them."""
+        booked = self._bookings.get((account, kind))
+        return 0.0 if booked is None else booked.leased(now_ms)
 
     def _grant(
         self, gateway: Gateway, demand: Demand, quotas: ClientQuotas, live: Collection[int], now_ms: float
     ) -> Grant:
-        entry = (demand.client_id, demand.kind)
-        rate = quotas.rate(*entry)
+        entry = (demand.account, demand.kind)
+        rate = quotas.of_account(*entry)
         if rate is None:
-            self._accounts.pop(entry, None)
-            return Grant(*entry, limited=False, rate_bytes_per_second=0.0)
-        account = self._accounts.get(entry)
-        if account is None:
-            if len(self._accounts) >= self._max_entries:
-                return Grant(*entry, limited=True, rate_bytes_per_second=rate / len(live))
-            account = self._accounts[entry] = _Account(now_ms)
-        account.settle(rate, demand.unused_bytes, live, now_ms)
-        if demand.bytes_per_second <= 0:
-            account.holdings.pop(gateway, None)
-            return Grant(*entry, limited=True, rate_bytes_per_second=0.0)
-        granted = account.share(gateway, demand.bytes_per_second, rate)
-        credit = 0.0
-        if now_ms < self._grace_until_ms:
-            granted = min(granted, rate / len(live))
-        else:
-            credit = account.take_credit((demand.bytes_per_second - granted) * self.lease_ms / 2000)
-        account.holdings[gateway] = _Holding(granted, demand.bytes_per_second, now_ms + HELD_LEASES * self.lease_ms)
-        return Grant(*entry, limited=True, rate_bytes_per_second=granted, credit_bytes=credit)
+            self._bookings.pop(entry, None)
+            return Grant(*entry, limited=False, rate=0.0)
+        booking = self._bookings.get(entry)
+        if booking is None:
+            if len(self._bookings) >= self._max_entries:
+                return Grant(*entry, limited=True, rate=rate / len(live))
+            booking = self._bookings[entry] = Booking(now_ms)
+        grace = now_ms < self._grace_until_ms
+        return book(booking, gateway, demand, rate, live, now_ms, self.lease_ms, grace=grace)
 
     def _sweep(self, now_ms: float) -> None:
         self._sweep_at_ms = now_ms + 10 * self.lease_ms
-        for entry, account in list(self._accounts.items()):
-            if not account.leased(now_ms):
-                del self._accounts[entry]
+        for entry, booking in list(self._bookings.items()):
+            if not booking.leased(now_ms):
+                del self._bookings[entry]

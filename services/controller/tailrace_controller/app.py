@@ -30,6 +30,7 @@ from tailrace_controller.handlers import HANDLERS
 from tailrace_controller.metadata_log.database import Database
 from tailrace_controller.metadata_log.stored import StoreError
 from tailrace_controller.metrics import ControllerMetrics
+from tailrace_controller.mutations import ClientMutations
 from tailrace_controller.periodic import PeriodicTasks
 from tailrace_controller.role import ControllerRole
 from tailrace_controller.sessions.watch import SessionWatch
@@ -54,7 +55,7 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         watch = SessionWatch(controller, config.broker_session_timeout_ms, environment.boot_id)
         controllers = controller_addresses(config, environment.run_dir)
         quorum = Quorum(environment.clock, address, controllers, secret=environment.secret)
-        role = ControllerRole(controller, watch, PeriodicTasks(controller), quorum)
+        role = ControllerRole(controller, watch, PeriodicTasks(controller), quorum, ClientMutations(controller))
         ControllerMetrics(environment.registry, role)
         controller.activated = role.on_activated
         controller.resigned = watch.on_resigned

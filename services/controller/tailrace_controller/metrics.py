@@ -47,6 +47,7 @@ class ControllerMetrics(Collector):
             _gauge("last_known_leader_epoch", "Highest controller epoch known here", controller.leader[1]),
             _gauge("last_committed_record_offset", "Offset of the last committed metadata record", image.offset),
             _gauge("event_queue_size", "Metadata records that wait for the database", controller.pending_records),
+            _counter("throttled_mutations", "Requests over a quota", self._role.mutations.throttled_count),
             _counter("metadata_appends", "Transactions that appended to the metadata log", controller.appends),
             _counter("resignations", "Times that this controller gave up being active", controller.resignations),
             _counter("leader_elections", "Partitions that got a leader", controller.counts.leader_elections),

@@ -6,18 +6,22 @@ from dataclasses import dataclass, field
 from tailrace_controller.controller import LOAD_WAIT_MS, Controller
 from tailrace_controller.decide.placement import usable_brokers
 from tailrace_controller.election.quorum import Quorum
+from tailrace_controller.mutations import ClientMutations
 from tailrace_controller.periodic import PeriodicTasks
 from tailrace_controller.sessions.watch import SessionWatch
 
 
 @dataclass
 class ControllerRole:
-    """The controller with its watch over sessions, its periodic tasks, the quorum, and when coordinators reported."""
+    """The controller with its watch over sessions, its periodic tasks, the quorum, the mutations of clients, and when
+    coordinators reported.
+    """
 
     controller: Controller
     watch: SessionWatch
     periodic: PeriodicTasks
     quorum: Quorum
+    mutations: ClientMutations
     addresses: dict[str, str] = field(default_factory=dict)
     _reports: dict[tuple[int, str], int] = field(default_factory=dict)  # when the last of each coordinator began
 

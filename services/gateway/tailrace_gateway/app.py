@@ -25,12 +25,14 @@ from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follo
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
 from tailrace.quota.leased_bucket import Terms
+from tailrace.runtime.clock import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.listener import InternalListener, Listener
 from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.quotas.meters import Quotas
+from tailrace_gateway.quotas.throttled_connections import ThrottledConnections
 from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.rest.kafka.admin import Admin
 from tailrace_gateway.versions import ServedVersions
@@ -90,7 +92,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         name = f"gateway-{config.node_id}"
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
         terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, _QUOTA_WINDOW_MS)
-        quotas = Quotas(terms, config.quota_max_entries, clock)
+        quotas = Quotas(terms, config.quota_max_entries, clock, thread_time_ms)
         parts = Parts(
             follower=follower,
             clock=clock,
@@ -104,7 +106,8 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         )
         gateway = AnsweringGateway(parts, handover=config.gateway_handover)
         stack.push_async_callback(close_connections, gateway)
-        listener = Listener(gateway, config.gateway_listen, config.gateway_port)
+        throttled = ThrottledConnections(quotas.admit, clock)
+        listener = Listener(gateway, config.gateway_listen, config.gateway_port, throttled)
         stack.callback(listener.close)
         listener.open_node(0)
         versions = ServedVersions(gateway)
@@ -115,7 +118,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         follower.on_move(gateway.controller_moved)
         sweep = RelayDeadlineCheck(gateway)
         stack.callback(sweep.close)
-        GatewayMetrics(environment.registry, gateway, config.min_insync_replicas)
+        GatewayMetrics(environment.registry, gateway, config.min_insync_replicas, throttled)
         RequestMemoryMetrics(environment.registry, gateway.memory)
         addresses = {"client": ",".join(listener.addresses)}
         endpoints = [Endpoint("CLIENT", listener.hosts[0], listener.base_port)]

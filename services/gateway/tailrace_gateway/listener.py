@@ -17,6 +17,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
 from tailrace.net.server import bind_unix
 from tailrace_gateway.answering import AnsweringGateway
+from tailrace_gateway.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.routes import PREAMBLE_ONLY
 
@@ -82,8 +83,15 @@ class InternalListener:
 class Listener:
     """Listens for a gateway; `base_port` is known after `open_node(0)` when it was given as 0."""
 
-    def __init__(self, gateway: AnsweringGateway, hosts: Sequence[str], base_port: int) -> None:
+    def __init__(
+        self,
+        gateway: AnsweringGateway,
+        hosts: Sequence[str],
+        base_port: int,
+        throttled: ThrottledConnections | None = None,
+    ) -> None:
         self.gateway = gateway
+        self.throttled = unlimited(gateway.clock) if throttled is None else throttled
         self.hosts = list(hosts)
         self.base_port = base_port
         self.nodes: dict[int, list[socket.socket]] = {}
@@ -157,7 +165,10 @@ class Listener:
 
     def _accepted(self, sock: socket.socket, peer: Any, node_id: int) -> None:
         gateway = self.gateway
-        if len(gateway.connections) >= gateway.limits.max_connections:
+        room = gateway.limits.max_connections - len(gateway.connections)
+        if self.throttled.refused(sock, peer[0], room):
+            return
+        if len(self.throttled) >= room:
             gateway.log.warning("connection closed", why="max.connections are open", client=f"{peer[0]}:{peer[1]}")
             sock.close()
             return
@@ -188,3 +199,4 @@ class Listener:
         for sockets in self.nodes.values():
             self._close(sockets)
         self.nodes.clear()
+        self.throttled.close()

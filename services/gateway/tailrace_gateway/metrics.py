@@ -9,13 +9,21 @@ from prometheus_client.registry import Collector
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.cluster_state import BrokerStatus, state_of
+from tailrace_gateway.quotas.throttled_connections import ThrottledConnections
 
 
 class GatewayMetrics(Collector):
     """Requests by API, bytes in and out, connections, and how old the image is."""
 
-    def __init__(self, registry: CollectorRegistry, gateway: AnsweringGateway, min_insync_replicas: int) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        gateway: AnsweringGateway,
+        min_insync_replicas: int,
+        throttled: ThrottledConnections,
+    ) -> None:
         self._gateway = gateway
+        self._throttled = throttled
         self._min_insync_replicas = min_insync_replicas
         registry.register(self)
 
@@ -39,6 +47,11 @@ class GatewayMetrics(Collector):
             ),
             CounterMetricFamily(
                 "tailrace_throttle_time_ms", "Throttle time given to clients (KIP-219).", value=gateway.throttled_ms
+            ),
+            CounterMetricFamily(
+                "tailrace_throttled_connections",
+                "Connections refused by a connection_creation_rate (KIP-612).",
+                value=self._throttled.refused_count,
             ),
             GaugeMetricFamily("tailrace_connection_count", "Open connections.", value=len(gateway.connections)),
             GaugeMetricFamily(

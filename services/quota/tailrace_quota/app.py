@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -24,7 +25,8 @@ from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_quota.handlers import HANDLERS
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.quota import ROLE, Quota
-from tailrace_quota.store import MemoryStore
+from tailrace_quota.store.memory import MemoryStore
+from tailrace_quota.store.port import LeaseStore
 
 _LEAVE_TIMEOUT_MS = 500
 
@@ -46,12 +48,8 @@ class OpenQuota:
 @asynccontextmanager
 async def open_quota(config: Config, environment: Environment) -> AsyncIterator[OpenQuota]:
     """Yields once the listener is bound; registration follows in the background."""
-    if config.quota_url is not None:
-        raise ConfigError(
-            f"quota.url={config.quota_url!r} is not supported yet: leave it unset to keep leases in memory."
-        )
     clock, log = environment.clock, environment.log
-    store = MemoryStore(config.quota_lease_ms, config.quota_max_entries, clock.monotonic_ms())
+    store = open_store(config, environment)
     quota = Quota(store, config.quota_lease_ms, clock, QuotaMetrics(environment.registry))
     memory = RequestMemory(config.queued_max_request_bytes)
     RequestMemoryMetrics(environment.registry, memory)
@@ -69,6 +67,7 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
         open_metadata_follower(config, environment, f"{ROLE}-{config.node_id}") as follower,
         contextlib.AsyncExitStack() as stack,
     ):
+        stack.push_async_callback(store.close)
         follower.subscribe(quota.on_image)
         quota.on_image(follower.image, follower.image)
         server = await serve(
@@ -84,6 +83,24 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
             with contextlib.suppress(asyncio.CancelledError):
                 await registering
             await registration.leave(_LEAVE_TIMEOUT_MS)
+
+
+def open_store(config: Config, environment: Environment) -> LeaseStore:
+    """In memory, or in the Redis of quota.url; there need not be one yet."""
+    lease_ms, most = config.quota_lease_ms, config.quota_max_entries
+    clock = environment.clock
+    if config.quota_url is None:
+        return MemoryStore(lease_ms, most, clock.monotonic_ms())
+    try:
+        redis = importlib.import_module("tailrace_quota.store.redis")  # its library is not always there
+        store: LeaseStore = redis.RedisStore(
+            config.quota_url, lease_ms, most, clock=clock, random=environment.random, log=environment.log
+        )
+    except ImportError as missing:
+        raise ConfigError(f"quota.url needs a driver (pip install 'tailrace[redis]'): {missing}") from missing
+    except ValueError as wrong:
+        raise ConfigError(f"quota.url: {wrong}") from wrong
+    return store
 
 
 def _registration(

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.quota.entity import QuotaKind
+from tailrace.quota.entity import UNITS, QuotaKind
 from tailrace.quota.leases import Demand
 
 
@@ -21,27 +21,39 @@ class QuotaMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.clients: Callable[[], int] = _none
+        self.store_available: Callable[[], bool] = bool
         self._requests = 0
         self._leases = 0
-        self._used_bytes = dict.fromkeys(QuotaKind, 0.0)
+        self._used = dict.fromkeys(QuotaKind, 0.0)
         registry.register(self)
 
     def acquired(self, demands: Sequence[Demand]) -> None:
         self._requests += 1
         self._leases += len(demands)
         for demand in demands:
-            self._used_bytes[demand.kind] += demand.used_bytes
+            self._used[demand.kind] += demand.used
 
     def collect(self) -> list[Metric]:
         """Reads everything now."""
         used = CounterMetricFamily("tailrace_quota_bytes", "Bytes charged to limited clients", labels=["kind"])
-        for kind, size_bytes in self._used_bytes.items():
-            used.add_metric([kind.name.lower()], size_bytes)
+        for kind in (QuotaKind.PRODUCE, QuotaKind.FETCH):
+            used.add_metric([kind.name.lower()], self._used[kind])
+        request_ms, connections = (
+            self._used[QuotaKind.REQUEST] / 1000,
+            self._used[QuotaKind.CONNECTION] / UNITS[QuotaKind.CONNECTION],
+        )
         return [
             GaugeMetricFamily("tailrace_quota_clients", "Limited clients with leases", value=self.clients()),
             CounterMetricFamily("tailrace_acquire_lease_requests", "AcquireLease requests", value=self._requests),
             CounterMetricFamily("tailrace_leases_granted", "Leases given or renewed", value=self._leases),
+            GaugeMetricFamily(
+                "tailrace_lease_store_available",
+                "1 while leases can be given; 0 while quota.url does not answer",
+                value=float(self.store_available()),
+            ),
             used,
+            CounterMetricFamily("tailrace_quota_request_time_ms", "Time charged to limited clients", value=request_ms),
+            CounterMetricFamily("tailrace_quota_connections", "Connections of limited addresses", value=connections),
         ]
 
     def describe(self) -> list[Metric]:

@@ -9,7 +9,7 @@ from tailrace.metadata.image import MetadataImage
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Gateway, Grant
 from tailrace_quota.metrics import QuotaMetrics
-from tailrace_quota.store import LeaseStore
+from tailrace_quota.store.port import LeaseStore
 
 ROLE = "quota"
 
@@ -26,16 +26,18 @@ class Quota:
         self._quotas = ClientQuotas()
         self._live: frozenset[int] = frozenset()
         metrics.clients = store.clients
+        metrics.store_available = lambda: store.available
 
     def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
         """Follows the image; cheap when neither quotas nor services changed."""
         self.knows_quotas = new.offset >= 0
+        self._store.cluster_id = new.cluster_id
         if old is new or new.quotas is not old.quotas:
             self._quotas = ClientQuotas(new.quotas)
         if old is new or new.services is not old.services:
             self._live = frozenset(service.service_id for service in new.services_of("gateway"))
 
     async def acquire(self, gateway: Gateway, demands: Sequence[Demand]) -> list[Grant]:
-        """Leases for one gateway, in the order of its demands."""
+        """Leases for one gateway, in the order of its demands; raises StoreUnavailable."""
         self._metrics.acquired(demands)
         return await self._store.acquire(gateway, demands, self._quotas, self._live, self._clock.monotonic_ms())

@@ -18,6 +18,7 @@ from tailrace.wire import messages as m
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
+from tailrace_gateway.quotas.meter import Unmetered
 from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.versions import ServedVersions
 
@@ -96,7 +97,7 @@ async def test_a_client_that_takes_no_answer_is_closed_in_the_end(swept: World) 
     assert whys(swept)[0].startswith("the client has taken no answer")
 
 
-class Meter:
+class Meter(Unmetered):
     """Throttles what was charged by 100 ms each time."""
 
     produce_limited = fetch_limited = True

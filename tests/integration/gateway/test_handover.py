@@ -29,7 +29,7 @@ from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_gateway.app import close_connections
 from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.quotas.meter import unmetered
+from tailrace_gateway.quotas.meter import Unmetered, unmetered
 from tailrace_gateway.relay.handover import Handover
 
 
@@ -221,7 +221,7 @@ async def test_a_frame_that_is_not_kafkas_closes_a_connection_handed_over(tmp_pa
         await turns_until(lambda: not pair.handed_over and not len(pair.adopted))
 
 
-class Metered:
+class Metered(Unmetered):
     """A client over its rate: every Produce is charged and throttled."""
 
     produce_limited, fetch_limited = True, False

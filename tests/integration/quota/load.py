@@ -44,31 +44,20 @@ class Answered:
 
 
 async def alter_quotas(
-    address: Address, entity: dict[str, str | None], **values: float | None
+    over: Address | Client, entity: dict[str, str | None], **values: float | None
 ) -> tuple[int, str | None]:
     """Sets quotas, or removes those given as None; returns error code and message."""
     request = AlterClientQuotasRequest
     entry = request.EntryData
-    client = Client(address, "quota-admin")
+    client = over if isinstance(over, Client) else Client(over, "quota-admin")
+    ops = [entry.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
+    names = [entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()]
+    asked = request(entries=[entry(entity=names, ops=ops)], validate_only=False)
     try:
-        answer = await client.ask(
-            request(
-                entries=[
-                    entry(
-                        entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
-                        ops=[
-                            entry.OpData(key=key, value=value or 0.0, remove=value is None)
-                            for key, value in values.items()
-                        ],
-                    )
-                ],
-                validate_only=False,
-            ),
-            timeout_ms=_TIMEOUT_MS,
-            version=1,
-        )
+        answer = await client.ask(asked, timeout_ms=_TIMEOUT_MS, version=1)
     finally:
-        await client.close()
+        if client is not over:
+            await client.close()
     return answer.entries[0].error_code, answer.entries[0].error_message
 
 

@@ -9,7 +9,6 @@ import pytest
 from kafka import KafkaAdminClient
 
 from integration.quota.load import alter_quotas, fetching, producing
-from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
@@ -76,9 +75,3 @@ async def test_the_default_client_id_limits_everybody_else_until_it_is_removed(a
             assert await limited.rate_over(1000) > 2 * RATE / 10
     finally:
         await alter_quotas(address, {"client-id": None}, producer_byte_rate=None)
-
-
-@pytest.mark.parametrize("entity", [{"user": "u"}, {"user": "u", "client-id": "c"}, {"ip": "127.0.0.1"}])
-async def test_other_entities_are_refused(address: Address, entity: dict[str, str | None]) -> None:
-    code, message = await alter_quotas(address, entity, producer_byte_rate=1.0)
-    assert code == ErrorCode.INVALID_REQUEST and message

@@ -7,14 +7,15 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tailrace.quota.entity import CLIENT_ID, ClientQuotas, QuotaKind
+from tailrace.quota.entity import CLIENT_ID, Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
-from tailrace.quota.leases import LeaseTable
+from tailrace.quota.leases import Demand, Grant, LeaseTable
 
 LEASE_MS = 500.0
 TIMEOUT_MS = 100.0
 CLIENT = "app"
+ACCOUNT: Account = ((CLIENT_ID, CLIENT),)
 
 
 def quotas(rate: float) -> ClientQuotas:
@@ -75,9 +76,12 @@ class World:
         while self.events and self.events[0][0] <= until_ms:
             self.now_ms, _, event = heapq.heappop(self.events)
             event()
-            if self.service is not None:
-                self.most_leased = max(self.most_leased, self.service.leased(CLIENT, QuotaKind.PRODUCE, self.now_ms))
+            self.most_leased = max(self.most_leased, self.leased())
         self.now_ms = until_ms
+
+    def leased(self) -> float:
+        """What all gateways may pass on a second, by what was booked."""
+        return 0.0 if self.service is None else self.service.leased(ACCOUNT, QuotaKind.PRODUCE, self.now_ms)
 
     def renew(self, index: int) -> None:
         self.ask(index)
@@ -94,18 +98,28 @@ class World:
             gateway.unanswered(demands)
             self.later(self.random.uniform(20, 40), self.asker(index))
 
-        def arrive() -> None:
-            if self.service is None or self.random.random() < self.loss:
-                self.later(TIMEOUT_MS, give_up)
-                return
-            grants = self.service.acquire((index, ""), demands, self.quotas, range(len(self.gateways)), self.now_ms)
-            if self.random.random() < self.loss:
+        def answer(grants: list[Grant] | None) -> None:
+            if grants is None or self.random.random() < self.loss:
                 self.later(TIMEOUT_MS, give_up)
                 return
             delay_ms = self.random.uniform(0.2, 5)
             self.later(delay_ms, lambda: gateway.granted(grants, LEASE_MS, asked_ms, self.now_ms))
 
+        def arrive() -> None:
+            if self.random.random() < self.loss:
+                answer(None)
+            else:
+                self.decide(index, demands, answer)
+
         self.later(self.random.uniform(0.2, 5), arrive)
+
+    def decide(self, index: int, demands: list[Demand], answer: Callable[[list[Grant] | None], None]) -> None:
+        """What the quota service does with a gateway's demands."""
+        if self.service is None:
+            answer(None)
+        else:
+            live = range(len(self.gateways))
+            answer(self.service.acquire((index, ""), demands, self.quotas, live, self.now_ms))
 
     def kill_service(self) -> None:
         self.service = None
@@ -122,7 +136,7 @@ class World:
         if not connection.open:
             return
         gateway = self.gateways[connection.gateway]
-        meter = gateway.meter(CLIENT, self.now_ms)
+        meter = gateway.meter("u", CLIENT, self.now_ms)
         throttle_ms = meter.charge(QuotaKind.PRODUCE, connection.size_bytes, self.now_ms)
         self.passed.at.append((self.now_ms, connection.size_bytes))
         pause_ms = max(throttle_ms, self.random.uniform(0.2, 2)) + connection.think_ms * self.random.uniform(0.5, 1.5)

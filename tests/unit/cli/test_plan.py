@@ -56,7 +56,6 @@ def test_advertise_takes_a_host_with_or_without_a_port(text: str, host: str, por
         (("--data", "/a/b?c"), "a question mark, a control character or a space at its end"),
         (("--data", "/a/b "), "a question mark, a control character or a space at its end"),
         (("--data", "/a/b\nc"), "a question mark, a control character or a space at its end"),
-        (("--quota-url", "redis://localhost"), "unrecognized arguments: --quota-url"),
         (("--advertise", "host:x"), "expected HOST or HOST:PORT"),
         (("--advertise", "bad host:::"), "'bad host:::' is not a host name or an IP address"),
         (("--advertise", "[::1]x"), "expected HOST or HOST:PORT"),

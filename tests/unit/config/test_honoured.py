@@ -17,7 +17,6 @@ SOURCES = (ROOT / "libs", *sorted((ROOT / "services").iterdir()))
 # Code names these, and they have no effect all the same.
 NAMED_WITHOUT_EFFECT = {
     "advertised.listeners": "DescribeConfigs answers with what the client is told, whatever is set",
-    "quota.url": "the quota service refuses to start with it",
     "remote.storage.enable": "import-kafka refuses topics that have it",
 }
 _ATTRIBUTE = re.compile(r"(?:(?<=config\.)|(?<=settings\.)|(?<=self\.))([a-z0-9_]+)|getattr\([^()]*\"([a-z0-9_]+)\"")

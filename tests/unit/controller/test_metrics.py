@@ -39,7 +39,9 @@ def scraped(image: MetadataImage, counts: ElectionCounts) -> dict[str, float]:
         counts=counts,
     )
     watch = SimpleNamespace(fenced={REFUSED: 2, SILENT: 1}, connection_breaks=5, false_fences=4)
-    role = SimpleNamespace(controller=controller, watch=watch, periodic=SimpleNamespace(preferred_elections=6))
+    mutations = SimpleNamespace(throttled_count=9)
+    periodic = SimpleNamespace(preferred_elections=6)
+    role = SimpleNamespace(controller=controller, watch=watch, periodic=periodic, mutations=mutations)
     registry = CollectorRegistry()
     ControllerMetrics(registry, cast(ControllerRole, role))
     return {
@@ -53,6 +55,7 @@ def test_an_image_is_told_in_kafkas_words() -> None:
     found = scraped(IMAGE, ElectionCounts())
     expected = {
         "active_controller_count": 1,
+        "throttled_mutations_total": 9,
         "controller_epoch": 7,
         "controller_lease_age_ms": 120,
         "metadata_refused": 0,

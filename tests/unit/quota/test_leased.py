@@ -3,7 +3,7 @@
 import pytest
 
 from tailrace.quota.bucket import TokenBucket
-from tailrace.quota.entity import ClientQuotas, QuotaKind
+from tailrace.quota.entity import Account, ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import IDLE_REPORTS, Terms
 from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, Grant, LeaseTable
@@ -11,7 +11,9 @@ from tailrace.quota.split import split
 
 LEASE_MS = 500.0
 RATE = 1000.0
-PRODUCE, FETCH = QuotaKind
+PRODUCE, FETCH = QuotaKind.PRODUCE, QuotaKind.FETCH
+USER = "ANONYMOUS"
+ACCOUNT: Account = (("client-id", "app"),)
 APP = ClientQuotas({(("client-id", "app"),): {"producer_byte_rate": RATE}})
 OPEN = ClientQuotas()
 
@@ -52,23 +54,83 @@ def test_a_clock_that_goes_back_brings_nothing() -> None:
 # -- entities ------------------------------------------------------------------------------------------------------
 
 
+ENTITIES: list[tuple[Account, Account]] = [  # (entity, the account it makes) in Kafka's order of precedence
+    ((("client-id", "c"), ("user", "u")), (("client-id", "c"), ("user", "u"))),
+    ((("client-id", None), ("user", "u")), (("client-id", "c"), ("user", "u"))),
+    ((("user", "u"),), (("user", "u"),)),
+    ((("client-id", "c"), ("user", None)), (("client-id", "c"), ("user", "u"))),
+    ((("client-id", None), ("user", None)), (("client-id", "c"), ("user", "u"))),
+    ((("user", None),), (("user", "u"),)),
+    ((("client-id", "c"),), (("client-id", "c"),)),
+    ((("client-id", None),), (("client-id", "c"),)),
+]
+
+
+@pytest.mark.parametrize("first", range(len(ENTITIES)))
+def test_entities_have_kafkas_order_of_precedence(first: int) -> None:
+    rates = {entity: {"producer_byte_rate": 100.0 + at} for at, (entity, _) in enumerate(ENTITIES) if at >= first}
+    quotas = ClientQuotas(rates)
+    account = ENTITIES[first][1]
+    assert quotas.of_client("u", "c", PRODUCE) == (account, 100.0 + first)
+    assert quotas.of_account(account, PRODUCE) == 100.0 + first
+    assert quotas.of_client("u", "c", FETCH) is None
+
+
 def test_a_client_ids_own_rate_comes_before_the_default_key_by_key() -> None:
     quotas = ClientQuotas(
         {
             (("client-id", None),): {"producer_byte_rate": 10.0, "consumer_byte_rate": 20.0},
             (("client-id", "app"),): {"producer_byte_rate": 5.0, "request_percentage": 50.0},
-            (("user", "app"),): {"producer_byte_rate": 1.0},
-            (("client-id", "app"), ("user", "u")): {"consumer_byte_rate": 2.0},
         }
     )
-    assert quotas.rate("app", PRODUCE) == 5
-    assert quotas.rate("app", FETCH) == 20
-    assert quotas.rate("other", PRODUCE) == 10
-    assert quotas.rate("", FETCH) == 20
+    assert quotas.of_client("u", "app", PRODUCE) == (ACCOUNT, 5)
+    assert quotas.of_client("u", "app", FETCH) == (ACCOUNT, 20)
+    assert quotas.of_client("u", "app", QuotaKind.REQUEST) == (ACCOUNT, 500_000)  # microseconds a second
+    assert quotas.of_client("u", "other", PRODUCE) == ((("client-id", "other"),), 10)
+    assert quotas.of_client("u", "", FETCH) == ((("client-id", ""),), 20)
+
+
+def test_another_users_quota_is_not_ours() -> None:
+    quotas = ClientQuotas({(("user", "v"),): {"producer_byte_rate": 1.0}})
+    assert quotas.of_client("u", "c", PRODUCE) is None
+    assert quotas and quotas.limited("v", "anything") and not quotas.limited("u", "c")
+
+
+def test_an_addresss_own_rate_comes_before_the_default() -> None:
+    quotas = ClientQuotas(
+        {(("ip", "[0:0::1]"),): {"connection_creation_rate": 2.0}, (("ip", None),): {"connection_creation_rate": 9.0}}
+    )
+    assert quotas.of_ip("::1") == ((("ip", "::1"),), 2000)  # thousandths of a connection
+    assert quotas.of_ip("10.0.0.1") == ((("ip", "10.0.0.1"),), 9000)
+    assert not quotas  # clients are not watched for it
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("localhost", "127.0.0.1"),
+        ("1.2.3", "1.2.0.3"),
+        ("1", "0.0.0.1"),
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("[::1]", "::1"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("fe80::1%eth0", "fe80::1"),
+        ("", None),
+        (" 1.2.3.4", None),
+        ("1.2.3.4 junk", None),
+        ("300.1.1.1", None),
+        ("kafka.example", None),
+        ("::1::", None),
+        ("१.1.1.1", None),
+    ],
+)
+def test_an_address_has_one_spelling(text: str, address: str | None) -> None:
+    assert canonical_ip(text) == address
 
 
 def test_without_quotas_nobody_is_limited() -> None:
-    assert OPEN.rate("app", PRODUCE) is None
+    assert OPEN.of_client("u", "app", PRODUCE) is None and not OPEN.limited("u", "app")
 
 
 # -- the split -----------------------------------------------------------------------------------------------------
@@ -107,43 +169,43 @@ def table() -> LeaseTable:
 def ask(
     leases: LeaseTable, gateway: int, need: float, now_ms: float, unused: float = 0.0, live: range = range(2)
 ) -> Grant:
-    demand = Demand("app", PRODUCE, need, 0.0, unused)
+    demand = Demand(ACCOUNT, PRODUCE, need, 0.0, unused)
     (grant,) = leases.acquire((gateway, "i"), [demand], APP, live, now_ms)
     return grant
 
 
 def test_one_gateway_alone_gets_the_whole_rate() -> None:
-    assert ask(table(), 0, need=5000, now_ms=0).rate_bytes_per_second == RATE
+    assert ask(table(), 0, need=5000, now_ms=0).rate == RATE
 
 
 def test_a_newcomer_gets_the_floor_until_the_other_gave_way() -> None:
     leases = table()
     ask(leases, 0, need=5000, now_ms=0)
-    assert ask(leases, 1, need=5000, now_ms=10).rate_bytes_per_second == pytest.approx(FLOOR * RATE / 2)
-    assert ask(leases, 0, need=5000, now_ms=250).rate_bytes_per_second == pytest.approx(RATE / 2)
-    assert ask(leases, 1, need=5000, now_ms=260).rate_bytes_per_second == pytest.approx(RATE / 2)
-    assert leases.leased("app", PRODUCE, 260) <= RATE * (1 + FLOOR)
+    assert ask(leases, 1, need=5000, now_ms=10).rate == pytest.approx(FLOOR * RATE / 2)
+    assert ask(leases, 0, need=5000, now_ms=250).rate == pytest.approx(RATE / 2)
+    assert ask(leases, 1, need=5000, now_ms=260).rate == pytest.approx(RATE / 2)
+    assert leases.leased(ACCOUNT, PRODUCE, 260) <= RATE * (1 + FLOOR)
 
 
 def test_a_lease_given_back_is_free_at_once() -> None:
     leases = table()
     ask(leases, 0, need=5000, now_ms=0)
     ask(leases, 0, need=0, now_ms=100)
-    assert ask(leases, 1, need=5000, now_ms=110).rate_bytes_per_second == RATE
+    assert ask(leases, 1, need=5000, now_ms=110).rate == RATE
 
 
 def test_a_silent_gateways_lease_stays_booked_because_it_may_still_be_in_use() -> None:
     leases = table()
     ask(leases, 0, need=5000, now_ms=0)
     for now_ms in range(100, int(HELD_LEASES * LEASE_MS), 250):
-        assert ask(leases, 1, need=5000, now_ms=now_ms).rate_bytes_per_second < RATE / 10
-    assert ask(leases, 1, need=5000, now_ms=HELD_LEASES * LEASE_MS).rate_bytes_per_second == RATE
+        assert ask(leases, 1, need=5000, now_ms=now_ms).rate < RATE / 10
+    assert ask(leases, 1, need=5000, now_ms=HELD_LEASES * LEASE_MS).rate == RATE
 
 
 def test_a_dead_gateways_lease_is_free_at_once() -> None:
     leases = table()
     ask(leases, 0, need=5000, now_ms=0)
-    assert ask(leases, 1, need=5000, now_ms=10, live=range(1, 2)).rate_bytes_per_second == RATE
+    assert ask(leases, 1, need=5000, now_ms=10, live=range(1, 2)).rate == RATE
 
 
 def test_what_ran_over_at_one_gateway_is_credit_for_another() -> None:
@@ -151,32 +213,32 @@ def test_what_ran_over_at_one_gateway_is_credit_for_another() -> None:
     ask(leases, 0, need=500, now_ms=0)
     ask(leases, 1, need=500, now_ms=0)
     ask(leases, 0, need=10, now_ms=250, unused=100)
-    assert ask(leases, 1, need=5000, now_ms=250).credit_bytes >= 100
+    assert ask(leases, 1, need=5000, now_ms=250).credit >= 100
 
 
 def test_credit_is_bounded() -> None:
     leases = table()
     ask(leases, 0, need=500, now_ms=0, unused=1e9)
-    assert ask(leases, 0, need=1e9, now_ms=250, unused=1e9).credit_bytes == pytest.approx(RATE * CREDIT_MS / 1000)
+    assert ask(leases, 0, need=1e9, now_ms=250, unused=1e9).credit == pytest.approx(RATE * CREDIT_MS / 1000)
 
 
 def test_a_service_that_just_started_gives_no_more_than_an_even_share() -> None:
     leases = LeaseTable(LEASE_MS, 10, now_ms=0)
-    assert ask(leases, 0, need=5000, now_ms=10).rate_bytes_per_second == RATE / 2
-    assert ask(leases, 0, need=5000, now_ms=LEASE_MS).rate_bytes_per_second == RATE
+    assert ask(leases, 0, need=5000, now_ms=10).rate == RATE / 2
+    assert ask(leases, 0, need=5000, now_ms=LEASE_MS).rate == RATE
 
 
 def test_a_client_without_quota_is_not_limited() -> None:
-    (grant,) = table().acquire((0, "i"), [Demand("other", PRODUCE, 1.0)], APP, [0], 0)
+    (grant,) = table().acquire((0, "i"), [Demand((("client-id", "other"),), PRODUCE, 1.0)], APP, [0], 0)
     assert not grant.limited
 
 
 def test_above_the_bound_a_client_gets_an_even_share_and_is_not_remembered() -> None:
     leases = table()
     quotas = ClientQuotas({(("client-id", None),): {"producer_byte_rate": RATE}})
-    demands = [Demand(f"c{i}", PRODUCE, 5000.0) for i in range(3)]
+    demands = [Demand((("client-id", f"c{i}"),), PRODUCE, 5000.0) for i in range(3)]
     grants = leases.acquire((0, "i"), demands, quotas, [0, 1], 0)
-    assert [grant.rate_bytes_per_second for grant in grants] == [RATE, RATE, RATE / 2]
+    assert [grant.rate for grant in grants] == [RATE, RATE, RATE / 2]
     assert len(leases) == 2
 
 
@@ -197,12 +259,12 @@ def leased(unavailable: str = "last", gateways: int = 2, max_entries: int = 10) 
 
 
 def give(quota: LeasedQuota, rate: float, now_ms: float, credit: float = 0.0) -> None:
-    quota.granted([Grant("app", PRODUCE, True, rate, credit)], LEASE_MS, now_ms, now_ms)
+    quota.granted([Grant(ACCOUNT, PRODUCE, True, rate, credit)], LEASE_MS, now_ms, now_ms)
 
 
 def test_a_client_without_quota_is_never_throttled_and_costs_nothing() -> None:
     quota = leased()
-    meter = quota.meter("other", 0)
+    meter = quota.meter(USER, "other", 0)
     assert not meter.produce_limited and not meter.fetch_limited
     assert meter.charge(PRODUCE, 1e9, 0) == 0
     assert meter.window_bytes(FETCH, 0) == 2**31 - 1
@@ -213,13 +275,13 @@ def test_the_first_request_is_charged_at_an_even_share_and_asks_for_a_lease() ->
     quota = leased()
     asked = []
     quota.on_wanted = lambda: asked.append(True)
-    assert quota.meter("app", 0).charge(PRODUCE, 100, 0) == 200
+    assert quota.meter(USER, "app", 0).charge(PRODUCE, 100, 0) == 200
     assert asked and quota.active == 1
 
 
 def test_a_throttle_is_the_debt_at_the_leases_rate() -> None:
     quota = leased()
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 100, 0)
     give(quota, RATE, 0)
     assert meter.charge(PRODUCE, 100, 0) == 200
@@ -228,7 +290,7 @@ def test_a_throttle_is_the_debt_at_the_leases_rate() -> None:
 
 def test_a_throttle_is_reckoned_by_at_least_an_even_share_but_the_debt_stays() -> None:
     quota = leased()
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 0, 0)
     give(quota, 10, 0)
     assert meter.charge(PRODUCE, 100, 0) == 200
@@ -236,12 +298,12 @@ def test_a_throttle_is_reckoned_by_at_least_an_even_share_but_the_debt_stays() -
 
 
 def test_a_throttle_has_an_upper_bound() -> None:
-    assert leased().meter("app", 0).charge(PRODUCE, 1e9, 0) == 1500
+    assert leased().meter(USER, "app", 0).charge(PRODUCE, 1e9, 0) == 1500
 
 
 def test_credit_pays_debt() -> None:
     quota = leased()
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 100, 0)
     give(quota, RATE, 0, credit=60)
     assert meter.charge(PRODUCE, 0, 0) == 40
@@ -250,7 +312,7 @@ def test_credit_pays_debt() -> None:
 @pytest.mark.parametrize(("policy", "throttle_ms"), [("last", 50), ("open", 0), ("closed", 1500)])
 def test_without_the_quota_service_the_policy_holds(policy: str, throttle_ms: int) -> None:
     quota = leased(policy)
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 0, 0)
     give(quota, RATE, 0)
     assert meter.charge(PRODUCE, 150, LEASE_MS) == throttle_ms
@@ -262,12 +324,12 @@ def test_without_the_quota_service_the_policy_holds(policy: str, throttle_ms: in
 
 def test_an_idle_client_gives_its_lease_back_and_starts_without_savings() -> None:
     quota = leased()
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 10, 0)
     give(quota, RATE, 0)
     reports = [quota.demands(250 * i)[0] for i in range(1, IDLE_REPORTS + 2)]
-    assert [report.used_bytes for report in reports[:2]] == [10, 0]
-    needs = [report.bytes_per_second for report in reports]
+    assert [report.used for report in reports[:2]] == [10, 0]
+    needs = [report.rate for report in reports]
     assert needs == sorted(needs, reverse=True) and needs[-1] == 0 < needs[-2]
     assert quota.active == 0 and quota.demands(9000) == []
     assert meter.charge(PRODUCE, 100, 10_000) == 200
@@ -275,42 +337,42 @@ def test_an_idle_client_gives_its_lease_back_and_starts_without_savings() -> Non
 
 def test_a_client_that_is_held_back_asks_for_more_than_it_used() -> None:
     quota = leased()
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 100, 0)
     give(quota, 400, 0)
     (demand,) = quota.demands(250)
-    assert demand.bytes_per_second > 2 * demand.used_bytes * 4
+    assert demand.rate > 2 * demand.used * 4
     meter.charge(PRODUCE, 10, 400)
     (demand,) = quota.demands(500)
-    assert demand.bytes_per_second < 2 * RATE
+    assert demand.rate < 2 * RATE
 
 
 def test_a_client_below_its_rate_asks_for_what_it_uses_with_some_headroom() -> None:
     quota = leased()
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 0, 0)
     give(quota, RATE, 0)
     meter.charge(PRODUCE, 20, 100)
     (demand,) = quota.demands(250)
-    assert demand.bytes_per_second == pytest.approx(20 * 4 * 1.25)
-    assert demand.unused_bytes > 0
+    assert demand.rate == pytest.approx(20 * 4 * 1.25)
+    assert demand.unused > 0
 
 
 def test_a_report_without_answer_is_said_again() -> None:
     quota = leased()
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 20, 100)
     give(quota, RATE, 100)
     first = quota.demands(500)
     quota.unanswered(first)
     (again,) = quota.demands(500)
-    assert (again.used_bytes, again.unused_bytes) == (20, first[0].unused_bytes)
-    assert again.unused_bytes > 0
+    assert (again.used, again.unused) == (20, first[0].unused)
+    assert again.unused > 0
 
 
 def test_a_changed_quota_holds_at_once_and_keeps_each_gateways_part() -> None:
     quota = leased()
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 0, 0)
     give(quota, 250, 0)
     quota.update(ClientQuotas({(("client-id", "app"),): {"producer_byte_rate": 4 * RATE}}), 2, 0)
@@ -324,7 +386,7 @@ def test_a_changed_quota_holds_at_once_and_keeps_each_gateways_part() -> None:
 def test_fetches_asked_at_once_share_what_the_window_holds() -> None:
     quota = leased()
     quota.update(ClientQuotas({(("client-id", "app"),): {"consumer_byte_rate": 64 * RATE}}), 2, 0)
-    meter = quota.meter("app", 0)
+    meter = quota.meter(USER, "app", 0)
     assert meter.window_bytes(FETCH, 0) == 32 * RATE
     assert [meter.window_bytes(FETCH, 0) for _ in range(3)] == [RATE, RATE, RATE]
     assert meter.window_bytes(FETCH, 1000) == 29 * RATE  # 35 were asked, 32 of them are earned by now
@@ -332,26 +394,68 @@ def test_fetches_asked_at_once_share_what_the_window_holds() -> None:
 
 def test_who_reconnects_finds_the_old_debt() -> None:
     quota = leased()
-    meter: ClientMeter | None = quota.meter("app", 0)
+    meter: ClientMeter | None = quota.meter(USER, "app", 0)
     assert meter is not None
     meter.charge(PRODUCE, 500, 0)
     meter = None
-    assert quota.meter("app", 0).charge(PRODUCE, 0, 0) == 1000
+    assert quota.meter(USER, "app", 0).charge(PRODUCE, 0, 0) == 1000
 
 
 def test_the_number_of_leases_is_bounded_and_the_oldest_comes_back_with_its_next_request() -> None:
     quota = leased(max_entries=2)
     quota.update(ClientQuotas({(("client-id", None),): {"producer_byte_rate": RATE}}), 1, 0)
-    meters = [quota.meter(f"c{i}", 0) for i in range(3)]
+    meters = [quota.meter(USER, f"c{i}", 0) for i in range(3)]
     for meter in meters:
         meter.charge(PRODUCE, 100, 0)
-    assert [demand.client_id for demand in quota.demands(1)] == ["c1", "c2"]
+    assert [demand.account[0][1] for demand in quota.demands(1)] == ["c1", "c2"]
     meters[0].charge(PRODUCE, 100, LEASE_MS)
-    assert [demand.client_id for demand in quota.demands(LEASE_MS)] == ["c2", "c0"]
+    assert [demand.account[0][1] for demand in quota.demands(LEASE_MS)] == ["c2", "c0"]
 
 
 def test_meters_that_nobody_uses_are_forgotten() -> None:
     quota = leased()
     for i in range(100):
-        quota.meter(f"c{i}", 0)
+        quota.meter(USER, f"c{i}", 0)
     assert len(quota._meters) <= 1  # noqa: SLF001
+
+
+# -- users and addresses -------------------------------------------------------------------------------------------
+
+
+def test_all_client_ids_of_a_user_share_the_users_rate() -> None:
+    quota = leased()
+    quota.update(ClientQuotas({(("user", USER),): {"producer_byte_rate": RATE}}), 1, 0)
+    one, other = quota.meter(USER, "one", 0), quota.meter(USER, "other", 0)
+    assert one.charge(PRODUCE, 100, 0) == 100
+    assert other.charge(PRODUCE, 100, 0) == 200
+    assert [demand.account for demand in quota.demands(250)] == [(("user", USER),)]
+
+
+def test_a_more_exact_entity_takes_its_client_out_of_the_users_account() -> None:
+    quota = leased()
+    users: dict[Account, dict[str, float]] = {(("user", USER),): {"producer_byte_rate": RATE}}
+    quota.update(ClientQuotas(users), 1, 0)
+    meter = quota.meter(USER, "one", 0)
+    meter.charge(PRODUCE, 500, 0)
+    both: Account = (("client-id", "one"), ("user", USER))
+    quota.update(ClientQuotas({**users, both: {"producer_byte_rate": 2 * RATE}}), 1, 0)
+    assert meter.buckets[PRODUCE].account == both
+    assert meter.charge(PRODUCE, 100, 0) == 50
+    quota.update(ClientQuotas(users), 1, 100)
+    assert meter.charge(PRODUCE, 0, 100) == 400  # the old debt is found again
+
+
+def test_connections_of_an_address_have_a_burst_of_a_second_and_then_the_rate() -> None:
+    quota = leased()
+    quota.update(ClientQuotas({(("ip", None),): {"connection_creation_rate": 4.0}}), 1, 0)
+    assert [quota.admit("10.0.0.1", 0) for _ in range(6)] == [0, 0, 0, 0, 0, 250]
+    assert quota.admit("10.0.0.2", 0) == 0
+    assert [quota.admit("10.0.0.1", 250), quota.admit("10.0.0.1", 250)] == [0, 250]
+
+
+def test_a_refused_connection_is_not_charged() -> None:
+    quota = leased()
+    quota.update(ClientQuotas({(("ip", "10.0.0.1"),): {"connection_creation_rate": 1.0}}), 1, 0)
+    assert [quota.admit("10.0.0.1", 0) for _ in range(50)][-1] == 1000
+    assert quota.admit("10.0.0.1", 1000) == 0
+    assert quota.admit("10.0.0.9", 0) == 0

@@ -37,7 +37,6 @@ from tailrace.runtime.clock import SystemClock
 _TIERED = "remote.storage.enable"
 _SNAPSHOT_FILE = "import.snapshot"
 _NAMED_MAX = 8
-_CLIENT_ID = "client-id"
 _MIN_ISR, _MIN_ISR_BROKERS = "min.insync.replicas", 2  # `up` sets it where there are more
 
 
@@ -382,10 +381,10 @@ def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str],
 
 
 def _told_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
-    """What came along and may surprise: quotas that wait for users, and Kafka's own default below that of `up`."""
-    waiting = sum(any(kind != _CLIENT_ID for kind, _ in entity) for entity in image.quotas)
+    """What came along and may surprise: quotas of users that nobody is, and Kafka's own default below that of `up`."""
+    waiting = sum(dict(entity).get("user") is not None for entity in image.quotas)
     if waiting:
-        yield f"Kept, but not applied yet: {counted(waiting, 'quota')} for users or IP addresses."
+        yield f"Kept, but every client is the user ANONYMOUS yet: {counted(waiting, 'quota')} for users by name."
     least = image.config(ConfigResource.BROKER, ALL_BROKERS).get(_MIN_ISR)
     if least == "1" and brokers > _MIN_ISR_BROKERS:
         yield (

@@ -1,6 +1,7 @@
 """Keeps a gateway's quota leases filled: AcquireLease every half lease while a limited client is active, else nothing.
 
-All gateways ask the quota service with the lowest id that answers, so that one of several knows all leases. While none
+All gateways ask the quota service with the lowest id that answers, so that one of several knows all leases; one that
+has just not answered is asked last for a while, since waiting for it costs half of a lease's time. While none
 does, `quota.unavailable` decides what holds (that is in LeasedQuota); asking goes on with backoff and heals by itself.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -19,6 +21,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.members.accounts import account_of, fields_of
 from tailrace.net.members.endpoints import address_of
 from tailrace.quota.entity import QuotaKind
 from tailrace.quota.leased import LeasedQuota
@@ -29,6 +32,7 @@ from tailrace.wire.messages import AcquireLeaseRequest, AcquireLeaseResponse
 ROLE = "quota"
 _SOONEST_MS = 10.0
 _LONGEST_BACKOFF_MS = 500.0
+_SILENT_MS = 2000.0
 
 
 class LeaseClient:
@@ -59,6 +63,7 @@ class LeaseClient:
         self._secret = secret
         self._wake = asyncio.Event()
         self._clients: dict[int, Client] = {}
+        self._silent_ms: dict[int, float] = {}  # when each service did not answer last
         leased.on_wanted = self._wake.set
 
     async def run(self) -> None:
@@ -101,11 +106,12 @@ class LeaseClient:
     async def _acquire(self, demands: Sequence[Demand], asked_ms: float) -> bool:
         request = self._request(demands)
         why = "no quota service is registered"
-        for service in self._image().services_of(ROLE):
+        for service in self.services():
             try:
                 answer = await (await self._client(service)).ask(request, timeout_ms=self._leased.terms.lease_ms / 2)
             except (Disconnected, TimeoutError, Malformed) as failed:
                 why = str(failed) or "it did not answer in time"
+                self._silent_ms[service.service_id] = self._clock.monotonic_ms()
                 continue
             if answer.error_code == ErrorCode.NONE:
                 self._take(answer, asked_ms)
@@ -116,15 +122,15 @@ class LeaseClient:
         self.available = False
         return False
 
+    def services(self) -> list[ServiceImage]:
+        """Whom to ask, in order: by id, but behind the others for a while after silence."""
+        asked_again_ms = self._clock.monotonic_ms() - _SILENT_MS
+        services = self._image().services_of(ROLE)
+        return sorted(services, key=lambda one: self._silent_ms.get(one.service_id, -inf) > asked_again_ms)
+
     def _take(self, answer: AcquireLeaseResponse, asked_ms: float) -> None:
         grants = [
-            Grant(
-                entry.client_id or "",
-                QuotaKind(entry.kind),
-                entry.limited,
-                entry.rate_bytes_per_second,
-                entry.credit_bytes,
-            )
+            Grant(account_of(entry), QuotaKind(entry.kind), entry.limited, entry.rate, entry.credit)
             for entry in answer.entries
         ]
         self._leased.granted(grants, answer.lease_ms, asked_ms, self._clock.monotonic_ms())
@@ -140,11 +146,11 @@ class LeaseClient:
             incarnation_id=self._incarnation_id,
             entries=[
                 entry(
-                    client_id=demand.client_id,
+                    **fields_of(demand.account),
                     kind=demand.kind,
-                    demand_bytes_per_second=demand.bytes_per_second,
-                    used_bytes=demand.used_bytes,
-                    unused_bytes=demand.unused_bytes,
+                    rate=demand.rate,
+                    used=demand.used,
+                    unused=demand.unused,
                 )
                 for demand in demands
             ],

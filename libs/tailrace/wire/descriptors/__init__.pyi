@@ -10,18 +10,22 @@ from kafka.protocol.data_container import DataContainer
 class AcquireLeaseRequest(ApiMessage):
     class LeaseDemand(DataContainer):
         client_id: str | None
+        user: str | None
+        ip: str | None
         kind: int
-        demand_bytes_per_second: float
-        used_bytes: float
-        unused_bytes: float
+        rate: float
+        used: float
+        unused: float
         def __init__(
             self,
             *args: Any,
             client_id: str | None = ...,
+            user: str | None = ...,
+            ip: str | None = ...,
             kind: int = ...,
-            demand_bytes_per_second: float = ...,
-            used_bytes: float = ...,
-            unused_bytes: float = ...,
+            rate: float = ...,
+            used: float = ...,
+            unused: float = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...
@@ -62,18 +66,22 @@ class AcquireLeaseRequest(ApiMessage):
 class AcquireLeaseResponse(ApiMessage):
     class Lease(DataContainer):
         client_id: str | None
+        user: str | None
+        ip: str | None
         kind: int
         limited: bool
-        rate_bytes_per_second: float
-        credit_bytes: float
+        rate: float
+        credit: float
         def __init__(
             self,
             *args: Any,
             client_id: str | None = ...,
+            user: str | None = ...,
+            ip: str | None = ...,
             kind: int = ...,
             limited: bool = ...,
-            rate_bytes_per_second: float = ...,
-            credit_bytes: float = ...,
+            rate: float = ...,
+            credit: float = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...

@@ -14,15 +14,16 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.connection import Connection
-from tailrace.net.context import Connected, Identity
+from tailrace.net.context import ANONYMOUS, Connected, Identity, user_of
 from tailrace.net.server import Server
 from tailrace.net.transport import descriptor
-from tailrace.quota.entity import ClientQuotas, QuotaKind
+from tailrace.quota.entity import ClientQuotas
 from tailrace_broker.connections.client_listener import GatewayRelay
 
 _COMES_WITHIN_MS = 5000.0
 _ID_BYTES = Struct(">h")
 _ID_BYTES_MAX = 32_767
+_USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
 
 
 class AdoptedConnection(Connection):
@@ -155,7 +156,7 @@ class Adopted:
             connection.stay()
 
     def _limited(self, client_id: str) -> bool:
-        return any(self._quotas.rate(client_id, kind) is not None for kind in QuotaKind)
+        return self._quotas.limited(_USER, client_id)
 
     async def close(self) -> None:
         """Ends them all."""

@@ -1,4 +1,4 @@
-"""AlterClientQuotas and DescribeClientQuotas (KIP-546), for client ids and the default client id."""
+"""AlterClientQuotas and DescribeClientQuotas (KIP-546) for users, client ids, both, and IP addresses (KIP-612)."""
 
 from math import isfinite
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, QuotaKey
 from tailrace.metadata.records import ClientQuotaRecord, QuotaEntity
+from tailrace.metadata.replay import quota_key
+from tailrace.quota.entity import CLIENT_ID, IP, USER, canonical_ip
 from tailrace.wire.messages import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -14,16 +16,20 @@ from tailrace.wire.messages import (
 )
 from tailrace_controller.effects import Effects, check_size
 
-CLIENT_ID = "client-id"
-KAFKA_ENTITY_TYPES = frozenset({"user", CLIENT_ID, "ip"})
+KAFKA_ENTITY_TYPES = frozenset({USER, CLIENT_ID, IP})
+IP_KEYS = frozenset({"connection_creation_rate"})  # KIP-612
 KEYS = frozenset({"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"})
-WHOLE = frozenset({"producer_byte_rate", "consumer_byte_rate"})
-_LONG_MAX, _EPSILON = float(1 << 63), 1e-6
+LARGEST = {  # of a rate that is whole, and what Kafka calls its type
+    "producer_byte_rate": (float(1 << 63), "a LONG"),
+    "consumer_byte_rate": (float(1 << 63), "a LONG"),
+    "connection_creation_rate": (float((1 << 31) - 1), "an INT"),
+}
+_EPSILON = 1e-6
 EXACT, DEFAULT, ANY = range(3)  # match types of a filter
 
 
 def alter(image: MetadataImage, request: AlterClientQuotasRequest) -> Effects[AlterClientQuotasResponse]:
-    """Sets and removes quotas; each entry has its own error (INVALID_REQUEST for what is not built yet)."""
+    """Sets and removes quotas; each entry has its own error (INVALID_REQUEST)."""
     records: list[ClientQuotaRecord] = []
     entries = []
     for entry in request.entries:
@@ -40,14 +46,14 @@ def alter(image: MetadataImage, request: AlterClientQuotasRequest) -> Effects[Al
 
 
 def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
-    entity = tuple(QuotaEntity(part.entity_type, part.entity_name) for part in entry.entity)
-    _check_entity(entity)
-    present = image.quotas.get(((CLIENT_ID, entity[0].entity_name),), {})
+    names = {part.entity_type: part.entity_name for part in entry.entity}
+    _check_entity(names)
+    entity = tuple(QuotaEntity(kind, name) for kind, name in names.items())
+    keys = IP_KEYS if IP in names else KEYS
+    present = image.quotas.get(quota_key(entity), {})
     seen: set[str] = set()
     records = []
     for op in entry.ops:
-        if op.key not in KEYS:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {op.key}")
         if op.key in seen:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate quota key {op.key}")
         seen.add(op.key)
@@ -55,6 +61,8 @@ def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
             if op.key in present:
                 records.append(ClientQuotaRecord(entity, op.key, 0.0, remove=True))
             continue
+        if op.key not in keys:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {op.key}")
         _check_value(op.key, op.value)
         if present.get(op.key) != op.value:
             records.append(ClientQuotaRecord(entity, op.key, op.value))
@@ -63,26 +71,32 @@ def _alter_one(image: MetadataImage, entry: Any) -> list[ClientQuotaRecord]:
 
 def _check_value(key: str, value: float) -> None:
     """As Apache Kafka; besides, what no client can be held to is no rate: NaN, Infinity, less than a byte a second."""
+    most, of_type = LARGEST.get(key, (None, ""))
     if value <= 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0")
-    if key in WHOLE and value > _LONG_MAX:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Proposed value for {key} is too large for a LONG.")
+    if most is not None and value > most:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Proposed value for {key} is too large for {of_type}.")
     if not isfinite(value):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be a finite number")
-    if key in WHOLE and (value < 1 - _EPSILON or abs(value - int(value + _EPSILON)) > _EPSILON):
+    if most is not None and (value < 1 - _EPSILON or abs(value - int(value + _EPSILON)) > _EPSILON):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} cannot be a fractional value.")
 
 
-def _check_entity(entity: tuple[QuotaEntity, ...]) -> None:
-    if not entity:
+def _check_entity(names: dict[str, str | None]) -> None:
+    if not names:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
-    for part in entity:
-        if part.entity_type not in KAFKA_ENTITY_TYPES:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {part.entity_type}")
-        if part.entity_name == "":
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Empty {part.entity_type} not supported")
-    if len(entity) > 1 or entity[0].entity_type != CLIENT_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Quotas for users and for IP addresses are not supported yet.")
+    for kind, name in names.items():
+        if kind not in KAFKA_ENTITY_TYPES:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Empty {kind} not supported")
+    if IP in names:
+        if len(names) > 1:
+            why = "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+            raise ApiError(ErrorCode.INVALID_REQUEST, why)
+        ip = names[IP]
+        if ip is not None and canonical_ip(ip) is None:  # no name is looked up: a decision waits for nobody
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{ip} is not a valid IP or resolvable host.")
 
 
 def describe(image: MetadataImage, request: DescribeClientQuotasRequest) -> Effects[DescribeClientQuotasResponse]:
@@ -124,6 +138,12 @@ def _filter(request: DescribeClientQuotasRequest) -> dict[str, tuple[int, str | 
         if kind not in KAFKA_ENTITY_TYPES:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
         wanted[kind] = (match_type, name)
+    if IP in wanted and len(wanted) > 1:
+        why = (
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
+        raise ApiError(ErrorCode.INVALID_REQUEST, why)
     return wanted
 
 

@@ -7,6 +7,7 @@ from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord
 from tailrace.net.spread import counted
+from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from tailrace_controller.decide import placement, shards
 from tailrace_controller.decide.placement import Load, Placed
@@ -15,8 +16,10 @@ from tailrace_controller.effects import MAX_RECORDS, Effects
 _Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-def create(image: MetadataImage, request: CreatePartitionsRequest) -> Effects[CreatePartitionsResponse]:
-    """Adds partitions where the count is an increase."""
+def create(
+    image: MetadataImage, request: CreatePartitionsRequest, quota: MutationQuota = UNLIMITED
+) -> Effects[CreatePartitionsResponse]:
+    """Adds partitions where the count is an increase and the client's quota allows it (KIP-599)."""
     asked = counted(topic.name for topic in request.topics)
     load = placement.Load(image)
     records: list[MetadataRecord] = []
@@ -29,7 +32,7 @@ def create(image: MetadataImage, request: CreatePartitionsRequest) -> Effects[Cr
         try:
             if count > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _add(image, topic, MAX_RECORDS - len(records), load)
+            records += _add(image, topic, MAX_RECORDS - len(records), load, quota)
         except ApiError as refused:
             code, message = refused.code, refused.message
         results.append(_Result(name=topic.name, error_code=code, error_message=message))
@@ -39,7 +42,7 @@ def create(image: MetadataImage, request: CreatePartitionsRequest) -> Effects[Cr
     return Effects(CreatePartitionsResponse(results=results), shards.with_assignment(image, tuple(records)))
 
 
-def _add(image: MetadataImage, asked: Any, most: int, load: Load) -> tuple[MetadataRecord, ...]:
+def _add(image: MetadataImage, asked: Any, most: int, load: Load, quota: MutationQuota) -> tuple[MetadataRecord, ...]:
     topic = image.topic(asked.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -54,6 +57,8 @@ def _add(image: MetadataImage, asked: Any, most: int, load: Load) -> tuple[Metad
     additional = asked.count - present
     if additional > most:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if not quota.take(additional):
+        raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     if asked.assignments is None:
         placed = _automatic(image, topic, additional, load)
     else:

@@ -14,6 +14,7 @@ from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.net.spread import counted
+from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
 from tailrace_controller.decide import internal_topics, placement, resources, shards
 from tailrace_controller.decide.placement import Placed
@@ -24,13 +25,20 @@ _Result = CreateTopicsResponse.CreatableTopicResult
 
 
 def create(
-    image: MetadataImage, request: CreateTopicsRequest, config: Config, new_topic_id: Callable[[], UUID]
+    image: MetadataImage,
+    request: CreateTopicsRequest,
+    config: Config,
+    new_topic_id: Callable[[], UUID],
+    quota: MutationQuota = UNLIMITED,
 ) -> Effects[CreateTopicsResponse]:
-    """Creates what can be created, in the request's order; each topic has its own error."""
+    """Creates what can be created, in the request's order; each topic has its own error.
+
+    THROTTLING_QUOTA_EXCEEDED for topics above the client's quota (KIP-599); as in Kafka, validating alone counts, too.
+    """
     asked = counted(topic.name for topic in request.topics)
     config = resources.cluster_config(image, config)
     _check_partitions(request, config)
-    creation = _Creation(image, config, new_topic_id)
+    creation = _Creation(image, config, new_topic_id, quota)
     results = []
     for topic in request.topics:
         count, asked[topic.name] = asked[topic.name], 0
@@ -63,8 +71,11 @@ def _check_partitions(request: CreateTopicsRequest, config: Config) -> None:
 class _Creation:
     """The topics of one request: each reckons with those before it, and looks at no other topic for that."""
 
-    def __init__(self, image: MetadataImage, config: Config, new_topic_id: Callable[[], UUID]) -> None:
+    def __init__(
+        self, image: MetadataImage, config: Config, new_topic_id: Callable[[], UUID], quota: MutationQuota
+    ) -> None:
         self.records: list[MetadataRecord] = []
+        self._quota = quota
         self._image = image
         self._config = config
         self._new_topic_id = new_topic_id
@@ -89,6 +100,8 @@ class _Creation:
         else:
             partitions = _automatic(image, count, replication_factor, config, self._load)
         validate(overrides, config)
+        if not self._quota.take(len(partitions)):
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         topic_id = self._new_topic_id()
         self._record(topic.name, topic_id, partitions, overrides)
         return _Result(

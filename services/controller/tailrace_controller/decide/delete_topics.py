@@ -8,6 +8,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import NO_UUID, RemoveTopicRecord
 from tailrace.net.spread import counted
+from tailrace.quota.mutations import UNLIMITED, MutationQuota
 from tailrace.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from tailrace_controller.effects import Effects, check_size
 
@@ -15,11 +16,16 @@ _Result = DeleteTopicsResponse.DeletableTopicResult
 
 
 def delete(
-    image: MetadataImage, request: DeleteTopicsRequest, version: int, config: Config
+    image: MetadataImage,
+    request: DeleteTopicsRequest,
+    version: int,
+    config: Config,
+    quota: MutationQuota = UNLIMITED,
 ) -> Effects[DeleteTopicsResponse]:
     """Deletes what exists; each topic has its own error. delete.topic.enable=false refuses all.
 
     POLICY_VIOLATION for topics beyond 10,000, as in Kafka, whose word for it is UNKNOWN_SERVER_ERROR.
+    THROTTLING_QUOTA_EXCEEDED for topics above the client's quota (KIP-599).
     """
     if not config.delete_topic_enable:
         raise ApiError(ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED)
@@ -47,6 +53,8 @@ def delete(
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
                 )
+            if not quota.take(len(topic.partitions)):
+                raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         except ApiError as refused:
             result = _Result(
                 name=name, topic_id=topic_id or NO_UUID, error_code=refused.code, error_message=refused.message

@@ -1,4 +1,4 @@
-"""AlterClientQuotas v0-1 (KIP-546), for client ids."""
+"""AlterClientQuotas v0-1 (KIP-546)."""
 
 from tailrace.net.context import Context
 from tailrace.wire.messages import AlterClientQuotasRequest, AlterClientQuotasResponse

@@ -82,9 +82,14 @@ async def exchange(connection: ClientLink, address: Address, data: bytes, connec
         raise UnansweredError(f"{address}: {lost}") from lost
 
 
-async def deposed(gateway: Gateway, frame: Frame, answer: bytes) -> bool:
-    """Whether a controller that is not active any more refused the request: another one will take it."""
-    async with gateway.large.response(frame.key, frame.version, answer) as response:
+async def deposed(connection: ClientLink, frame: Frame, answer: bytes) -> bool:
+    """Whether a controller that is not active any more refused the request: another one will take it.
+
+    Mutes the client where the controller throttled it (KIP-599).
+    """
+    async with connection.gateway.large.response(frame.key, frame.version, answer) as response:
+        if throttle_time_ms := getattr(response, "throttle_time_ms", 0):
+            connection.throttle(throttle_time_ms)
         return is_not_controller(response)
 
 
@@ -106,7 +111,7 @@ async def checked_to_controller(gateway: Gateway, connection: ClientLink, frame:
         if address is not None:
             try:
                 answer = await exchange(connection, address, frame.data, gateway.limits.connect_ms)
-                if not await deposed(gateway, frame, answer):
+                if not await deposed(connection, frame, answer):
                     if frame.key not in READ_ONLY:
                         await gateway.follower.catch_up(gateway.limits.catch_up_ms)
                     return answer

@@ -7,10 +7,11 @@ from typing import Protocol, TypeAlias
 
 
 class Meter(Protocol):
-    """A client id's bytes. The flags let the relay skip the calls where no quota is set."""
+    """A client's use. The flags let the relay skip the calls where no quota is set."""
 
     produce_limited: bool
     fetch_limited: bool
+    request_limited: bool
 
     def produced(self, size_bytes: int) -> int:
         """Charges a Produce request; returns throttle_time_ms."""
@@ -18,6 +19,14 @@ class Meter(Protocol):
 
     def fetched(self, size_bytes: int) -> int:
         """Charges a Fetch answer; returns throttle_time_ms."""
+        ...
+
+    def work_ms(self) -> float:
+        """The processor's time for this thread, whose difference is what `worked` is charged."""
+        ...
+
+    def worked(self, time_ms: float) -> int:
+        """Charges what the client took of the event loop (request_percentage); returns throttle_time_ms."""
         ...
 
     def fetch_max_bytes(self) -> int:
@@ -30,11 +39,18 @@ class Unmetered:
 
     produce_limited = False
     fetch_limited = False
+    request_limited = False
 
     def produced(self, size_bytes: int) -> int:
         return 0
 
     def fetched(self, size_bytes: int) -> int:
+        return 0
+
+    def work_ms(self) -> float:
+        return 0.0
+
+    def worked(self, time_ms: float) -> int:
         return 0
 
     def fetch_max_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""The relay's meters over the leased quotas: the same client id is one meter for all its connections."""
+"""The relay's meters over the leased quotas: the same user's client id is one meter for all its connections."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Callable
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
-from tailrace.quota.entity import ClientQuotas, QuotaKind
+from tailrace.net.context import ANONYMOUS, user_of
+from tailrace.quota.entity import ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace_gateway.quotas.meter import Meter
+
+_USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
 
 
 class ClockedMeter(ClientMeter):
     """A client's meter that knows the time, as the relay does not."""
 
-    __slots__ = ("_now_ms",)
+    __slots__ = ("_now_ms", "work_ms")
 
-    def __init__(self, client_id: str, now_ms: Callable[[], float]) -> None:
-        super().__init__(client_id)
+    def __init__(self, user: str, client_id: str, now_ms: Callable[[], float], work_ms: Callable[[], float]) -> None:
+        super().__init__(user, client_id)
+        self.work_ms = work_ms
         self._now_ms = now_ms
 
     def produced(self, size_bytes: int) -> int:
@@ -27,6 +31,9 @@ class ClockedMeter(ClientMeter):
     def fetched(self, size_bytes: int) -> int:
         return self.charge(QuotaKind.FETCH, size_bytes, self._now_ms())
 
+    def worked(self, time_ms: float) -> int:
+        return self.charge(QuotaKind.REQUEST, time_ms * 1000, self._now_ms())
+
     def fetch_max_bytes(self) -> int:
         return self.window_bytes(QuotaKind.FETCH, self._now_ms())
 
@@ -34,15 +41,20 @@ class ClockedMeter(ClientMeter):
 class Quotas:
     """The gateway's quotas: meters by client id, kept up to date with the image."""
 
-    def __init__(self, terms: Terms, max_entries: int, clock: Clock) -> None:
+    def __init__(self, terms: Terms, max_entries: int, clock: Clock, work_ms: Callable[[], float]) -> None:
         self._clock = clock
+        self._work_ms = work_ms
         self.leased = LeasedQuota(terms, max_entries, self._new_meter)
 
     def meter_of(self, client_id: bytes) -> Meter:
         """The meter of the id that stands in a request's header."""
-        meter = self.leased.meter(client_id.decode("utf-8", "replace"), self._clock.monotonic_ms())
+        meter = self.leased.meter(_USER, client_id.decode("utf-8", "replace"), self._clock.monotonic_ms())
         assert isinstance(meter, ClockedMeter)
         return meter
+
+    def admit(self, client_host: str) -> int:
+        """0 for a connection that is served; else for how many ms its address has had too many."""
+        return self.leased.admit(canonical_ip(client_host) or client_host, self._clock.monotonic_ms())
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Quotas and the number of gateways they are split between."""
@@ -50,5 +62,5 @@ class Quotas:
             gateways = sum(1 for _ in new.services_of("gateway"))
             self.leased.update(ClientQuotas(new.quotas), gateways, self._clock.monotonic_ms())
 
-    def _new_meter(self, client_id: str) -> ClientMeter:
-        return ClockedMeter(client_id, self._clock.monotonic_ms)
+    def _new_meter(self, user: str, client_id: str) -> ClientMeter:
+        return ClockedMeter(user, client_id, self._clock.monotonic_ms, self._work_ms)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from tailrace.clock import Cancellable
 from tailrace.net.address import Address
@@ -18,6 +19,7 @@ from tailrace.net.transport import descriptor
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.gateway import Gateway
+from tailrace_gateway.quotas.work import TimedCoroutine, timed
 from tailrace_gateway.relay.buffers import Buffer
 from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link
 from tailrace_gateway.relay.node import Exchange, NodeLink
@@ -71,6 +73,8 @@ class ClientLink(Link):
         self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None
         self._unmute: Cancellable | None = None
+        self.timing = False  # this client's work is charged to it by what called
+        self._work_ms = 0.0  # done for it, not charged yet
 
     @property
     def handed_over(self) -> bool:
@@ -102,6 +106,8 @@ class ClientLink(Link):
     # -- from the client ------------------------------------------------------------------------------------------
 
     def received(self, buffer: Buffer, end: int) -> int:
+        if self.requests.meter.request_limited and not self.timing:
+            return self.timed(self.received, buffer, end)
         consumed = 0
         if self._task is None and not self.pauses & (UNSENT | KEPT):
             try:
@@ -118,7 +124,7 @@ class ClientLink(Link):
                     if self.node is not None:
                         self.node.write(buffer.view[item[0] : item[1]], buffer)
                 elif type(item) is Frame:
-                    self._start(self._answer(item))
+                    self._start(self.timed_work(self._answer(item)) if self.timing else self._answer(item))
             if self.closed:
                 return end
             if self.node is not None and self.node.outbox:
@@ -189,6 +195,38 @@ class ClientLink(Link):
             self.refuse(_TORN)
         else:
             self.close()
+
+    def timed(self, work: Callable[[Buffer, int], int], buffer: Buffer, end: int) -> int:
+        """Does the work for a client with a request_percentage, and charges its time once.
+
+        A look at bytes that are not a request yet is charged with the next request: it must not mute what is to come.
+        """
+        self.timing = True
+        try:
+            consumed = timed(self._worked, self.requests.meter.work_ms, work, buffer, end)
+        finally:
+            self.timing = False
+        if consumed:
+            self._charge_work()
+        return consumed
+
+    def timed_work(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+        """The same for work that waits; charged when it is done."""
+        return TimedCoroutine(self._worked, self.requests.meter.work_ms, work)
+
+    def _worked(self, time_ms: float) -> None:
+        self._work_ms += time_ms
+
+    def _charge_work(self) -> None:
+        work_ms, self._work_ms = self._work_ms, 0.0
+        if throttle_time_ms := self.requests.meter.worked(work_ms):
+            self.throttle(throttle_time_ms)
+
+    def throttle(self, throttle_time_ms: int) -> None:
+        """Reads nothing for that time, be it that the client obeys or not (KIP-219)."""
+        if not self.closed:
+            self.requests.throttle_time_ms = max(self.requests.throttle_time_ms, throttle_time_ms)
+            self._mute()
 
     def _mute(self) -> None:
         if self._unmute is None and self.requests.between_frames:
@@ -344,6 +382,8 @@ class ClientLink(Link):
             self.gateway.log.error("request failed", exc_info=error, client_id=self.requests.client_id)
             self.close()
         else:
+            if self._work_ms:
+                self._charge_work()
             for answer in self.slots.release():
                 self.write(answer)
             if self.outbox:  # who reads no answers asks no more, or they would be kept here

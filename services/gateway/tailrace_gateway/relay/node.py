@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tailrace.net.address import Address
@@ -65,9 +66,13 @@ class Client(Protocol):
     node_id: int
     slots: Slots
     requests: Requests
+    timing: bool
 
     def write(self, data: Any, buffer: Buffer | None = None) -> None:
         """Sends an answer's bytes, which may lie in a buffer."""
+
+    def timed(self, work: Callable[[Buffer, int], int], buffer: Buffer, end: int) -> int:
+        """Does the work and charges its time to the client."""
 
     def resume(self, reason: int) -> None:
         """Goes on with reading, as far as this was the reason to stop."""
@@ -110,6 +115,8 @@ class NodeLink(Link):
 
     def received(self, buffer: Buffer, end: int) -> int:
         client = self.client
+        if client.requests.meter.request_limited and not client.timing:
+            return client.timed(self.received, buffer, end)
         try:
             consumed, out = self.answers.scan(buffer.view, end)
         except Malformed as wrong:

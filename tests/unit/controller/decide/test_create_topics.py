@@ -14,6 +14,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata import records as r
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
+from tailrace.quota.entity import ClientQuotas
+from tailrace.quota.mutations import MutationQuota, MutationQuotas
 from tailrace.wire.messages import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from tailrace_controller.decide import create_partitions, create_topics, delete_topics
 
@@ -349,3 +351,52 @@ def test_partitions_of_the_offsets_topic_get_owners_at_once() -> None:
     asked = CreatePartitionsRequest.CreatePartitionsTopic(name="__consumer_offsets", count=2, assignments=None)
     effects = create_partitions.create(image, CreatePartitionsRequest(topics=[asked], timeout_ms=1))
     assert [e.partition for e in effects.records if isinstance(e, r.ShardOwnerRecord)] == [0, 1]
+
+
+# -- quotas of mutations (KIP-599) ---------------------------------------------------------------------------------
+
+
+def in_debt_after(partitions: int, *, strict: bool = True) -> MutationQuota:
+    """A client's quota that so many partitions put into debt, less than one more."""
+    quotas = ClientQuotas({(("client-id", "c"),): {"controller_mutation_rate": 1.0}})
+    buckets = MutationQuotas((partitions - 1) * 1000.0, 15_000, 10, lambda: 0.0)
+    return buckets.of(quotas, "u", "c", strict=strict)
+
+
+def codes(rows: Any) -> list[str]:
+    return [ErrorCode(row.error_code).name for row in rows]
+
+
+def test_topics_above_the_quota_are_refused_and_those_before_are_made() -> None:
+    request = CreateTopicsRequest(topics=[ask("a"), ask("b"), ask("events"), ask("c")], timeout_ms=1)
+    for validate_only in (False, True):
+        request.validate_only = validate_only
+        effects = create_topics.create(IMAGE, request, CONFIG, new_ids().__next__, in_debt_after(4))
+        rows = effects.reply.topics
+        assert codes(rows) == ["NONE", "NONE", "TOPIC_ALREADY_EXISTS", "THROTTLING_QUOTA_EXCEEDED"]
+        assert rows[3].error_message is None
+        assert len([one for one in effects.records if isinstance(one, r.TopicRecord)]) == (0 if validate_only else 2)
+
+
+def test_old_versions_create_above_the_quota() -> None:
+    request = CreateTopicsRequest(topics=[ask("a"), ask("b")], timeout_ms=1)
+    quota = in_debt_after(2, strict=False)
+    assert codes(create_topics.create(IMAGE, request, CONFIG, new_ids().__next__, quota).reply.topics) == ["NONE"] * 2
+    assert quota.throttle_time_ms == 3000
+
+
+def test_a_topic_above_the_quota_is_not_deleted() -> None:
+    image = after(cluster(3), *topic("events", 1, [0, 1, 2]), *topic("more", 2, [0]))
+    request = DeleteTopicsRequest(topic_names=["events", "nope", "more"], timeout_ms=1)
+    effects = delete_topics.delete(image, request, 5, CONFIG, in_debt_after(3))
+    wanted = ["NONE", "UNKNOWN_TOPIC_OR_PARTITION", "THROTTLING_QUOTA_EXCEEDED"]
+    assert (codes(effects.reply.responses), len(effects.records)) == (wanted, 1)
+
+
+def test_partitions_above_the_quota_are_not_added_and_only_new_ones_count() -> None:
+    image = after(cluster(3), *topic("events", 1, [0, 1, 2]), *topic("more", 2, [0]))
+    one = CreatePartitionsRequest.CreatePartitionsTopic
+    asked = [one(name="events", count=5, assignments=None), one(name="more", count=2, assignments=None)]
+    request = CreatePartitionsRequest(topics=asked, timeout_ms=1)
+    effects = create_partitions.create(image, request, in_debt_after(2))
+    assert (codes(effects.reply.results), len(effects.records)) == (["NONE", "THROTTLING_QUOTA_EXCEEDED"], 2)

@@ -9,7 +9,7 @@ import pytest
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.quotas.meter import Meter, unmetered
+from tailrace_gateway.quotas.meter import Meter, Unmetered, unmetered
 from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
 from tailrace_gateway.relay.node import throttled
 from tailrace_gateway.relay.requests import Requests
@@ -108,7 +108,7 @@ def test_an_answer_nobody_asked_for_breaks_the_connection(sent: bytes) -> None:
         drive.feed(greeting + sent)
 
 
-class Charged:
+class Charged(Unmetered):
     """A meter that throttles each fetch by 1,234 ms."""
 
     produce_limited = fetch_limited = True

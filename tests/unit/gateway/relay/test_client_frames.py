@@ -29,21 +29,34 @@ from tailrace.wire import messages as m
 from tailrace.wire.header import parse_request_header
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
+from tailrace_gateway.quotas.meter import Unmetered
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import NodeLink
 
 PRODUCE, SILENT, FETCH, HERE = range(4)
 MUTE_MS = 30
+MUTES_MAX = 3  # one after the other without a request between: its reading, its answering, its node's greeting
 
 
-class Meter:
-    """Every so many-th Produce is over quota."""
+class Meter(Unmetered):
+    """Every so many-th Produce is over quota, and every so many-th piece of work."""
 
     fetch_limited = False
 
-    def __init__(self, every: int) -> None:
+    def __init__(self, every: int, works: int) -> None:
         self.every, self.count = every, 0
-        self.produce_limited = bool(every)
+        self.works, self.work_count = works, 0
+        self.time_ms = 0.0
+        self.produce_limited, self.request_limited = bool(every), bool(works)
+
+    def work_ms(self) -> float:
+        self.time_ms += 1
+        return self.time_ms
+
+    def worked(self, time_ms: float) -> int:
+        assert time_ms > 0
+        self.work_count += 1
+        return 0 if self.work_count % self.works else MUTE_MS
 
     def produced(self, size_bytes: int) -> int:
         self.count += 1
@@ -70,10 +83,12 @@ def answer_to(frame: bytes) -> bytes:
 
 
 class World:
-    def __init__(self, loop: VirtualLoop, every: int = 0, admit: Admit | None = None, **limits: Any) -> None:
+    def __init__(
+        self, loop: VirtualLoop, every: int = 0, works: int = 0, admit: Admit | None = None, **limits: Any
+    ) -> None:
         self.loop = loop
         self.log = structlog.testing.CapturingLogger()
-        self.meter = Meter(every)
+        self.meter = Meter(every, works)
         self.do(self.open, limits, admit)
 
     def open(self, limits: dict[str, Any], admit: Admit | None) -> None:
@@ -166,15 +181,16 @@ class World:
 
     def nothing_is_waited_for(self, rest: bytes = b"") -> None:
         """The client sends the rest and takes all, the node answers all, and no mute lasts."""
-        while True:
+        idle = 0
+        while idle < MUTES_MAX:
             before = len(rest), len(self.got), len(self.node_got), self.node_read, self.link.received_bytes
             rest = self.feed(rest)
             self.loop.settle(MUTE_MS)
             self.do(self.answer, 1 << 30)
             self.take()
-            if before == (len(rest), len(self.got), len(self.node_got), self.node_read, self.link.received_bytes):
-                assert not rest or self.closed
-                return
+            after = len(rest), len(self.got), len(self.node_got), self.node_read, self.link.received_bytes
+            idle = idle + 1 if before == after else 0
+        assert not rest or self.closed
 
     @property
     def answered(self) -> list[int]:
@@ -242,9 +258,9 @@ STEPS = st.lists(
 
 
 @settings(max_examples=30, deadline=None)
-@given(RUNS, STEPS, st.sampled_from([0, 1, 7]), st.booleans(), st.integers(0, 1 << 22))
+@given(RUNS, STEPS, st.sampled_from([0, 1, 7]), st.sampled_from([0, 1, 5]), st.booleans(), st.integers(0, 1 << 22))
 def test_every_whole_request_is_answered_once_in_order_or_a_reason_is_given(
-    runs: list[tuple[int, int, int]], steps: list[tuple[str, int]], every: int, ends: bool, cut: int
+    runs: list[tuple[int, int, int]], steps: list[tuple[str, int]], every: int, works: int, ends: bool, cut: int
 ) -> None:
     kinds = [(kind, padding) for kind, count, padding in runs for _ in range(min(count, 20) if kind == HERE else count)]
     frames = [frame(kind, number, padding) for number, (kind, padding) in enumerate(kinds)]
@@ -255,7 +271,7 @@ def test_every_whole_request_is_answered_once_in_order_or_a_reason_is_given(
     while whole < len(frames) and at + len(frames[whole]) <= len(stream):
         at += len(frames[whole])
         whole += 1
-    with closing(VirtualLoop()) as loop, closing(World(loop, every)) as world:
+    with closing(VirtualLoop()) as loop, closing(World(loop, every, works)) as world:
         rest = stream
         for step, number in steps:
             if step == "feed":
@@ -303,6 +319,29 @@ def test_answers_that_wait_behind_a_fetch_have_a_bound_and_the_rest_goes_on_afte
         assert 1_000_000 < most < 1_100_000
         world.nothing_is_waited_for(rest)
         assert world.answered == list(range(4000)) and not world.link.slots.kept_bytes
+
+
+@pytest.mark.parametrize("kind", [PRODUCE, FETCH, HERE])
+def test_work_for_a_client_with_a_request_percentage_is_charged_once_and_mutes_it(kind: int) -> None:
+    with closing(VirtualLoop()) as loop, closing(World(loop, works=1)) as world:
+        world.feed(frame(kind, 0, 9))
+        loop.settle()
+        assert world.meter.work_count == 2  # its reading; its answering here, or the greeting of its node
+        assert world.link.pauses
+        world.nothing_is_waited_for()
+        assert world.answered == [0] and not world.link.pauses
+        work_count = world.meter.work_count
+        world.meter.request_limited = False
+        world.feed(frame(kind, 1, 9))
+        world.nothing_is_waited_for()
+        assert world.answered == [0, 1] and world.meter.work_count == work_count
+
+
+def test_a_closed_connection_is_not_muted() -> None:
+    with closing(VirtualLoop()) as loop, closing(World(loop)) as world:
+        world.do(world.link.close)
+        world.do(world.link.throttle, MUTE_MS)
+        assert not world.link.pauses
 
 
 @pytest.mark.parametrize("cut", [5, 30, 200])

@@ -8,7 +8,7 @@ import pytest
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.quotas.meter import Meter, unmetered
+from tailrace_gateway.quotas.meter import Meter, Unmetered, unmetered
 from tailrace_gateway.relay.requests import Frame, Requests
 from tailrace_gateway.relay.routes import Route, table
 from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
@@ -168,7 +168,7 @@ def test_only_a_producer_id_without_a_transactional_id_is_the_nodes(version: int
     assert bool(drive.frames) == (transactional_id is not None)
 
 
-class Limited:
+class Limited(Unmetered):
     """A meter that throttles everything and allows 1,000 bytes a fetch."""
 
     produce_limited = fetch_limited = True

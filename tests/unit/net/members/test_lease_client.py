@@ -28,7 +28,7 @@ from tailrace.wire.messages import AcquireLeaseRequest
 from tailrace_quota.handlers import HANDLERS
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.quota import Quota
-from tailrace_quota.store import MemoryStore
+from tailrace_quota.store.memory import MemoryStore
 
 LEASE_MS = 100
 RATE = 1000.0
@@ -101,7 +101,7 @@ async def gateway(metadata: MetadataImage) -> AsyncIterator[tuple[Told, LeaseCli
 def charge(leased: LeasedQuota) -> float:
     """Charges one byte and returns the rate that now holds."""
     now_ms = SystemClock().monotonic_ms()
-    meter = leased.meter("app", now_ms)
+    meter = leased.meter("u", "app", now_ms)
     meter.charge(QuotaKind.PRODUCE, 1, now_ms)
     return meter.buckets[QuotaKind.PRODUCE].rate
 
@@ -118,7 +118,7 @@ async def lease(leased: Told) -> float:
 async def test_the_first_request_brings_a_lease_of_the_whole_rate(tmp_path: Path) -> None:
     metadata = image({0: tmp_path / "q0.sock"})
     async with quota_service(tmp_path / "q0.sock", metadata) as registry, gateway(metadata) as (leased, client):
-        meter = leased.meter("app", SystemClock().monotonic_ms())
+        meter = leased.meter("u", "app", SystemClock().monotonic_ms())
         assert meter.buckets[QuotaKind.PRODUCE].rate == RATE / 4
         assert await lease(leased) == RATE
         assert client.available
@@ -130,7 +130,7 @@ async def test_the_first_request_brings_a_lease_of_the_whole_rate(tmp_path: Path
 async def test_leases_are_renewed_while_the_client_is_active(tmp_path: Path) -> None:
     metadata = image({0: tmp_path / "q0.sock"})
     async with quota_service(tmp_path / "q0.sock", metadata), gateway(metadata) as (leased, _):
-        meter = leased.meter("app", SystemClock().monotonic_ms())
+        meter = leased.meter("u", "app", SystemClock().monotonic_ms())
         await lease(leased)
         first = meter.buckets[QuotaKind.PRODUCE].expires_ms
         await lease(leased)
@@ -150,6 +150,14 @@ async def test_a_dead_quota_service_is_passed_over_for_the_next(tmp_path: Path) 
     metadata = image({0: tmp_path / "dead.sock", 1: tmp_path / "q1.sock"})
     async with quota_service(tmp_path / "q1.sock", metadata), gateway(metadata) as (leased, _):
         assert await lease(leased) == RATE
+
+
+async def test_a_service_that_is_silent_is_asked_last_for_a_while(tmp_path: Path) -> None:
+    metadata = image({0: tmp_path / "q0.sock", 1: tmp_path / "q1.sock"})
+    async with quota_service(tmp_path / "q1.sock", metadata), gateway(metadata) as (leased, client):
+        assert [one.service_id for one in client.services()] == [0, 1]
+        await lease(leased)
+        assert [one.service_id for one in client.services()] == [1, 0]
 
 
 async def test_while_nobody_answers_the_gateway_says_so_once(tmp_path: Path) -> None:
@@ -185,7 +193,7 @@ async def test_a_kind_nobody_knows_is_an_invalid_request(tmp_path: Path) -> None
     path = tmp_path / "q0.sock"
     async with quota_service(path, image({})):
         client = Client(Address(str(path), -1), "test")
-        entry = AcquireLeaseRequest.LeaseDemand(client_id="app", kind=9, demand_bytes_per_second=1.0)
+        entry = AcquireLeaseRequest.LeaseDemand(client_id="app", kind=9, rate=1.0)
         request = AcquireLeaseRequest(gateway_id=0, incarnation_id=uuid4(), entries=[entry])
         answer = await client.ask(request, timeout_ms=5000)
         await client.close()

@@ -1,0 +1,55 @@
+"""New connections of an address that has had too many (connection_creation_rate, KIP-612).
+
+As in Apache Kafka such a connection is accepted, not read, and closed after a while of at most a second: a client that
+is refused at once comes back at once.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from tailrace.clock import Cancellable, Clock
+
+HELD_MS = 1000.0
+
+
+class ThrottledConnections:
+    """Decides over each new connection, and holds those that are refused."""
+
+    def __init__(self, admit: Callable[[str], int], clock: Clock) -> None:
+        self.refused_count = 0
+        self._admit = admit
+        self._clock = clock
+        self._held: dict[socket.socket, Cancellable] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def refused(self, sock: socket.socket, client_host: str, room: int) -> bool:
+        """Whether the connection is refused; then it is closed here, at once where there is no room to hold it."""
+        throttle_time_ms = self._admit(client_host)
+        if not throttle_time_ms:
+            return False
+        self.refused_count += 1
+        if len(self._held) >= room:
+            sock.close()
+        else:
+            self._held[sock] = self._clock.call_later(min(HELD_MS, throttle_time_ms), lambda: self._let_go(sock))
+        return True
+
+    def _let_go(self, sock: socket.socket) -> None:
+        del self._held[sock]
+        sock.close()
+
+    def close(self) -> None:
+        """Closes what is held."""
+        for sock, timer in self._held.items():
+            timer.cancel()
+            sock.close()
+        self._held.clear()
+
+
+def unlimited(clock: Clock) -> ThrottledConnections:
+    """Refuses nobody."""
+    return ThrottledConnections(lambda ip: 0, clock)
