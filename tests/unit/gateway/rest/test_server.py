@@ -80,7 +80,9 @@ class HeldBackend(MemoryBackend):
         self.hold = asyncio.Event()
         self.asked_again = asyncio.Semaphore(0)
 
-    async def ask_coordinators(self, message: ApiMessage, version: int | None = None) -> list[Any]:
+    async def ask_coordinators(
+        self, message: ApiMessage, version: int | None = None, *, topic: str = GROUP_METADATA_TOPIC
+    ) -> list[Any]:
         self.asked_again.release()
         await self.hold.wait()
         return await super().ask_coordinators(message, version)
