@@ -14,6 +14,7 @@ import pytest
 
 from support.rest_backend import MemoryBackend
 from tailrace.clock import ManualClock
+from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.wire.messages import ApiMessage
 from tailrace_gateway.rest.limits import BODY_BYTES_MAX, REQUESTS_MAX_OF_ONE_ADDRESS
 from tailrace_gateway.rest.protocol import DEADLINES_MS, Phase
@@ -85,7 +86,7 @@ class HeldBackend(MemoryBackend):
     ) -> list[Any]:
         self.asked_again.release()
         await self.hold.wait()
-        return await super().ask_coordinators(message, version)
+        return await super().ask_coordinators(message, version, topic=topic)
 
 
 GET = b"GET /v3/clusters HTTP/1.1\r\nHost: localhost\r\n\r\n"
