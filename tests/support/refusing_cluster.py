@@ -232,6 +232,65 @@ def _elect(request: Any) -> Any:
     )
 
 
+def _open(row: Any) -> Any:
+    """A producer with a transaction that was open long before any test."""
+    return row.ProducerState(
+        producer_id=7,
+        producer_epoch=0,
+        last_sequence=0,
+        last_timestamp=0,
+        coordinator_epoch=0,
+        current_txn_start_offset=0,
+    )
+
+
+def _transactions(request: Any) -> Any:
+    row = m.ListTransactionsResponse.TransactionState
+    one = row(transactional_id="billing", producer_id=7, transaction_state="Ongoing")
+    return m.ListTransactionsResponse(unknown_state_filters=[], transaction_states=[one])
+
+
+def _described_transactions(request: Any) -> Any:
+    row = m.DescribeTransactionsResponse.TransactionState
+    return m.DescribeTransactionsResponse(
+        transaction_states=[
+            row(
+                transactional_id=name,
+                transaction_state="Ongoing",
+                transaction_timeout_ms=60_000,
+                transaction_start_time_ms=0,
+                producer_id=7,
+                producer_epoch=0,
+                topics=[],
+            )
+            for name in request.transactional_ids
+        ]
+    )
+
+
+def _markers(request: Any) -> Any:
+    row = m.WriteTxnMarkersResponse.WritableTxnMarkerResult
+    topic = row.WritableTxnMarkerTopicResult
+    part = topic.WritableTxnMarkerPartitionResult
+    return m.WriteTxnMarkersResponse(
+        markers=[
+            row(
+                producer_id=marker.producer_id,
+                topics=[
+                    topic(name=asked.name, partitions=[part(partition_index=i) for i in asked.partition_indexes])
+                    for asked in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def _features(request: Any) -> Any:
+    row = m.UpdateFeaturesResponse.UpdatableFeatureResult
+    return m.UpdateFeaturesResponse(results=[row(feature=asked.feature) for asked in request.feature_updates])
+
+
 def _producers(request: Any) -> Any:
     topic = m.DescribeProducersResponse.TopicResponse
     row = topic.PartitionResponse
@@ -239,7 +298,9 @@ def _producers(request: Any) -> Any:
         topics=[
             topic(
                 name=asked.name,
-                partitions=[row(partition_index=index, active_producers=[]) for index in asked.partition_indexes],
+                partitions=[
+                    row(partition_index=index, active_producers=[_open(row)]) for index in asked.partition_indexes
+                ],
             )
             for asked in request.topics
         ]
@@ -264,6 +325,14 @@ _ANSWERS: Final[Mapping[int, Callable[[Any], Any]]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _reassignments,
     ApiKey.ELECT_LEADERS: _elect,
     ApiKey.DESCRIBE_PRODUCERS: _producers,
+    ApiKey.LIST_TRANSACTIONS: _transactions,
+    ApiKey.DESCRIBE_TRANSACTIONS: _described_transactions,
+    ApiKey.WRITE_TXN_MARKERS: _markers,
+    ApiKey.UPDATE_FEATURES: _features,
+    ApiKey.API_VERSIONS: lambda request: m.ApiVersionsResponse(
+        api_keys=[], supported_features=[], finalized_features=[]
+    ),
+    ApiKey.INIT_PRODUCER_ID: lambda request: m.InitProducerIdResponse(producer_id=7, producer_epoch=1),
     ApiKey.UNREGISTER_BROKER: lambda request: m.UnregisterBrokerResponse(),
     ApiKey.CREATE_TOPICS: lambda request: m.CreateTopicsResponse(
         topics=[m.CreateTopicsResponse.CreatableTopicResult(name=asked.name) for asked in request.topics]

@@ -47,6 +47,13 @@ LOG_DIR: Final = Kind("log directory", "{log_dir}", ("/no/such/dir", "", NOT_UTF
 IDS: Final = Kind("broker ids", "0", ("x", "0,9", ",", "9" * 30))
 RATE: Final = Kind("bytes per second", "1000000", ("0", "-1", "x"))
 END: Final = Kind("end", "latest", ("yesterday", "", "Latest"))
+TRANSACTION: Final = Kind("transactional id", "billing", ("nope", ""))
+NEW_TRANSACTION: Final = Kind("transactional id, which may be new", "billing", ("",))
+START: Final = Kind("start offset", "0", ("77", "-1", "", "x", "9" * 30))
+LEVEL: Final = Kind(
+    "feature", "transaction.version=2", ("nope=1", "transaction.version=9", "transaction.version=x", "")
+)
+LOWER: Final = Kind("feature", "transaction.version=1", ("nope=1", "transaction.version=x", "transaction.version", ""))
 ACKS: Final = Kind("acks", "all", ("2", "", "x"))
 Argument: TypeAlias = str | Kind
 
@@ -78,6 +85,14 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
     "reassign list": (),
     "reassign cancel": (PLAN,),
     "elect-leaders": ("-t", TOPIC, "-p", PARTITION),
+    "transaction list": (),
+    "transaction describe": (TRANSACTION,),
+    "transaction find-hanging": ("-t", TOPIC, "-p", PARTITION),
+    "transaction abort": ("-t", TOPIC, "-p", PARTITION, "--start-offset", START),
+    "transaction terminate": (NEW_TRANSACTION,),
+    "feature list": (),
+    "feature upgrade": (LEVEL,),
+    "feature downgrade": (LOWER,),
 }
 # Other resources of the same commands.
 MORE: Final[tuple[tuple[str, tuple[Argument, ...]], ...]] = (

@@ -19,6 +19,7 @@ from tailrace.log.producers.transactions import Marker, marker_batch
 from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.net.context import Context
+from tailrace.net.pieces import in_pieces
 from tailrace.records.batch import WritableBytes
 from tailrace.records.markers import ABORT, COMMIT
 from tailrace.wire.malformed import Malformed
@@ -67,12 +68,14 @@ class Sorted(NamedTuple):
 async def handle(request: WriteTxnMarkersRequest, context: Context, broker: Broker) -> WriteTxnMarkersResponse:
     """One row for each marker and partition."""
     found, results = Sorted({}, {}), []
-    for marker in request.markers:
+    async for marker in in_pieces(request.markers):
         topics = []
-        for asked in marker.topics:
-            rows = [_Row(partition_index=index, error_code=0) for index in asked.partition_indexes]
-            for row in rows:
+        async for asked in in_pieces(marker.topics):
+            rows = []
+            async for index in in_pieces(asked.partition_indexes):
+                row = _Row(partition_index=index, error_code=0)
                 _sort(broker, asked.name, Written(marker, row), found)
+                rows.append(row)
             topics.append(_Topic(name=asked.name, partitions=rows))
         results.append(_Result(producer_id=marker.producer_id, topics=topics))
     forwarded = [_forward(broker, address, written) for address, written in found.elsewhere.items()]
@@ -121,7 +124,7 @@ async def _write(broker: Broker, markers: dict[Partition, list[Written]]) -> Non
         [(one.partition, one.offset) for one in appended], broker.purgatory, broker.config.request_timeout_ms
     )
     for one, code in zip(appended, codes, strict=True):
-        for row in one.rows:
+        async for row in in_pieces(one.rows):
             row.error_code = code
 
 

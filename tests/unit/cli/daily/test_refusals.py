@@ -58,6 +58,9 @@ class Clock:
     async def sleep(self, time_ms: float) -> None:
         pass
 
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
