@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 _PARTS: Final = 64
 K = TypeVar("K", bound=Hashable)
@@ -30,6 +30,9 @@ class Spread(Mapping[K, V]):
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self.parts[hash(key) % _PARTS].get(key, default)
 
     def __setitem__(self, key: K, value: V) -> None:
         self.parts[hash(key) % _PARTS][key] = value

@@ -269,7 +269,7 @@ class ConsumerFetch(DelayedFetch):
         for first in range(0, len(ready), ROWS_AT_ONCE):
             self._tell(ready[first : first + ROWS_AT_ONCE], told)
             await others_first()
-        answer = await self._large.run(partial(self._encoded, told))
+        answer = await self._large.run(partial(encode_fetch_answer, *self._fields(told)))
         await freed(rows, ready, told[0])
         self._answer(answer)
 
@@ -325,7 +325,7 @@ class ConsumerFetch(DelayedFetch):
         """The answer's buffers; an incremental one leaves out what has no news."""
         told: _Told = ([], [], set())
         self._tell(rows, told)
-        return self._encoded(told)
+        return encode_fetch_answer(*self._fields(told))
 
     def _tell(self, rows: _Rows, told: _Told) -> None:
         session = self._session
@@ -345,7 +345,8 @@ class ConsumerFetch(DelayedFetch):
             else:
                 topics[-1][1].append(row)
 
-    def _encoded(self, told: _Told) -> list[Any]:
+    def _fields(self, told: _Told) -> tuple[int, int, int, int, list[tuple[bytes, list[PartitionData]]], bytes]:
+        """What encode_fetch_answer is given."""
         session = self._session
         topics, served, hinted = told
         session_id = 0
@@ -356,7 +357,7 @@ class ConsumerFetch(DelayedFetch):
         tags = b"\x00"
         if hinted and version >= 16:
             tags = node_endpoints(self._broker.endpoints(hinted, self._identity))
-        return encode_fetch_answer(version, self._correlation_id, session_id, 0, topics, tags)
+        return version, self._correlation_id, session_id, 0, topics, tags
 
 
 def _marks(partition: Partition) -> tuple[int, int, int]:
