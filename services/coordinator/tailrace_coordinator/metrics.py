@@ -25,8 +25,11 @@ class CoordinatorMetrics(Collector):
         coordinator = self._coordinator
         runtimes = list(coordinator.runtimes.values())
         gauges = [*_of_the_host(runtimes), *(gauge for runtime in runtimes for gauge in _of_the_kind(runtime))]
+        waiting = Gauge(
+            "transaction_markers_waiting", "Markers that are in no partition yet", coordinator.markers.waiting_rows
+        )
         return [
-            *_families(gauges),
+            *_families([*gauges, waiting]),
             CounterMetricFamily("tailrace_offset_commit_count", "Offsets committed", value=coordinator.offset_commits),
             CounterMetricFamily(
                 "tailrace_offset_deletion_count", "Offsets deleted", value=coordinator.offset_deletions

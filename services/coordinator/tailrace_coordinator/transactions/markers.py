@@ -209,7 +209,7 @@ class MarkerSender:
         request = m.WriteTxnMarkersRequest(markers=[_marker(sending, some) for sending, some in by_sending.items()])
         try:
             answer = await self._peers.ask(address, request, version=_VERSION, timeout_ms=_TIMEOUT_MS)
-        except AWAY:
+        except (*AWAY, ApiError):
             answer = None
         done = {} if answer is None else {marker.producer_id: set(_done(marker)) for marker in answer.markers}
         for sending, partitions in by_sending.items():
