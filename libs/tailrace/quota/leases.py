@@ -101,9 +101,12 @@ class Booking:
 
     def share(self, gateway: Gateway, need: float, rate: float) -> float:
         others = [holding for other, holding in self.holdings.items() if other != gateway]
-        floor = FLOOR * rate / (len(others) + 1)
+        held = sum(holding.rate for holding in others)
+        # Of the floors' part each newcomer gets half of what is left of it, so that all of them never exceed it.
+        left = max((rate * (1 + FLOOR) - held) / 2, FLOOR * rate / 1000)
+        floor = min(FLOOR * rate / (len(others) + 1), left)
         target = split(rate, [need, *(holding.need for holding in others)], floor)[0]
-        return max(floor, min(target, rate - sum(holding.rate for holding in others)))
+        return max(floor, min(target, rate - held))
 
     def take_credit(self, wanted: float) -> float:
         credit = min(self.credit, max(0.0, wanted))

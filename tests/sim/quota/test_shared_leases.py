@@ -81,7 +81,7 @@ def test_services_that_share_a_store_keep_the_bound(story: Callable[[SharedWorld
         parts = parts_of_the_rate(world)
         assert max(parts) <= MOST_PART, f"seed {seed}"
         assert min(parts) >= LEAST_PART, f"seed {seed}"
-        assert world.most_leased <= RATE * (1 + 2 * FLOOR) or "replica" in story.__name__, f"seed {seed}"
+        assert world.most_leased <= RATE * (1 + FLOOR) * 1.0001 or "replica" in story.__name__, f"seed {seed}"
         assert world.contended <= 0.02 * world.decided, f"seed {seed}"
 
 
