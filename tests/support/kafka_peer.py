@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from support.ports import HOST, free_ports
@@ -27,6 +28,7 @@ ARTIFACTS = (
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
+STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), ("org.slf4j", "slf4j-simple", "1.7.36"))
 
 
 def missing() -> str | None:
@@ -48,16 +50,26 @@ def _ready_libs() -> Path | None:
 @functools.cache
 def libs() -> Path:
     """The folder with the jars; fetches them with Maven the first time (about a minute)."""
-    if found := _ready_libs():
-        return found
+    return _ready_libs() or _fetched("libs", ARTIFACTS)
+
+
+@functools.cache
+def streams_libs() -> Path:
+    """The folder with the jars of Kafka Streams; they are fetched as those of Kafka."""
+    there = CACHE / "streams"
+    return there if there.is_dir() else _fetched("streams", STREAMS)
+
+
+def _fetched(folder: str, artifacts: Sequence[tuple[str, str, str]]) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
-    rows = (f"<groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>" for g, a, v in ARTIFACTS)
-    (CACHE / "pom.xml").write_text(POM.format(dependencies="".join(f"<dependency>{r}</dependency>\n" for r in rows)))
+    rows = (f"<groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>" for g, a, v in artifacts)
     with tempfile.TemporaryDirectory(dir=CACHE) as fresh:  # renamed when whole: a broken download leaves nothing behind
+        pom = POM.format(dependencies="".join(f"<dependency>{r}</dependency>\n" for r in rows))
+        Path(fresh, "pom.xml").write_text(pom)
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}/libs"]
-        subprocess.run(command, cwd=CACHE, check=True)
-        Path(fresh, "libs").rename(CACHE / "libs")
-    return CACHE / "libs"
+        subprocess.run(command, cwd=fresh, check=True)
+        Path(fresh, "libs").rename(CACHE / folder)
+    return CACHE / folder
 
 
 def classpath() -> str:
