@@ -18,11 +18,9 @@ LEFT_OUT = {  # with the reason
     "test_ssl_integration.py": "starts a broker of its own; there is no TLS yet",
     "test_sasl_integration.py": "starts a broker of its own; there is no SASL yet",
     "test_admin_integration.py::test_create_describe_delete_acls": "there are no ACLs yet; Kafka has none by itself",
-    "test_producer_integration.py::test_transactional_producer_messages": "there are no transactions yet",
-    "test_producer_integration.py::test_transactional_producer_offsets": "there are no transactions yet",
 }
 ITS_SETTINGS = SETTINGS | {"num.partitions": "4"}
-TESTS = 52
+TESTS = 54
 SKIPPED = ("test_consumer_integration.py::test_kafka_consumer_offsets_for_time_old",)  # for brokers before 0.10.1
 
 

@@ -58,7 +58,7 @@ def with_aiokafka(target: Target, name: str, topic: Topic, outcomes: list[tuple[
 
 PRODUCERS: dict[str, Callable[..., None]] = {
     "confluent": with_confluent,
-    "kafka-python": with_kafka_python,
+    "kafka_python": with_kafka_python,
     "aiokafka": with_aiokafka,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tarfile
 import urllib.request
 import zipfile
@@ -17,6 +18,7 @@ from tailrace.testing import Cluster
 
 PACKAGES = (ROOT / "libs" / "tailrace", *sorted(ROOT.glob("services/*/tailrace_*")), ROOT / "spark" / "tailrace_spark")
 PYTHONS = pythons()
+pytestmark = pytest.mark.timeout(900)  # a machine that does much else compiles and starts five services slowly
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +46,10 @@ def test_the_source_distribution_has_what_is_built_tested_and_read_and_nothing_e
     with tarfile.open(built.sdist) as sdist:
         inside = {member.name.partition("/")[2] for member in sdist.getmembers()}
     wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml", "constraints.txt", "test"}
-    wanted |= names(ROOT / "docs", ROOT) | names(ROOT / "tests", ROOT)
+    wanted |= names(ROOT / "docs", ROOT) | names(ROOT / "tests", ROOT) | names(ROOT / "deploy", ROOT)
     assert wanted - inside == set()
     assert {name.partition("/")[0] for name in inside} == {
-        *("libs", "services", "spark", "docs", "tests", ".ci", ".gitignore", "run", "demo-spark", "PKG-INFO"),
+        *("libs", "services", "spark", "docs", "deploy", "tests", ".ci", ".gitignore", "run", "demo-spark", "PKG-INFO"),
         *(name for name in wanted if "/" not in name),
     }
 
@@ -69,6 +71,17 @@ def test_an_environment_with_the_wheel_alone_runs_a_cluster_its_console_and_the_
         assert read.splitlines()[:2] == ["2 apples", "1 pear"]
         assert "controller-0" in there.run("tailrace", "status", "--data", cluster.data_dir)
         assert console(cluster.admin) >= {"static/console.js", "static/page.css"}
+
+
+def test_the_example_for_tests_runs_there_and_pytest_finds_the_fixtures_by_itself(built: Built, tmp_path: Path) -> None:
+    there = install(f"tailrace[testing] @ file://{built.wheel}", tmp_path, sys.executable)
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    examples = re.findall(r"<!-- (\w+\.py) -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert [name for name, _ in examples] == ["conftest.py", "test_orders.py"]
+    for name, text in examples:
+        (there.folder / name).write_text(text)
+    assert "3 passed" in there.run("pytest", "-q")
+    assert "tailrace_topic" in there.run("pytest", "--fixtures", "-q")
 
 
 def console(admin: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""The five services started one by one, as an operator's service files would, in an order nobody would choose."""
+"""The five services started one by one, by the commands of deploy/systemd, in an order nobody would choose."""
 
 from __future__ import annotations
 
@@ -12,22 +12,41 @@ from pathlib import Path
 
 import pytest
 
+from support.commands import ROOT
 from support.ports import HOST, free_ports
 
 ODD_ORDER = ("gateway", "coordinator", "broker", "quota", "controller")
+
+
+def command_of_unit(role: str, config: Path) -> list[str]:
+    """ExecStart= of the service's unit, with this Python, this config and JSON lines."""
+    unit = (ROOT / "deploy" / "systemd" / f"tailrace-{role}@.service").read_text(encoding="utf-8")
+    (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
+    words = line.removeprefix("ExecStart=").replace("%i", "0").split()
+    assert words[0] == "/opt/tailrace/bin/tailrace" and words[-2:] == ["--log-format", "logfmt"]
+    words[words.index("--config") + 1] = str(config)
+    return [sys.executable, "-m", "tailrace.cli", *words[1:-1], "json"]
 
 
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[str]]]:
     """All five, ready; Ctrl-C ends them."""
     file = tmp_path / "server.properties"
-    file.write_text(
-        f"data.dir={tmp_path}/data\ncontroller.quorum.bootstrap.servers=unix:{tmp_path}/data/run/controller-0.sock\n"
-        f"gateway.listen={HOST}\ngateway.port={free_ports(2)}\nadmin.port=0\n"
-    )
+    moved = {
+        "/var/lib/tailrace": f"{tmp_path}/data",
+        "/run/tailrace": f"{tmp_path}/data/run",
+        "gateway.listen=127.0.0.1,::1": f"gateway.listen={HOST}",
+        "gateway.port=9092": f"gateway.port={free_ports(2)}",
+        "admin.port=8080": "admin.port=0",
+    }
+    text = (ROOT / "deploy" / "tailrace.properties").read_text(encoding="utf-8")
+    for installed, here in moved.items():
+        assert installed in text
+        text = text.replace(installed, here)
+    file.write_text(text)
     running = {
         role: subprocess.Popen(
-            [sys.executable, "-m", f"tailrace_{role}", "--config", str(file), "--log-format", "json"],
+            command_of_unit(role, file),
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -169,3 +169,12 @@ def test_there_is_a_limit_to_what_is_remembered(monkeypatch: pytest.MonkeyPatch)
     assert known == [False, False, True]
     learned(heads, 12, Asked(rack="r" * 120, topic="x" * 125))
     assert heads.read(12, body_of(12, Asked(rack="r" * 120, topic="x" * 125))) is None  # too long to be kept
+
+
+def test_racks_are_no_way_to_have_more_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.wire.hot.fetch_heads._MAX_HEADS", 5)
+    heads = FetchHeads()
+    for number in range(103):
+        learned(heads, 12, Asked(rack=f"rack-{number}"))
+    known = [heads.read(12, body_of(12, Asked(rack=f"rack-{number}"))) is not None for number in range(103)]
+    assert sum(known) <= 5 and known[-1]

@@ -21,9 +21,9 @@ from tailrace.wire import codec
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import PreambleRequest
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.listener import InternalListener, Listener
-from tailrace_gateway.relay.sweep import Sweep
+from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 
 BOOT_ID = "boot"
 TOPIC_ID = UUID(int=7)
@@ -188,25 +188,26 @@ class Client:
 class World:
     """A gateway on free ports of 127.0.0.1, and what stands behind it."""
 
-    def __init__(self, directory: Path, limits: Limits, meter_of: Any, advertised: Advertised) -> None:
+    def __init__(self, directory: Path, limits: GatewayLimits, meter_of: Any, advertised: Advertised) -> None:
         self.directory = directory
         self.follower = ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="cluster-of-the-test"))
         self.log = structlog.testing.CapturingLogger()
-        self.gateway = AnsweringGateway(
-            self.follower,
-            SystemClock(),
-            random.Random(1),
-            structlog.wrap_logger(self.log, processors=[]),
-            meter_of,
-            limits,
-            advertised,
-            BOOT_ID,
+        parts = Parts(
+            follower=self.follower,
+            clock=SystemClock(),
+            random=random.Random(1),
+            log=structlog.wrap_logger(self.log, processors=[]),
+            meter_of=meter_of,
+            limits=limits,
+            advertised=advertised,
+            boot_id=BOOT_ID,
         )
+        self.gateway = AnsweringGateway(parts)
         self.listener = Listener(self.gateway, ["127.0.0.1"], free_ports(4))
         self.listener.open_node(0)
         self.follower.subscribe(self.gateway.image_changed)
         self.follower.subscribe(self.listener.image_changed)
-        self.sweep: Sweep | None = None
+        self.sweep: RelayDeadlineCheck | None = None
         self.internal: InternalListener | None = None
         self.peers: list[Peer] = []
         self.clients: list[Client] = []

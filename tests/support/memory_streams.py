@@ -49,6 +49,12 @@ async def _turns(ms: float) -> None:
         await asyncio.sleep(0)
 
 
+def cancel_all() -> None:
+    """Cancels what runs in the loop, but the one that asks for it."""
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
 class MemoryTransport(asyncio.Transport):
     """The kernel's and the client's side of one connection: bytes lie unread until the protocol reads."""
 

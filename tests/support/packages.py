@@ -42,7 +42,7 @@ class Installed:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
             cwd=self.folder,
             env=self.environ,
@@ -71,7 +71,7 @@ def install(package: str, folder: Path, python: str) -> Installed:
     """`package` (a wheel, with extras in brackets) in an environment of its own, with the versions that are tested."""
     uv("venv", "--python", python, folder / "environment")
     binaries = folder / "environment" / "bin"
-    uv("pip", "install", "--python", binaries / "python", "-c", ROOT / "constraints.txt", package)
+    uv("pip", "install", "--compile-bytecode", "--python", binaries / "python", "-c", ROOT / "constraints.txt", package)
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     environ = {"PATH": f"{binaries}:/usr/bin:/bin", "HOME": str(elsewhere), "LANG": "C.UTF-8"}

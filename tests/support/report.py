@@ -51,7 +51,8 @@ class Report:
         if mark is None or parameters is None or report.outcome == "skipped":
             return
         by = item.get_closest_marker("by")
-        client = parameters.params.get("client") or (by.args[0] if by else "raw")
+        named = parameters.params.get("client") or parameters.params.get("library")
+        client = named or (by.args[0] if by else "raw")
         target = parameters.params.get("target") or parameters.params.get("cluster")
         if target is not None:
             row = self.outcomes[mark.args[0], client]

@@ -41,6 +41,7 @@ PURE_FILES = (
     "libs/tailrace/log/retention_rules.py",
     "libs/tailrace/net/limits/answer_budget.py",
     "libs/tailrace/net/metadata/batches.py",
+    "libs/tailrace/net/spread.py",
     "services/broker/tailrace_broker/directories/placement.py",
     "services/broker/tailrace_broker/fetch/sessions.py",
     "services/broker/tailrace_broker/produce/refused_batches.py",

@@ -11,8 +11,8 @@ from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.inline import run_services
 from tailrace.runtime.process import run_loop
 from tailrace.runtime.role import Role
+from tailrace.runtime.role_instance import RoleInstance
 from tailrace.runtime.run_files import RunFile, start_ticks
-from tailrace.runtime.service import Service
 
 
 class InlineReporter:
@@ -54,7 +54,7 @@ def run(
 
     reporters = [InlineReporter(instance, run_dir, changed) for instance in instances]
     services = [
-        Service(
+        RoleInstance(
             find_role(instance.role)(),
             instance.id,
             Config.load(instance.role, None, os.environ, settings(instance)),

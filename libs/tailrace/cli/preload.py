@@ -14,7 +14,7 @@ MODULES = (
     "uvloop",
     "prometheus_client",
     "tailrace.config",
-    "tailrace.runtime.service",
+    "tailrace.runtime.role_instance",
     "tailrace.net.server",
     "tailrace.net.client",
     "tailrace.net.metadata.follower",

@@ -142,14 +142,14 @@ class Up:
         """A child's life."""
         from tailrace.config import Config
         from tailrace.runtime.process import live
-        from tailrace.runtime.service import Service
+        from tailrace.runtime.role_instance import RoleInstance
 
         gc.enable()
         logs.configure(self.log_format, self.given.log_level)
         config = Config.load(instance.role, None, os.environ, self.settings(instance))
         role = self._roles[instance.role]()
         named = self.log_format == "json"
-        live(Service(role, instance.id, config, PipeReporter(report_fd), named_log=named))
+        live(RoleInstance(role, instance.id, config, PipeReporter(report_fd), named_log=named))
         return 0
 
     def _leave(self) -> None:

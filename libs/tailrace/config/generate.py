@@ -91,11 +91,12 @@ def page() -> str:
 
 
 def _row(definition: ConfigDef) -> str:
-    # Others are dynamic in Kafka; here only what topics inherit is read again while running.
+    # Others are dynamic in Kafka; here only what topics inherit, and keys of our own, are read again while running.
     inherited = any(
         synonym.name == definition.name for topic in TOPIC_DEFINITIONS.values() for synonym in topic.synonyms
     )
-    mark = "*" if inherited and definition.scope is Scope.BROKER and definition.dynamic is not Dynamic.READ_ONLY else ""
+    read_again = definition.scope is Scope.OURS or (inherited and definition.scope is Scope.BROKER)
+    mark = "*" if read_again and definition.dynamic is not Dynamic.READ_ONLY else ""
     default = f"`{definition.text(definition.default)}`" if definition.default not in (None, ()) else ""
     return f"| `{definition.name}`{mark} | {default} | {definition.allowed} | {definition.doc} |\n"
 

@@ -17,7 +17,7 @@ BROKER_KEYS = {
     "tailrace.net.members.internal": ("internal.listen",),
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
-    "tailrace.runtime.service": ("health.listen", "health.port"),
+    "tailrace.runtime.role_instance": ("health.listen", "health.port"),
     "tailrace_broker.app": (
         "broker.fast.path",
         "broker.heartbeat.interval.ms",
@@ -50,7 +50,7 @@ BROKER_KEYS = {
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
     ),
-    "tailrace_broker.directories.disk_pressure": ("log.dir.pressure.refuse.bytes", "log.dir.pressure.slow.bytes"),
+    "tailrace_broker.produce.disk_pressure": ("log.dir.pressure.refuse.bytes", "log.dir.pressure.slow.bytes"),
     "tailrace_broker.directories.failure": ("log.dir.failure.timeout.ms",),
     "tailrace_broker.directories.moves": ("num.replica.alter.log.dirs.threads",),
     "tailrace_broker.fetch.consumer": ("fetch.max.bytes",),

@@ -19,7 +19,7 @@ from tailrace.log.append import Appended
 from tailrace.log.background_lookup import Search
 from tailrace.log.compaction import plan
 from tailrace.log.compaction.rewrite import Compaction
-from tailrace.log.compaction.rewrite import Limits as CleanerLimits
+from tailrace.log.compaction.rewrite import RewriteLimits as CleanerLimits
 from tailrace.log.config import LogSettings
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush

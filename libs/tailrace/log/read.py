@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
-from tailrace.log.filesystem.held_ranges import Loan
+from tailrace.log.filesystem.held_ranges import BorrowedBytes
 from tailrace.log.filesystem.port import File
 from tailrace.records.batch import Bytes
 
@@ -59,7 +59,7 @@ class Slice:
         self.length = length
         self.next_offset = next_offset  # of what follows its batches in the log
         self.closed = closed  # nothing more is appended to the segment
-        self.loan: Loan | None = None  # what it is sent from in place of the page cache
+        self.loan: BorrowedBytes | None = None  # what it is sent from in place of the page cache
         self.turn_bytes = 0  # how much of it may be sent before others have their turn; 0 for the usual
         self.carrier: Carrier | None = None  # who sends it instead
         # Looks at the headers, where nobody did yet, waiting for the disk or not: how many bytes are sound. None once

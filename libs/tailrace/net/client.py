@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from struct import Struct
 from typing import Any, TypeAlias
 
@@ -13,11 +12,11 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS
+from tailrace.wire.connection import SIZE, ClientConnection
+from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage, PreambleRequest
 
-_SIZE = Struct(">i")
 _CORRELATION_ID = Struct(">i")
-_MAX_ANSWER_BYTES = 1 << 30
 _BUFFER_BYTES = 65_536
 _Answered: TypeAlias = asyncio.Future[bytes | bytearray]  # a large frame is not copied
 
@@ -27,7 +26,7 @@ class Disconnected(ConnectionError):
 
 
 class _Wire(asyncio.BufferedProtocol):
-    """Frames answers and hands them to the waiting futures, oldest first; a large one is received where it stays."""
+    """Hands each answer to the future that waits for it; a large one is received where it stays."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -35,7 +34,7 @@ class _Wire(asyncio.BufferedProtocol):
         self._filled = 0
         self._large: bytearray | None = None
         self._large_filled = 0
-        self.waiting: deque[tuple[int, _Answered]] = deque()
+        self.core: ClientConnection[_Answered] = ClientConnection()
         self.transport: Any = None
         self.lost = asyncio.get_running_loop().create_future()
         self._why = "closed the connection"
@@ -44,8 +43,8 @@ class _Wire(asyncio.BufferedProtocol):
         self.transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        while self.waiting:
-            _, future = self.waiting.popleft()
+        while self.core.waiting:
+            _, future = self.core.waiting.popleft()
             if not future.done():
                 future.set_exception(Disconnected(f"{self._address} {self._why}"))
         if not self.lost.done():
@@ -57,29 +56,28 @@ class _Wire(asyncio.BufferedProtocol):
         return self._buffer[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._large is not None:
-            self._large_filled += nbytes
-            if self._large_filled == len(self._large):
-                frame, self._large = self._large, None
-                self._answer(frame)
+        try:
+            if self._large is not None:
+                self._large_came(self._large, nbytes)
+            else:
+                self._filled += nbytes
+                self._take_answers()
+        except Malformed as malformed:
+            self._why = str(malformed)
+            self.transport.abort()
+
+    def _large_came(self, large: bytearray, nbytes: int) -> None:
+        self._large_filled += nbytes
+        if self._large_filled == len(large):
+            self._large = None
+            _answer(self.core.take(large), large)
+
+    def _take_answers(self) -> None:
+        buffer, filled = self._buffer, self._filled
+        pos, need = self.core.receive(buffer, filled, _answer)
+        if 4 + need > len(buffer):
+            self._begin_large(need, buffer[pos + 4 : filled])
             return
-        self._filled += nbytes
-        buffer, pos, filled = self._buffer, 0, self._filled
-        while filled - pos >= 4:
-            (size,) = _SIZE.unpack_from(buffer, pos)
-            if not 4 <= size <= _MAX_ANSWER_BYTES or not self.waiting:
-                self._why = f"announced an answer of {size} bytes, {len(self.waiting)} answers are due"
-                self.transport.abort()
-                return
-            end = pos + 4 + size
-            if end > filled:
-                if end - pos > len(buffer):
-                    self._begin_large(size, buffer[pos + 4 : filled])
-                    return
-                break
-            if not self._answer(bytes(buffer[pos + 4 : end])):
-                return
-            pos = end
         if pos and pos < filled:
             buffer[: filled - pos] = bytes(buffer[pos:filled])
         self._filled = filled - pos
@@ -90,17 +88,10 @@ class _Wire(asyncio.BufferedProtocol):
         self._large_filled = len(begun)
         self._filled = 0
 
-    def _answer(self, frame: bytes | bytearray) -> bool:
-        correlation_id, future = self.waiting.popleft()
-        if codec.response_correlation_id(frame) != correlation_id:
-            if not future.done():
-                future.set_exception(Disconnected(f"{self._address} answered out of order"))
-            self._why = "answered out of order"
-            self.transport.abort()
-            return False
-        if not future.done():
-            future.set_result(frame)
-        return True
+
+def _answer(future: _Answered, frame: bytes | bytearray) -> None:
+    if not future.done():  # else nobody waits any more
+        future.set_result(frame)
 
 
 class Client:
@@ -146,8 +137,8 @@ class Client:
 
         The answer carries the frame's own correlation id. Raises Disconnected or TimeoutError.
         """
-        answer = await self.ask_raw(_SIZE.pack(len(frame)) + frame, timeout_ms=timeout_ms)
-        return _SIZE.pack(len(answer)) + answer
+        answer = await self.ask_raw(SIZE.pack(len(frame)) + frame, timeout_ms=timeout_ms)
+        return SIZE.pack(len(answer)) + answer
 
     async def ask_raw(self, frame: bytes, *, timeout_ms: float) -> bytes | bytearray:
         """Sends a request frame that begins with its size; returns the answer's without. Raises as ask_frame."""
@@ -155,7 +146,7 @@ class Client:
         async with asyncio.timeout(timeout_ms / 1000):
             wire = await self._connected()
             future: _Answered = asyncio.get_running_loop().create_future()
-            wire.waiting.append((correlation_id, future))
+            wire.core.asked(correlation_id, future)
             wire.transport.write(frame)
             return await future
 
@@ -174,19 +165,19 @@ class Client:
     async def settled(self, timeout_ms: float) -> None:
         """Returns when nothing that was asked waits for its answer any more; raises TimeoutError."""
         async with asyncio.timeout(timeout_ms / 1000):
-            while self._wire is not None and self._wire.waiting:
-                await asyncio.wait([self._wire.waiting[-1][1]])
+            while self._wire is not None and self._wire.core.waiting:
+                await asyncio.wait([self._wire.core.waiting[-1][1]])
 
     def finish(self) -> None:
         """Says that nothing more will be asked than what waits for its answer, if the peer still wants to give that."""
-        if self._wire is not None and self._wire.waiting and not self._wire.lost.done():
+        if self._wire is not None and self._wire.core.waiting and not self._wire.lost.done():
             self._wire.transport.write_eof()
 
     @property
     def quiet_transport(self) -> Any:
         """The transport if nothing is on its way over it, else None."""
         wire = self._wire
-        if wire is None or wire.lost.done() or wire.waiting or wire.transport.get_write_buffer_size():
+        if wire is None or wire.lost.done() or wire.core.waiting or wire.transport.get_write_buffer_size():
             return None
         return wire.transport
 
@@ -207,7 +198,7 @@ class Client:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         frame = codec.encode_request(message, version, self._correlation_id, self._client_id)
         future: _Answered = asyncio.get_running_loop().create_future()
-        wire.waiting.append((self._correlation_id, future))
+        wire.core.asked(self._correlation_id, future)
         wire.transport.write(frame)
         return future
 

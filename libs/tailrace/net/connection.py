@@ -4,7 +4,7 @@ One request at a time per connection for ordinary handlers, as Apache Kafka does
 handlers may be pipelined: they answer at once, leave a future, which the next request waits for, or a Promised slot,
 which it does not. Bounds: one frame
 of at most max_frame_bytes buffered, 1 MiB of answers (or a single larger one) before they are written, and no reading
-while the client does not take them. Who is quiet for too long is closed (tailrace.net.limits.patience).
+while the client does not take them. Who is quiet for too long is closed (tailrace.net.limits.deadlines).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
-from tailrace.net.limits.patience import IDLE, Patience, Quiet
-from tailrace.net.transport.answering import IN_FLIGHT_MAX, Answering
-from tailrace.net.transport.receiving import SIZE
+from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
+from tailrace.net.transport.answering import Answering
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
+from tailrace.wire.connection import BUSY, CLOSED, MUTED, SIZE, UNTAKEN, Fate
 from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
@@ -32,8 +32,6 @@ _HEAD_BYTES = 14  # size, api key, version, correlation id, length of the client
 _ID_AT = 8  # where the client id's field begins in a frame
 _PRIVATE_FROM = 10_000  # api keys that no client may use, nor send through a relay
 _SHRINK_MS = 30_000
-# Answers that are collected before they are written; above it the client must take some first.
-_ANSWERED_MAX_BYTES = 1_048_576
 # Of a Unix socket: the kernel's default takes a fifth of a large answer, and every rest costs a wake-up on both sides.
 _UNIX_SEND_BYTES = 1_048_576
 
@@ -53,12 +51,13 @@ class Connection(Answering):
     """One accepted socket. Views handed to hot handlers are valid until end_of_read returned."""
 
     def __init__(self, server: Listener, identity: Identity | None = None, unread: bytes = b"") -> None:
-        super().__init__(server.service.log, server.service.memory)
+        super().__init__(server.service.log, server.service.memory, server.service.max_frame_bytes)
         self._server = server
         self._service = server.service
         self._unread = unread  # of a socket that another process has read from
         self._hot = server.hot
         self._counts = server.service.counts
+        self._admit = server.service.admit
         self._task: asyncio.Task[None] | None = None
         self._muted: asyncio.TimerHandle | None = None  # no request is handled before it has rung (KIP-219)
         self._parsing = False
@@ -69,7 +68,7 @@ class Connection(Answering):
         self.state: dict[str, Any] = {}
         self.refused_batches: Any = None  # what Produce knows of batches it refused here, while it matters
         self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
-        self._quiet = Quiet()
+        self._quiet = IdleTimer()
         self._swept_bytes = (0, 0)  # received and unsent, as the last sweep saw them
 
     # -- the transport's side -------------------------------------------------------------------------------------
@@ -105,7 +104,7 @@ class Connection(Answering):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
-        self._refused = True
+        self.core.close()
         self._filled = 0
         self._shrink()
         self._share.keep(0)
@@ -115,10 +114,9 @@ class Connection(Answering):
             self._task.cancel()
         if self._muted is not None:
             self._muted.cancel()
-        for slot in self._slots:
-            if isinstance(slot, asyncio.Future):
-                slot.cancel()
-        self._slots.clear()
+        self.core.slots.clear()
+        if self._awaited is not None:
+            self._awaited.cancel()
         if self._outbox is not None:
             self._outbox.close()
         if self._service.on_close is not None:
@@ -129,12 +127,12 @@ class Connection(Answering):
 
         Between services what waits for nothing is still handled: a gateway ends its side behind Produces with acks=0.
         """
-        if not self._service.answers_after_end or self._refused:
+        if not self._service.answers_after_end or self.core.stops & CLOSED:
             while self._going_on is not None:
                 self._going_on.cancel()
                 self._go_on()
             return False
-        self._ended = self._held = True
+        self.core.ended = self._held = True
         if self._task is not None and not self._filled and self._service.on_end is not None:
             self._service.on_end(self)
         self._parse()
@@ -144,15 +142,15 @@ class Connection(Answering):
 
     def leave(self) -> None:
         """Handles what has come and the request that has begun, reads nothing beyond, then calls left()."""
-        if not self._leaving and not self._transport.is_closing():
-            self._leaving = True
+        if not self.core.leaving and not self._transport.is_closing():
+            self.core.leaving = True
             self._transport.set_write_buffer_limits(high=0)  # all must have been sent
             self._parse()
 
     def stay(self) -> None:
         """After leave(): goes on as before."""
-        if self._leaving and not self._transport.is_closing():
-            self._leaving = False
+        if self.core.leaving and not self._transport.is_closing():
+            self.core.leaving = False
             self._transport.set_write_buffer_limits()
             self._parse()
 
@@ -168,32 +166,31 @@ class Connection(Answering):
 
         Called when all whole frames that may be handled have been.
         """
-        if self._slots or self._parsing or not self._may_handle() or self._transport.is_closing():
+        if self._parsing or self._transport.is_closing() or self._sending_files or self._going_on is not None:
             return
-        if self._sending_files or self._going_on is not None:
-            return
-        if self._ended and self._filled:
-            self._refuse("the connection ended in the middle of a frame")
-        elif self._ended:
+        fate = self.core.fate(self._filled)
+        if fate is Fate.TORN:
+            self._refuse(fate.value)
+        elif fate is Fate.DONE:
             self.close()
-        elif self._leaving and not self._filled:
+        elif fate is Fate.LEFT:
             self.left()
 
-    def judge(self, patience: Patience, passed_ms: float) -> str:
+    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
         """Called by each sweep: says why the connection must go, IDLE or nothing."""
         received, unsent = self._swept_bytes
         came, quiet = self.received_bytes - received, self._quiet
         now_unsent = self._unsent_bytes
         self._swept_bytes = (self.received_bytes, now_unsent)
-        if not self._filled or self._ended or self._share.waits or not self._may_handle():
+        if not self._filled or self.core.ended or self._share.waits or not self.core.may_handle:
             quiet.whole()
-        elif why := quiet.torn(patience, passed_ms, came, head=self._filled < _HEAD_BYTES):
+        elif why := quiet.torn(deadlines, passed_ms, came, head=self._filled < _HEAD_BYTES):
             return why
-        owed = not self._ended and (bool(self._slots) or self._task is not None or self._muted is not None)
+        owed = not self.core.ended and bool(self.core.slots or self.core.stops & (BUSY | MUTED))
         moved = bool(came) or now_unsent != unsent or (owed and not now_unsent)
         if not moved and quiet.quiet_ms >= _SHRINK_MS:
             self._shrink()
-        return quiet.idle(patience, passed_ms, moved=moved, unsent=bool(now_unsent), owed=owed)
+        return quiet.idle(deadlines, passed_ms, moved=moved, unsent=bool(now_unsent), owed=owed)
 
     def give_up(self, why: str) -> None:
         """Closes a client that was waited for long enough, with one line unless it was merely idle."""
@@ -237,19 +234,15 @@ class Connection(Answering):
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
-    def _may_handle(self) -> bool:
-        """Whether the next request may be handled: nothing before it waits, and the client takes its answers."""
-        if self._refused or self._task is not None or self._paused or self._waiting or self._muted is not None:
-            return False
-        return len(self._slots) < IN_FLIGHT_MAX
-
     def mute(self, throttle_time_ms: int) -> None:
         """Handles no further request for so long; what comes stays in the buffer, then in the socket."""
         if self._muted is None and not self._transport.is_closing():
+            self.core.stops |= MUTED
             self._muted = asyncio.get_running_loop().call_later(throttle_time_ms / 1000, self._unmute)
 
     def _unmute(self) -> None:
         self._muted = None
+        self.core.stops &= ~MUTED
         self._parse()
 
     def _parse(self) -> None:
@@ -258,7 +251,9 @@ class Connection(Answering):
             return  # called back from a write below, which goes on by itself
         self._parsing = True
         try:
-            pos, need = self._handle_frames()
+            pos, need = self.core.receive(self._view, self._filled, self._frame, self._end_read)
+            if pos:
+                self._service.end_of_read()
         except codec.Malformed as malformed:
             self._service.end_of_read()
             self._refuse(str(malformed))
@@ -271,35 +266,21 @@ class Connection(Answering):
             self._parsing = False
         self._flush()
         self._compact(pos, need)
-        if not need and self._filled >= SIZE.size and self._going_on is None and self._may_handle():
+        if not need and self._filled >= SIZE.size and self._going_on is None and self.core.may_handle:
             self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
-        if self._leaving:
+        core = self.core
+        if core.leaving:
             self._read_the_frame_begun()
         elif self._held and self._filled < len(self._buffer) and self._may_read():
             self._held = False
             self._transport.resume_reading()
-        if self._leaving or self._ended:
+        if core.leaving or core.ended:
             self._end_if_done()
 
-    def _handle_frames(self) -> tuple[int, int]:
-        """Returns how many bytes were handled, and the size of the frame behind them if that has yet to come."""
-        view, pos, filled = self._view, 0, self._filled
-        need = 0
-        while filled - pos >= 4 and self._may_handle():
-            (size,) = SIZE.unpack_from(view, pos)
-            if not 8 <= size <= self._service.max_frame_bytes:
-                raise codec.Malformed(f"frame size {size} is not between 8 and {self._service.max_frame_bytes}")
-            if filled - pos - 4 < size:
-                need = size + 4
-                break
-            self._frame(view[pos + 4 : pos + 4 + size])
-            pos += 4 + size
-            if self._answered_bytes > _ANSWERED_MAX_BYTES:
-                self._service.end_of_read()
-                self._flush()
-        if pos:
-            self._service.end_of_read()
-        return pos, need
+    def _end_read(self) -> None:
+        """Many answers are there: they leave before the next request is handled."""
+        self._service.end_of_read()
+        self._flush()
 
     def _go_on(self) -> None:
         self._going_on = None
@@ -308,11 +289,12 @@ class Connection(Answering):
     def _may_read(self) -> bool:
         if self._share.waits:
             return False
-        return not (self._paused or self._released or self._ended or self._refused or self._transport.is_closing())
+        core = self.core
+        return not (core.stops & (UNTAKEN | CLOSED) or core.ended or self._released or self._transport.is_closing())
 
     def _read_the_frame_begun(self) -> None:
         """While leaving: reads on only if a frame has begun, and get_buffer only to its end."""
-        wanted = self._filled > 0 and self._going_on is None and self._may_handle() and self._may_read()
+        wanted = self._filled > 0 and self._going_on is None and self.core.may_handle and self._may_read()
         if wanted == self._held and not self._transport.is_closing():
             self._held = not wanted
             if wanted:
@@ -325,6 +307,9 @@ class Connection(Answering):
         if named is not None and frame[_ID_AT : _ID_AT + len(named)] != named:
             self._rename(frame)
         api_key, version, correlation_id, pos = skip_request_header(frame)
+        if self._admit is not None and (code := self._admit(self.identity, api_key, version)):
+            self._not_admitted(frame, code)
+            return
         hot = self._hot.get(api_key)
         if hot is not None:
             handler, first, last = hot
@@ -345,13 +330,38 @@ class Connection(Answering):
         else:
             self._begin(self._run_large, header, bytes(frame[header.body_offset :]))
 
+    def _not_admitted(self, frame: memoryview, code: int) -> None:
+        header = parse_request_header(frame)
+        self._begin(self._run_not_admitted, header, bytes(frame[header.body_offset :]), code)
+
+    async def _run_not_admitted(self, header: RequestHeader, body: bytes, code: int) -> None:
+        large = self._service.large
+        try:
+            async with large.request(header.api_key, header.api_version, body) as request:
+                if header.api_key == ApiKey.PRODUCE and not request.acks:
+                    self.close()  # acks=0 expects no answer: the only way to tell of an error
+                    return
+                response = await large.refuse(request, header.api_key, header.api_version, code)
+                frame = await large.encode(response, header.api_version, header.correlation_id)
+        except codec.Malformed as malformed:
+            self._idle()
+            self._refuse(str(malformed))
+            return
+        self._answered(frame)
+
     def _rename(self, frame: memoryview) -> None:
         (size,) = _KEY.unpack_from(frame, _ID_AT) if len(frame) >= _ID_AT + _KEY.size else (0,)
         self.named = bytes(frame[_ID_AT : _ID_AT + _KEY.size + max(size, 0)])
         self.renamed(self.named[_KEY.size :].decode("utf-8", "replace"))
 
     def _begin(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
+        self.core.stops |= BUSY
         self._task = asyncio.get_running_loop().create_task(self._run_guarded(work, *given))
+
+    def _idle(self) -> None:
+        """The ordinary request at hand is over."""
+        self._task = None
+        self.core.stops &= ~BUSY
 
     async def _run_guarded(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
         """A bug outside the handlers leaves nothing to answer with: the connection ends, and nobody waits for ever."""
@@ -359,11 +369,11 @@ class Connection(Answering):
             await work(*given)
         except Exception:
             self._service.log.exception("request failed")
-            self._task = None
+            self._idle()
             self._refuse("a request could not be answered, by a bug")
         except asyncio.CancelledError:
-            self._task = None
-            if not self._refused:  # by somebody else than this connection's end
+            self._idle()
+            if not self.core.stops & CLOSED:  # by somebody else than this connection's end
                 self._refuse("a request was cancelled")
             raise
 
@@ -371,14 +381,14 @@ class Connection(Answering):
         try:
             answer = await relay(self, frame)
         except (ConnectionError, TimeoutError) as gone:
-            self._task = None
-            if self._ended:  # the gateway does not answer who has left
+            self._idle()
+            if self.core.ended:  # the gateway does not answer who has left
                 self.close()
             else:
                 self._refuse(str(gone) or "the gateway did not answer in time")
             return
-        self._slots.append(answer)
-        self._task = None
+        self.core.slots.append(answer)
+        self._idle()
         self._parse()
 
     async def _run_large(self, header: RequestHeader, body: bytes) -> None:
@@ -387,7 +397,7 @@ class Connection(Answering):
             async with self._service.large.request(header.api_key, header.api_version, body) as request:
                 frame = await self._frame_of(header, request)
         except codec.Malformed as malformed:
-            self._task = None
+            self._idle()
             self._refuse(str(malformed))
             return
         self._answered(frame)
@@ -404,8 +414,8 @@ class Connection(Answering):
         return await answer_frame(self._service, request, context)
 
     def _answered(self, frame: bytes) -> None:
-        self._slots.append(frame)
-        self._task = None
+        self.core.slots.append(frame)
+        self._idle()
         self._parse()
 
     def _unserved(self, header: RequestHeader, frame: memoryview) -> None:
@@ -414,7 +424,7 @@ class Connection(Answering):
         elif self._service.relay is not None and header.api_key < _PRIVATE_FROM:
             self._begin(self._run_relay, self._service.relay, bytes(frame))
         elif header.api_key == ApiKey.API_VERSIONS and header.api_key in self._service.apis:
-            self._slots.append(api_versions(self._service, header.api_version, header.correlation_id))
+            self.core.slots.append(api_versions(self._service, header.api_version, header.correlation_id))
         else:
             raise codec.Malformed(f"api key {header.api_key} version {header.api_version} is not served here")
 
@@ -431,7 +441,7 @@ class Connection(Answering):
             request.node_id,
         )
         self._share.belongs_to(request.client_host)
-        self._slots.append(codec.encode_response(PreambleResponse(error_code=0), 0, header.correlation_id))
+        self.core.slots.append(codec.encode_response(PreambleResponse(error_code=0), 0, header.correlation_id))
 
     def _refuse(self, why: str) -> None:
         """Closes with one line that says who and why; answers already due go out first."""
@@ -440,8 +450,9 @@ class Connection(Answering):
         self._filled = 0
         self._flush()
         if self._sending_files:
-            self._refused = self._held = True
-            self._slots.clear()
+            self.core.close()
+            self._held = True
+            self.core.slots.clear()
             self._transport.pause_reading()
         else:
             self.close()

@@ -24,6 +24,11 @@ class Identity(NamedTuple):
     session_expiry_ms: int = -1
     node_id: int = -1
 
+    @property
+    def is_service(self) -> bool:
+        """Whether a role of this cluster asks for itself, not for a client: it came by the internal listener."""
+        return self.listener == "INTERNAL"
+
 
 class Connected(Protocol):
     """What a handler may ask of the connection it serves."""

@@ -12,10 +12,11 @@ from struct import error as StructError
 from typing import Any, Final, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.net.admit import Admit
 from tailrace.net.authentication.server import Authentication
 from tailrace.net.context import Context
 from tailrace.net.large import Large
-from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
@@ -51,11 +52,12 @@ class Service:
     end_of_read: Callable[[], None] = _nothing
     internal: bool = True
     listener: str = "INTERNAL"
+    admit: Admit | None = None  # asked before every request
     authentication: Authentication | None = None  # of an internal listener's connections
     max_frame_bytes: int = 104_857_600
     max_connections: int = 10_000
     buffers: SocketBuffers = field(default_factory=SocketBuffers)  # of each TCP connection
-    patience: Patience = field(default_factory=Patience)
+    deadlines: ConnectionDeadlines = field(default_factory=ConnectionDeadlines)
     counts: list[int] | None = None  # requests answered here, by api key
     # Whether a client that has ended its side still gets its answers; on_end is called if a relayed one is the last.
     answers_after_end: bool = False

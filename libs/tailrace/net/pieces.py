@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from tailrace.net.spread import Spread
+
 ROWS_AT_ONCE: Final = 500
-_PARTS: Final = 64
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 _Row = TypeVar("_Row")
 _Found = TypeVar("_Found")
 
@@ -101,31 +100,15 @@ async def in_order(texts: Iterable[str]) -> list[str]:
     return pieces[0] if len(pieces) == 1 else [text async for text in in_pieces(heapq.merge(*pieces))]
 
 
-async def freed(*lists: list[Any]) -> None:
-    """Empties lists that nobody needs any more: the end of very many rows at once takes long as well."""
-    for rows in lists:
+async def freed(*found: list[Any] | Spread[Any, Any]) -> None:
+    """Empties what nobody needs any more: the end of very many rows at once takes long as well."""
+    for rows in found:
+        if isinstance(rows, Spread):
+            for part in rows.parts:
+                if part:
+                    part.clear()
+                    await others_first()
+            continue
         while rows:
             del rows[-ROWS_AT_ONCE:]
             await others_first()
-
-
-class Spread(Generic[K, V]):
-    """A mapping of very many keys in some dozen parts: a dict of them all grows in one step, which takes long."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self) -> None:
-        self._parts: list[dict[K, V]] = [{} for _ in range(_PARTS)]
-
-    def __getitem__(self, key: K) -> V:
-        return self._parts[hash(key) % _PARTS][key]
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._parts[hash(key) % _PARTS]
-
-    def __setitem__(self, key: K, value: V) -> None:
-        self._parts[hash(key) % _PARTS][key] = value
-
-    def update(self, more: Mapping[K, V]) -> None:
-        for key, value in more.items():
-            self[key] = value

@@ -14,8 +14,8 @@ from tailrace.net.authentication.peer import other_user
 from tailrace.net.authentication.server import Unproven
 from tailrace.net.connection import Connection
 from tailrace.net.dispatch import Service
+from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
-from tailrace.net.limits.sweep import Sweep
 
 
 def bind_unix(path: str) -> socket.socket:
@@ -41,7 +41,7 @@ class Server:
         self.addresses: list[Address] = []
         self._servers: list[asyncio.AbstractServer] = []
         self._paths: list[str] = []
-        self.sweep = Sweep(self.connections, service.patience)
+        self.deadline_check = DeadlineCheck(self.connections, service.deadlines)
         self._closing = False
         RequestMemoryWatch(service.memory)
 
@@ -63,7 +63,7 @@ class Server:
 
     async def adopt(self, sock: socket.socket, connection: Connection) -> None:
         """Serves a socket that another process accepted and read from; raises OSError if it broke meanwhile."""
-        self.sweep.start()
+        self.deadline_check.start()
         await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
 
     async def listen(self, address: Address) -> None:
@@ -79,7 +79,7 @@ class Server:
             host, port = server.sockets[0].getsockname()[:2]
             self.addresses.append(Address(host, port))
         self._servers.append(server)
-        self.sweep.start()
+        self.deadline_check.start()
 
     def _tcp_protocol(self) -> asyncio.BufferedProtocol:
         """A connection, or what becomes one when it has proved the cluster's secret."""
@@ -91,7 +91,7 @@ class Server:
     async def close(self) -> None:
         """Stops listening, closes what is open and removes the Unix sockets."""
         self._closing = True
-        self.sweep.close()
+        self.deadline_check.close()
         for server in self._servers:
             server.close()
         for connection in list(self.connections):

@@ -9,14 +9,14 @@ CLIENT_ID = "client-id"
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
-class Kind(IntEnum):
+class QuotaKind(IntEnum):
     """What is counted; the numbers go over the wire in AcquireLease."""
 
     PRODUCE = 0
     FETCH = 1
 
 
-KEY_OF = {Kind.PRODUCE: "producer_byte_rate", Kind.FETCH: "consumer_byte_rate"}
+KEY_OF = {QuotaKind.PRODUCE: "producer_byte_rate", QuotaKind.FETCH: "consumer_byte_rate"}
 
 
 class ClientQuotas:
@@ -29,8 +29,8 @@ class ClientQuotas:
     __slots__ = ("_default", "_own")
 
     def __init__(self, quotas: Mapping[QuotaEntity, Mapping[str, float]] | None = None) -> None:
-        self._own: dict[tuple[str, Kind], float] = {}
-        self._default: dict[Kind, float] = {}
+        self._own: dict[tuple[str, QuotaKind], float] = {}
+        self._default: dict[QuotaKind, float] = {}
         for entity, values in (quotas or {}).items():
             if len(entity) != 1 or entity[0][0] != CLIENT_ID:
                 continue
@@ -44,7 +44,7 @@ class ClientQuotas:
                 else:
                     self._own[client_id, kind] = rate
 
-    def rate(self, client_id: str, kind: Kind) -> float | None:
+    def rate(self, client_id: str, kind: QuotaKind) -> float | None:
         """Bytes per second over the whole cluster, None for no limit."""
         own = self._own.get((client_id, kind))
         return self._default.get(kind) if own is None else own

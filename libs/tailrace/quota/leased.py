@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from weakref import WeakValueDictionary
 
-from tailrace.quota.entity import ClientQuotas, Kind
+from tailrace.quota.entity import ClientQuotas, QuotaKind
 from tailrace.quota.leased_bucket import INT_MAX, LeasedBucket, Terms
 from tailrace.quota.leases import Demand, Grant
 
@@ -17,22 +17,22 @@ class ClientMeter:
 
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id
-        self.buckets: dict[Kind, LeasedBucket] = {}
+        self.buckets: dict[QuotaKind, LeasedBucket] = {}
         self.produce_limited = False
         self.fetch_limited = False
 
-    def charge(self, kind: Kind, size_bytes: float, now_ms: float) -> int:
+    def charge(self, kind: QuotaKind, size_bytes: float, now_ms: float) -> int:
         """Returns throttle_time_ms, 0 without a quota."""
         bucket = self.buckets.get(kind)
         return 0 if bucket is None else bucket.charge(size_bytes, now_ms)
 
-    def window_bytes(self, kind: Kind, now_ms: float) -> int:
+    def window_bytes(self, kind: QuotaKind, now_ms: float) -> int:
         bucket = self.buckets.get(kind)
         return INT_MAX if bucket is None else bucket.window_bytes(now_ms)
 
     def limit(self, quotas: ClientQuotas, terms: Terms, now_ms: float) -> None:
         """Takes over the quotas that now hold for this client id."""
-        for kind in Kind:
+        for kind in QuotaKind:
             rate = quotas.rate(self.client_id, kind)
             bucket = self.buckets.get(kind)
             if rate is None:
@@ -41,8 +41,8 @@ class ClientMeter:
                 self.buckets[kind] = LeasedBucket(self.client_id, kind, max(1.0, rate), terms, now_ms)
             elif bucket.limit != max(1.0, rate):
                 bucket.relimit(max(1.0, rate), now_ms)
-        self.produce_limited = Kind.PRODUCE in self.buckets
-        self.fetch_limited = Kind.FETCH in self.buckets
+        self.produce_limited = QuotaKind.PRODUCE in self.buckets
+        self.fetch_limited = QuotaKind.FETCH in self.buckets
 
 
 class LeasedQuota:

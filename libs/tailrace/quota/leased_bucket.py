@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from tailrace.quota.bucket import TokenBucket
-from tailrace.quota.entity import Kind
+from tailrace.quota.entity import QuotaKind
 from tailrace.quota.leases import FLOOR, Demand
 
 INT_MAX = 2**31 - 1
@@ -56,7 +56,7 @@ class LeasedBucket:
         "used_bytes",
     )
 
-    def __init__(self, client_id: str, kind: Kind, limit: float, terms: Terms, now_ms: float) -> None:
+    def __init__(self, client_id: str, kind: QuotaKind, limit: float, terms: Terms, now_ms: float) -> None:
         self.client_id = client_id
         self.kind = kind
         self.limit = limit

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from tailrace.quota.entity import ClientQuotas, Kind
+from tailrace.quota.entity import ClientQuotas, QuotaKind
 from tailrace.quota.split import split
 
 FLOOR = 0.02
@@ -23,7 +23,7 @@ FLOOR = 0.02
 CREDIT_MS = 600.0
 HELD_LEASES = 4
 
-Entry = tuple[str, Kind]
+Entry = tuple[str, QuotaKind]
 Gateway = tuple[int, str]  # (id, incarnation)
 
 
@@ -35,7 +35,7 @@ class Demand:
     """
 
     client_id: str
-    kind: Kind
+    kind: QuotaKind
     bytes_per_second: float
     used_bytes: float = 0.0
     unused_bytes: float = 0.0
@@ -46,7 +46,7 @@ class Grant:
     """What it gets; `limited` false means that there is no quota (any more)."""
 
     client_id: str
-    kind: Kind
+    kind: QuotaKind
     limited: bool
     rate_bytes_per_second: float
     credit_bytes: float = 0.0
@@ -119,7 +119,7 @@ class LeaseTable:
             live = {*live, gateway[0]}  # its registration has not reached our image yet
         return [self._grant(gateway, demand, quotas, live, now_ms) for demand in demands]
 
-    def leased(self, client_id: str, kind: Kind, now_ms: float) -> float:
+    def leased(self, client_id: str, kind: QuotaKind, now_ms: float) -> float:
         """Bytes per second that gateways may use at this moment, over all of them."""
         account = self._accounts.get((client_id, kind))
         return 0.0 if account is None else account.leased(now_ms)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tailrace.runtime.service import Service, run_service
+from tailrace.runtime.role_instance import RoleInstance, run_service
 
 
-async def run_services(services: Sequence[Service], stop: asyncio.Event) -> None:
+async def run_services(services: Sequence[RoleInstance], stop: asyncio.Event) -> None:
     """Opens all at once, closes them in reverse order once `stop` is set or one of them ended; raises its error."""
     stops = [asyncio.Event() for _ in services]
     tasks = [

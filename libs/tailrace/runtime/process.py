@@ -19,8 +19,8 @@ from tailrace.private_files import make_umask_private, private_data_dir, private
 from tailrace.runtime import logs
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Role
+from tailrace.runtime.role_instance import RoleInstance, run_service
 from tailrace.runtime.run_files import RunFile, start_ticks
-from tailrace.runtime.service import Service, run_service
 
 if TYPE_CHECKING:
     from tailrace.config import Config
@@ -83,7 +83,7 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
         logs.logger(role.name, config.node_id, named=False).warning(warning)
     reporter = FileReporter(run_dir, role.name, config.node_id)
     try:
-        live(Service(role, config.node_id, config, reporter))
+        live(RoleInstance(role, config.node_id, config, reporter))
     finally:
         reporter.remove()
     sys.stdout.flush()
@@ -91,7 +91,7 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     os._exit(0)  # the interpreter would wait for threads: for one that connects to a host that is away, say
 
 
-def live(service: Service) -> None:
+def live(service: RoleInstance) -> None:
     """The whole life of a process that is one role; leaves with one sentence where the machine does not allow it."""
     try:
         run_loop(lambda stop: run_service(service, stop, alone=True))

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.private_files import private_data_dir, private_opener
+from tailrace.testing import admin
 from tailrace.testing.events import ClusterDied, Event, Events
 
-_START_SECONDS = 60.0
+if TYPE_CHECKING:
+    from tailrace.testing.network import Network
+
+_START_SECONDS = 240.0
 _STOP_SECONDS = 60.0
 _LAST_LOG_BYTES = 8_000
 UP_COMMAND = (sys.executable, "-m", "tailrace.cli", "up")
+_REFUSES: Final = 2.0  # of log_dir_pressure
+_FULL: Final = str((1 << 63) - 1)
+_FULL_DISK: Final = {"log.dir.pressure.slow.bytes": _FULL, "log.dir.pressure.refuse.bytes": _FULL}
 
 
 class Cluster:
-    """Attributes once started: `bootstrap` and `admin` (addresses), `data_dir`, `pids` by (role, id)."""
+    """Attributes once started: `bootstrap` and `admin` (addresses), `data_dir`; `network` with `proxied`.
+
+    Every method blocks. In a coroutine use `async with Cluster()`, and asyncio.to_thread for the methods.
+    """
 
     def __init__(
         self,
@@ -36,12 +50,22 @@ class Cluster:
         arguments: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         command: Sequence[str] = UP_COMMAND,
+        proxied: bool = False,
     ) -> None:
-        """`settings` go to --set, `arguments` are further options of `up`; without data_dir it has a temporary one."""
+        """`settings` go to --set, `arguments` are further options of `up`; without data_dir it has a temporary one.
+
+        With `proxied`, clients connect through `network`, which can be cut, hung and slowed down.
+        """
         self._temporary = None if data_dir else tempfile.TemporaryDirectory(prefix="tailrace-")
         self.data_dir = data_dir or Path(self._temporary.name if self._temporary else "")
         self._command = [*command, "--json", "--until-eof", "--data", str(self.data_dir), "--port", str(port)]
         self._command += ["--admin-port", str(admin_port), *arguments]
+        self._network: Network | None = None
+        if proxied:
+            from tailrace.testing.network import Network
+
+            self._network = Network(brokers or 1)
+            self._command += ["--advertise", f"127.0.0.1:{self._network.port}"]
         for option, count in (("--brokers", brokers), ("--gateways", gateways)):
             self._command += [option, str(count)] if count else []
         for key, value in (settings or {}).items():
@@ -52,6 +76,7 @@ class Cluster:
         self.log_path = self.data_dir / "up.log"
         self._log_start = 0
         self.bootstrap = ""
+        self._gateway = ""
         self.admin = ""
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -65,6 +90,15 @@ class Cluster:
     ) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
     def start(self, timeout_seconds: float = _START_SECONDS) -> None:
         """Returns when all roles are ready. Raises ClusterDied or TimeoutError with the last log lines."""
         self.launch()
@@ -76,8 +110,12 @@ class Cluster:
             if isinstance(error, ClusterDied) and log:
                 raise ClusterDied(log) from None
             raise type(error)(f"{error}\n{log}") from None
-        self.bootstrap = ready["bootstrap"]
+        self.bootstrap = self._gateway = ready["bootstrap"]
         self.admin = ready["admin"]
+        if self._network:
+            host, _, port = self._gateway.rpartition(":")
+            self._network.lead_to(host.strip("[]"), int(port))
+            self.bootstrap = f"127.0.0.1:{self._network.port}"
 
     def launch(self) -> None:
         """Starts `up` and returns at once."""
@@ -120,6 +158,9 @@ class Cluster:
     def close(self) -> None:
         """Stops the cluster and removes its directory if that is a temporary one."""
         self.stop()
+        if self._network:
+            self._network.close()
+            self._network = None
         if self._temporary:
             self._temporary.cleanup()
 
@@ -141,9 +182,33 @@ class Cluster:
         found: dict[str, str] = ready["addresses"]
         return found
 
+    def metric(self, name: str, role: str, service_id: int = 0) -> float:
+        """A metric of one running role that has no labels, by its name in docs/operations.md."""
+        ran = json.loads((self.data_dir / "run" / f"{role}-{service_id}.json").read_text())
+        with urllib.request.urlopen(f"http://{ran['addresses']['http']}/metrics", timeout=_START_SECONDS) as answer:
+            lines = answer.read().decode().splitlines()
+        (value,) = (line.split()[-1] for line in lines if line.split(" ")[0].endswith(name) and line[0] != "#")
+        return float(value)
+
     def last_log(self) -> str:
         """The end of what all roles logged since the start."""
         return self.log_path.read_bytes()[self._log_start :][-_LAST_LOG_BYTES:].decode(errors="replace")
+
+    # -- topics ---------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int = -1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Returns when each partition has a leader; -1: default.replication.factor."""
+        admin.create_topic(self._gateway, name, partitions, replicas, configs or {})
+
+    def delete_topic(self, name: str) -> None:
+        """Also of a topic that is gone already."""
+        admin.delete_topic(self._gateway, name)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads, -1 if none does."""
+        return int(admin.partitions(self._gateway, topic)[partition].leader_id)
 
     # -- events and faults ----------------------------------------------------------------------------------------
 
@@ -193,6 +258,50 @@ class Cluster:
 
     def resume(self, role: str, service_id: int = 0) -> None:
         os.kill(self.process_id(role, service_id), signal.SIGCONT)
+
+    @contextmanager
+    def paused(self, role: str, service_id: int = 0) -> Iterator[None]:
+        """The process stands still inside the block, as on a machine that swaps."""
+        self.pause(role, service_id)
+        try:
+            yield
+        finally:
+            self.resume(role, service_id)
+
+    @property
+    def network(self) -> Network:
+        """Between clients and this cluster; only with `proxied=True`."""
+        assert self._network, "Cluster(proxied=True) has a network"
+        return self._network
+
+    @contextmanager
+    def disk_full(self, broker: int = 0) -> Iterator[None]:
+        """A broker's disk has no room inside the block: producers get KAFKA_STORAGE_ERROR, consumers read on.
+
+        The broker's marks are raised (log.dir.pressure.*); no byte of the disk is taken.
+        """
+        before = self.metric("log_dir_pressure", "broker", broker)
+        admin.set_broker_configs(self._gateway, broker, _FULL_DISK)
+        try:
+            admin.until(lambda: self.metric("log_dir_pressure", "broker", broker) == _REFUSES, "producers are refused")
+            yield
+        finally:
+            admin.set_broker_configs(self._gateway, broker, dict.fromkeys(_FULL_DISK))
+            admin.until(lambda: self.metric("log_dir_pressure", "broker", broker) <= before, "producers are taken")
+
+    def expire_session(self, broker: int) -> None:
+        """Pauses a broker for longer than broker.session.timeout.ms: it is fenced and has lost its leaders."""
+        with self.paused("broker", broker):
+            admin.until(lambda: admin.is_fenced(self._gateway, broker), f"broker {broker} is fenced")
+        admin.until(lambda: not admin.is_fenced(self._gateway, broker), f"broker {broker} is back")
+
+    def expire_members(self, group: str) -> int:
+        """Takes all members out of a consumer group, as when their sessions expire; returns how many there were."""
+        return admin.remove_members(self._gateway, group)
+
+    def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        """Makes another replica lead, and returns when clients are told so."""
+        admin.move_leader(self._gateway, topic, partition, broker)
 
     def kill_all(self) -> None:
         """kill -9 of `up` and every role at once, as a power cut of the processes; start() works again afterwards."""

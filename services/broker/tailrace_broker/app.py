@@ -28,7 +28,7 @@ from tailrace.net.background import beside, in_thread
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.large import Large
-from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
@@ -42,7 +42,7 @@ from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker import gauges
 from tailrace_broker.background.housekeeping import Housekeeping
 from tailrace_broker.broker import CLIENT_ENDPOINT, Broker
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Pool
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.cold_reads.worker import InProcess, InThreads
 from tailrace_broker.compaction.cleaner import Cleaner
@@ -50,7 +50,6 @@ from tailrace_broker.compaction.worker import ProcessWorker, Workers, open_pace
 from tailrace_broker.connections.adopted import Adopted
 from tailrace_broker.connections.client_listener import GatewayRelay
 from tailrace_broker.directories.assignments import Assignments
-from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.failure import DirWatch
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.fast import FastFetch
@@ -71,9 +70,10 @@ from tailrace_broker.handlers import (
     offset_for_leader_epoch,
     write_txn_markers,
 )
-from tailrace_broker.lifecycle import Lifecycle, Registration
+from tailrace_broker.lifecycle import BrokerRegistration, Lifecycle
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.partitions import recovery_report
+from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.produce.fast import FastProduce
 from tailrace_broker.produce.many_rows import ManyRowsProduce
 from tailrace_broker.produce.plain import PlainProduce
@@ -305,7 +305,7 @@ def for_clients(service: Service, relay: GatewayRelay, config: Config) -> Servic
         relay=relay.ask,
         on_close=relay.forget,
         max_connections=config.max_connections,
-        patience=Patience(config.connections_max_idle_ms, head_ms=10_000, dribble_ms=30_000),
+        deadlines=ConnectionDeadlines(config.connections_max_idle_ms, head_ms=10_000, dribble_ms=30_000),
         counts=service.role.metrics.requests,
         answers_after_end=True,
         on_end=relay.ended,
@@ -340,7 +340,7 @@ def open_lifecycle(
 ) -> Lifecycle:
     """Builds what registers this life of the broker."""
     incarnation_id = UUID(int=environment.random.getrandbits(128), version=4)
-    registration = Registration(
+    registration = BrokerRegistration(
         config.node_id,
         incarnation_id,
         endpoints,
@@ -404,11 +404,11 @@ def open_cleaner(broker: Broker, environment: Environment, pace: int) -> Cleaner
     return cleaner
 
 
-def open_pool(config: Config) -> Pool | None:
+def open_pool(config: Config) -> BlockPool | None:
     """Memory for cold reads; none where the config leaves too little for a block, or the kernel gives none."""
     size_bytes = config.log_cold_read_buffer_bytes
     with suppress(OSError):
-        return Pool(size_bytes) if size_bytes >= BLOCK_BYTES else None
+        return BlockPool(size_bytes) if size_bytes >= BLOCK_BYTES else None
     return None
 
 

@@ -25,7 +25,6 @@ from tailrace_broker.background.flusher import Flusher
 from tailrace_broker.cold_reads.reads import ColdReads
 from tailrace_broker.connections.adopted import Adopted
 from tailrace_broker.directories.assignments import Assignments
-from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.moves import DirMoves
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.fetch.lookups import Lookups
@@ -36,6 +35,7 @@ from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.recovery import Recoveries
 from tailrace_broker.partitions.shard_barriers import last_barrier_epoch
 from tailrace_broker.partitions.topics import Changes, Topics
+from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.produce.producer_ids import ProducerIds
 from tailrace_broker.produce.validation_threads import Examiner
 from tailrace_broker.replication.leader import IsrChange
@@ -222,6 +222,7 @@ class Broker:
         own, default = (ConfigResource.BROKER, str(self.node_id)), (ConfigResource.BROKER, ALL_BROKERS)
         if any(old.configs.get(key) != new.configs.get(key) for key in (own, default)):
             self.config = self.static_config.with_dynamic(new.config(*default), new.config(*own))
+            self.pressure.reconfigure(self.config)
 
     def close(self, broker_epoch: int) -> None:
         """Ends the threads and closes the log dirs for the next life; housekeeping and replication have ended."""

@@ -30,7 +30,7 @@ _LEAVE_TIMEOUT_MS = 700
 _PLAINTEXT = 0
 
 
-class Registration:
+class BrokerRegistration:
     """What this life of the broker registers with."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Lifecycle:
     """Runs for as long as the broker does; `unfenced` is set once the image shows this life as live."""
 
     def __init__(
-        self, follower: MetadataFollower, clock: Clock, backoff: Backoff, registration: Registration, log: Any
+        self, follower: MetadataFollower, clock: Clock, backoff: Backoff, registration: BrokerRegistration, log: Any
     ) -> None:
         self._follower = follower
         self._clock = clock

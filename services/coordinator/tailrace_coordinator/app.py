@@ -18,7 +18,7 @@ from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
 from tailrace.net.members.internal import internal_address
-from tailrace.net.members.registration import Registration
+from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
@@ -143,8 +143,8 @@ async def _serve(config: Config, environment: Environment, coordinator: Coordina
 
 def _registration(
     config: Config, environment: Environment, follower: MetadataFollower, server: Server, membership: Membership
-) -> Registration:
-    return Registration(
+) -> ServiceRegistration:
+    return ServiceRegistration(
         follower,
         environment.clock,
         Backoff(environment.clock, environment.random),
@@ -164,7 +164,7 @@ async def _reporting(
     environment: Environment,
     follower: MetadataFollower,
     coordinator: Coordinator,
-    registration: Registration,
+    registration: ServiceRegistration,
 ) -> AsyncIterator[None]:
     """While open the controller is told what the shards hold."""
     offsets = CommittedOffsets(
@@ -188,7 +188,7 @@ async def _reporting(
 
 
 @asynccontextmanager
-async def _registered(registration: Registration) -> AsyncIterator[None]:
+async def _registered(registration: ServiceRegistration) -> AsyncIterator[None]:
     """A member of the cluster while open; says goodbye at the end."""
     registering = asyncio.get_running_loop().create_task(registration.run())
     try:

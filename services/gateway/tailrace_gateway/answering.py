@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from random import Random
-from typing import Any
 
-from tailrace.clock import Clock
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service, answer_frame
 from tailrace.net.members.endpoints import address_of
@@ -20,9 +16,8 @@ from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.header import parse_request_header
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
 from tailrace_gateway.forward import broker_away, configs, controller, coordinator, unfenced
-from tailrace_gateway.gateway import Advertised, Follower, Gateway, Limits
+from tailrace_gateway.gateway import Gateway, Parts
 from tailrace_gateway.handlers import HANDLERS, api_versions
-from tailrace_gateway.quotas.meter import MeterOf
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.handover import Handover
 from tailrace_gateway.relay.node import NodeLink, connect, preamble
@@ -33,26 +28,12 @@ from tailrace_gateway.relay.routes import Route
 class AnsweringGateway(Gateway):
     """What app.py opens."""
 
-    def __init__(
-        self,
-        follower: Follower,
-        clock: Clock,
-        random: Random,
-        log: Any,
-        meter_of: MeterOf,
-        limits: Limits,
-        advertised: Advertised,
-        boot_id: str,
-        handlers: Mapping[int, Handler] = HANDLERS,
-        *,
-        handover: bool = False,
-        secret: Secret | None = None,
-    ) -> None:
-        super().__init__(follower, clock, random, log, meter_of, limits, advertised, boot_id, secret)
+    def __init__(self, parts: Parts, handlers: Mapping[int, Handler] = HANDLERS, *, handover: bool = False) -> None:
+        super().__init__(parts)
         self.connections: set[ClientLink] = set()
         self.handover = Handover(self, wanted=handover)
         self._all_closed: asyncio.Event | None = None
-        self._service = Service(self, handlers, APIS, log, internal=False, listener="CLIENT", large=self.large)
+        self._service = Service(self, handlers, APIS, parts.log, internal=False, listener="CLIENT", large=self.large)
 
     # -- connections ----------------------------------------------------------------------------------------------
 
@@ -126,6 +107,8 @@ class AnsweringGateway(Gateway):
 
     async def answer(self, frame: Frame, connection: ClientLink) -> bytes | None:
         """The whole answer frame; None when the node has taken the request over after all or none is due."""
+        if frame.error_code:
+            return await self._not_admitted(frame, connection)
         if not await unfenced.broker_there(self, connection, frame):
             return None
         if frame.route == Route.HERE:
@@ -139,6 +122,13 @@ class AnsweringGateway(Gateway):
         if frame.key == ApiKey.INIT_PRODUCER_ID and coordinator.is_transactional(connection, frame):
             return await coordinator.to_coordinator(self, connection, frame)
         return await broker_away.wait_for_node(self, connection, frame)
+
+    async def _not_admitted(self, frame: Frame, connection: ClientLink) -> bytes | None:
+        async with controller.request_of(self, frame) as request:
+            if frame.key == ApiKey.PRODUCE and not request.acks:
+                connection.close()  # acks=0 expects no answer: the only way to tell of an error
+                return None
+        return await controller.refusal(self, frame, ErrorCode(frame.error_code))
 
     async def _here(self, frame: Frame, connection: ClientLink) -> bytes:
         if frame.key == ApiKey.PREAMBLE:

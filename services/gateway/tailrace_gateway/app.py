@@ -20,18 +20,18 @@ from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.lease_client import LeaseClient
-from tailrace.net.members.registration import Registration
+from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
 from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.listener import InternalListener, Listener
 from tailrace_gateway.metrics import GatewayMetrics
 from tailrace_gateway.quotas.meters import Quotas
-from tailrace_gateway.relay.sweep import Sweep
+from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.rest.kafka.admin import Admin
 from tailrace_gateway.versions import ServedVersions
 
@@ -61,9 +61,9 @@ class OpenGateway:
         return {"image": bool(self.follower.image.cluster_id)}
 
 
-def limits_of(config: Config) -> Limits:
+def limits_of(config: Config) -> GatewayLimits:
     """The bounds that have a config."""
-    return Limits(
+    return GatewayLimits(
         max_frame_bytes=config.socket_request_max_bytes,
         request_memory_bytes=config.queued_max_request_bytes,
         max_connections=config.max_connections,
@@ -91,18 +91,18 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
         terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, _QUOTA_WINDOW_MS)
         quotas = Quotas(terms, config.quota_max_entries, clock)
-        gateway = AnsweringGateway(
-            follower,
-            clock,
-            environment.random,
-            environment.log,
-            quotas.meter_of,
-            limits_of(config),
-            advertised_of(config),
-            environment.boot_id,
-            handover=config.gateway_handover,
+        parts = Parts(
+            follower=follower,
+            clock=clock,
+            random=environment.random,
+            log=environment.log,
+            meter_of=quotas.meter_of,
+            limits=limits_of(config),
+            advertised=advertised_of(config),
+            boot_id=environment.boot_id,
             secret=environment.secret,
         )
+        gateway = AnsweringGateway(parts, handover=config.gateway_handover)
         stack.push_async_callback(close_connections, gateway)
         listener = Listener(gateway, config.gateway_listen, config.gateway_port)
         stack.callback(listener.close)
@@ -113,7 +113,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             follower.subscribe(changed)
             changed(MetadataImage(), follower.image)
         follower.on_move(gateway.controller_moved)
-        sweep = Sweep(gateway)
+        sweep = RelayDeadlineCheck(gateway)
         stack.callback(sweep.close)
         GatewayMetrics(environment.registry, gateway, config.min_insync_replicas)
         RequestMemoryMetrics(environment.registry, gateway.memory)
@@ -212,7 +212,7 @@ async def registered(
     config: Config, environment: Environment, follower: MetadataFollower, endpoints: list[Endpoint]
 ) -> AsyncIterator[None]:
     """A member of the cluster while open; says goodbye at the end."""
-    registration = Registration(
+    registration = ServiceRegistration(
         follower,
         environment.clock,
         Backoff(environment.clock, environment.random),

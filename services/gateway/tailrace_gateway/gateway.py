@@ -14,6 +14,7 @@ from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage
 from tailrace.net.address import Address
+from tailrace.net.admit import Admit
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
@@ -23,7 +24,7 @@ from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire.messages import CreateTopicsRequest
 from tailrace_gateway.encoded_topics import EncodedTopics
 from tailrace_gateway.quotas.meter import MeterOf
-from tailrace_gateway.relay.buffers import Pool
+from tailrace_gateway.relay.buffers import BufferPool
 from tailrace_gateway.relay.node import NodeLink
 from tailrace_gateway.relay.requests import API_KEYS, Frame
 from tailrace_gateway.relay.routes import Versions, table
@@ -56,7 +57,7 @@ class Follower(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GatewayLimits:
     """The bounds of one gateway; times in milliseconds."""
 
     max_frame_bytes: int = 104_857_600
@@ -87,40 +88,45 @@ class Advertised:
     auto_create_topics: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a gateway is made of; app.py opens it."""
+
+    follower: Follower
+    clock: Clock
+    random: Random
+    log: Any
+    meter_of: MeterOf
+    limits: GatewayLimits
+    advertised: Advertised
+    boot_id: str
+    secret: Secret | None = None
+    admit: Admit | None = None  # asked before every request
+
+
 class Gateway(ABC):
     """Stateless but for its open connections; everything it knows of the cluster is in the follower's image."""
 
-    def __init__(
-        self,
-        follower: Follower,
-        clock: Clock,
-        random: Random,
-        log: Any,
-        meter_of: MeterOf,
-        limits: Limits,
-        advertised: Advertised,
-        boot_id: str,
-        secret: Secret | None = None,
-    ) -> None:
-        self.follower = follower
-        self.clock = clock
-        self.random = random
-        self.log = log
-        self.meter_of = meter_of
-        self.limits = limits
-        self.advertised = advertised
-        self.boot_id = boot_id
-        self.secret = secret
-        self.pool = Pool()
-        self.memory = RequestMemory(limits.request_memory_bytes)
+    def __init__(self, parts: Parts) -> None:
+        self.follower = parts.follower
+        self.clock = parts.clock
+        self.random = parts.random
+        self.log = parts.log
+        self.meter_of = parts.meter_of
+        self.limits = parts.limits
+        self.advertised = parts.advertised
+        self.boot_id = parts.boot_id
+        self.secret = parts.secret
+        self.admit = parts.admit
+        self.pool = BufferPool()
+        self.memory = RequestMemory(parts.limits.request_memory_bytes)
         RequestMemoryWatch(self.memory)
         self.table = table()
         self.suspects = Suspects(self)
         self.told = EncodedTopics()
         self.large = Large()
-        self.others_first: Callable[[], Awaitable[None]] = partial(
-            clock.sleep, 0
-        )  # whatever is ready to run has its turn
+        # Whatever is ready to run has its turn.
+        self.others_first: Callable[[], Awaitable[None]] = partial(parts.clock.sleep, 0)
         self.fenced_at_ms: dict[int, float] = {}
         self.away_since_ms: dict[int, float] = {}
         self.creating: set[str] = set()

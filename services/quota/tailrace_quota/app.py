@@ -16,7 +16,7 @@ from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
 from tailrace.net.members.internal import internal_address
-from tailrace.net.members.registration import Registration
+from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
@@ -86,8 +86,10 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
             await registration.leave(_LEAVE_TIMEOUT_MS)
 
 
-def _registration(config: Config, environment: Environment, follower: MetadataFollower, server: Server) -> Registration:
-    return Registration(
+def _registration(
+    config: Config, environment: Environment, follower: MetadataFollower, server: Server
+) -> ServiceRegistration:
+    return ServiceRegistration(
         follower,
         environment.clock,
         Backoff(environment.clock, environment.random),

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.quota.entity import Kind
+from tailrace.quota.entity import QuotaKind
 from tailrace.quota.leases import Demand
 
 
@@ -23,7 +23,7 @@ class QuotaMetrics(Collector):
         self.clients: Callable[[], int] = _none
         self._requests = 0
         self._leases = 0
-        self._used_bytes = dict.fromkeys(Kind, 0.0)
+        self._used_bytes = dict.fromkeys(QuotaKind, 0.0)
         registry.register(self)
 
     def acquired(self, demands: Sequence[Demand]) -> None:

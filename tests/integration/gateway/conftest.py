@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.gateway import World
-from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.quotas.meter import unmetered
 
 
@@ -15,8 +15,10 @@ from tailrace_gateway.quotas.meter import unmetered
 async def open_world(tmp_path: Path) -> AsyncIterator[Callable[..., World]]:
     worlds: list[World] = []
 
-    def build(limits: Limits | None = None, meter_of: Any = unmetered, advertised: Advertised | None = None) -> World:
-        world = World(tmp_path, limits or Limits(), meter_of, advertised or Advertised())
+    def build(
+        limits: GatewayLimits | None = None, meter_of: Any = unmetered, advertised: Advertised | None = None
+    ) -> World:
+        world = World(tmp_path, limits or GatewayLimits(), meter_of, advertised or Advertised())
         worlds.append(world)
         return world
 

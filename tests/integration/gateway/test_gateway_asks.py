@@ -11,7 +11,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire import messages as m
-from tailrace_gateway.gateway import Limits
+from tailrace_gateway.gateway import GatewayLimits
 from tailrace_gateway.rest.kafka.admin import Admin
 
 BROKER, TOPIC, LOGGER = 4, 2, 8
@@ -45,7 +45,7 @@ def describing(who: str) -> Callable[..., Any]:
 @pytest.fixture
 async def asked(open_world: Callable[..., World]) -> tuple[World, Peer, Peer]:
     """A broker and a controller that say who described."""
-    world = open_world(limits=Limits(controller_wait_ms=50))
+    world = open_world(limits=GatewayLimits(controller_wait_ms=50))
     broker, controller = await world.peer("broker-0"), await world.peer("controller-0")
     broker.script, controller.script = describing("broker"), describing("controller")
     world.put_broker(0, broker)

@@ -10,13 +10,13 @@ import pytest
 from support.gateway import World
 from tailrace.wire import codec
 from tailrace.wire.apis import APIS
-from tailrace_gateway.gateway import Limits
+from tailrace_gateway.gateway import GatewayLimits
 
 
 @pytest.fixture
 async def cluster(open_world: Callable[..., World]) -> World:
     """Every kind of peer is there and answers with something."""
-    world = open_world(limits=Limits(node_wait_ms=10, controller_wait_ms=10, coordinator_wait_ms=10))
+    world = open_world(limits=GatewayLimits(node_wait_ms=10, controller_wait_ms=10, coordinator_wait_ms=10))
     world.put_broker(0, await world.peer("broker-0"))
     world.put_topic("__consumer_offsets", [0, 0])
     coordinator = await world.peer("coordinator-0")

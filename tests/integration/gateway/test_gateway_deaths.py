@@ -15,7 +15,7 @@ from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace_gateway import suspects
-from tailrace_gateway.gateway import Limits
+from tailrace_gateway.gateway import GatewayLimits
 
 
 def produce(acks: int = 1, timeout_ms: int = 30_000) -> m.ProduceRequest:
@@ -50,7 +50,7 @@ async def answer_create_topics(header: Any, data: bytes, writer: asyncio.StreamW
 @pytest.fixture
 async def quick(open_world: Callable[..., World]) -> World:
     """A gateway that waits 200 ms for a node and 300 ms for anybody else."""
-    return open_world(limits=Limits(node_wait_ms=200, controller_wait_ms=300, coordinator_wait_ms=100))
+    return open_world(limits=GatewayLimits(node_wait_ms=200, controller_wait_ms=300, coordinator_wait_ms=100))
 
 
 async def test_a_node_that_dies_with_answers_owed_closes_its_clients_connections_only(quick: World) -> None:
@@ -123,7 +123,7 @@ async def test_a_node_that_stays_away_is_answered_per_partition_with_a_retriable
 
 
 async def test_a_produce_waits_no_longer_than_its_own_timeout(open_world: Callable[..., World]) -> None:
-    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world = open_world(limits=GatewayLimits(node_wait_ms=60_000))
     world.put()
     client = await world.client()
     answer = await client.ask(produce(timeout_ms=50), 9)
@@ -131,7 +131,7 @@ async def test_a_produce_waits_no_longer_than_its_own_timeout(open_world: Callab
 
 
 async def test_another_leader_in_the_image_ends_the_wait_at_once(open_world: Callable[..., World]) -> None:
-    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world = open_world(limits=GatewayLimits(node_wait_ms=60_000))
     other = await world.peer("broker-1")
     world.put_broker(1, other)
     client = await world.client()
@@ -144,7 +144,7 @@ async def test_another_leader_in_the_image_ends_the_wait_at_once(open_world: Cal
 async def test_who_asks_a_dead_node_for_producers_is_told_of_another_leader_at_once(
     open_world: Callable[..., World],
 ) -> None:
-    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world = open_world(limits=GatewayLimits(node_wait_ms=60_000))
     world.put_broker(1, await world.peer("broker-1"))
     client = await world.client()
     topic = m.DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[0])
@@ -158,7 +158,7 @@ async def test_who_asks_a_dead_node_for_producers_is_told_of_another_leader_at_o
 
 
 async def test_a_partition_that_moved_is_not_held_up_by_one_that_nobody_leads(open_world: Callable[..., World]) -> None:
-    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world = open_world(limits=GatewayLimits(node_wait_ms=60_000))
     world.put_broker(1, await world.peer("broker-1"))
     client = await world.client()
     client.send(frame(produce(), 9))
@@ -180,7 +180,7 @@ async def test_a_fetch_from_a_dead_node_names_every_partition_it_asked_for(quick
 async def test_a_consumer_of_a_follower_is_served_on_the_connection_it_had_while_that_was_away(
     open_world: Callable[..., World],
 ) -> None:
-    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world = open_world(limits=GatewayLimits(node_wait_ms=60_000))
     peer = await world.peer("broker-0")
     peer.script = answer_fetch
     world.put_broker(0, peer)
@@ -200,7 +200,7 @@ async def test_a_consumer_of_a_follower_is_served_on_the_connection_it_had_while
 
 
 async def test_a_fetch_session_of_a_dead_node_is_gone_at_once(open_world: Callable[..., World]) -> None:
-    client = await open_world(limits=Limits(node_wait_ms=60_000)).client()
+    client = await open_world(limits=GatewayLimits(node_wait_ms=60_000)).client()
     answer = await client.ask(m.FetchRequest(session_id=5, session_epoch=3, topics=[]), 12)
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -223,7 +223,7 @@ async def test_every_data_api_of_a_dead_node_has_an_answer(quick: World, request
 
 
 async def test_a_producer_id_comes_from_another_broker_at_once(open_world: Callable[..., World]) -> None:
-    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world = open_world(limits=GatewayLimits(node_wait_ms=60_000))
     world.put_broker(1, await world.peer("broker-1"))
     client = await world.client()
     data = frame(m.InitProducerIdRequest(transactional_id=None), 4)
@@ -368,7 +368,7 @@ async def test_a_controller_that_dies_unanswered_gives_request_timed_out(quick: 
 async def test_a_refusal_names_the_new_leader_and_where_it_is(
     open_world: Callable[..., World], key: int, version: int
 ) -> None:
-    world = open_world(limits=Limits(node_wait_ms=60_000))
+    world = open_world(limits=GatewayLimits(node_wait_ms=60_000))
     world.put_broker(1, await world.peer("broker-1"))
     world.put_topic("t", [1, 1])
     client = await world.client()

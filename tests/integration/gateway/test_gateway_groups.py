@@ -12,7 +12,7 @@ from tailrace.metadata.image import ShardImage
 from tailrace.state.partitioner import partition_for
 from tailrace.wire import codec
 from tailrace.wire import messages as m
-from tailrace_gateway.gateway import Limits
+from tailrace_gateway.gateway import GatewayLimits
 
 OFFSETS = "__consumer_offsets"
 
@@ -25,7 +25,7 @@ def group_on(shard: int, shards: int = 4) -> str:
 @pytest.fixture
 async def two_owners(open_world: Callable[..., World]) -> tuple[World, Peer, Peer]:
     """Four shards: 0 and 1 led by node 0, 2 and 3 by node 1; even ones owned by coordinator 0, odd ones by 1."""
-    world = open_world(limits=Limits(coordinator_wait_ms=100))
+    world = open_world(limits=GatewayLimits(coordinator_wait_ms=100))
     for node in (0, 1):
         world.put_broker(node, await world.peer(f"broker-{node}"))
     world.put_topic(OFFSETS, [0, 0, 1, 1])

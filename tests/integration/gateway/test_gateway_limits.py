@@ -16,12 +16,12 @@ from tailrace.metadata.records import Endpoint
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
-from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.relay.sweep import Sweep
+from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.versions import ServedVersions
 
-QUICK = Limits(head_ms=60, dribble_ms=60, dribble_bytes=100, idle_ms=400)
+QUICK = GatewayLimits(head_ms=60, dribble_ms=60, dribble_bytes=100, idle_ms=400)
 
 
 def produce(correlation_id: int, size: int = 100) -> bytes:
@@ -34,7 +34,7 @@ def produce(correlation_id: int, size: int = 100) -> bytes:
 async def swept(open_world: Callable[..., World]) -> World:
     world = open_world(limits=QUICK)
     world.put_broker(0, await world.peer("broker-0"))
-    world.sweep = Sweep(world.gateway)
+    world.sweep = RelayDeadlineCheck(world.gateway)
     return world
 
 
@@ -316,7 +316,7 @@ async def test_a_gateway_that_stops_answers_what_was_asked(world: World) -> None
 
 
 async def test_a_request_too_large_to_be_kept_is_closed(open_world: Callable[..., World]) -> None:
-    world = open_world(limits=Limits(max_collected_bytes=1000))
+    world = open_world(limits=GatewayLimits(max_collected_bytes=1000))
     world.put_live_broker(0)
     client = await world.client()
     client.send(codec.encode_request(m.MetadataRequest(topics=[]), 9, 1, "x"))
@@ -330,6 +330,6 @@ async def test_a_request_too_large_to_be_kept_is_closed(open_world: Callable[...
 async def test_the_sweep_is_no_busier_than_its_shortest_bound(
     open_world: Callable[..., World], idle_ms: float, expected: float
 ) -> None:
-    world = open_world(limits=Limits(idle_ms=idle_ms))
-    world.sweep = Sweep(world.gateway)
+    world = open_world(limits=GatewayLimits(idle_ms=idle_ms))
+    world.sweep = RelayDeadlineCheck(world.gateway)
     assert world.sweep.interval_ms == expected

@@ -11,7 +11,7 @@ import pytest
 from support.gateway import Peer, World
 from tailrace.wire import codec
 from tailrace.wire import messages as m
-from tailrace_gateway.gateway import Limits
+from tailrace_gateway.gateway import GatewayLimits
 
 
 def produce(correlation_id: int, payload: bytes, acks: int = 1, version: int = 9) -> bytes:
@@ -239,7 +239,7 @@ async def test_two_thousand_idle_connections_own_no_buffers(world: World) -> Non
 
 
 async def test_connections_above_the_limit_are_closed_at_once(open_world: Callable[..., World]) -> None:
-    world = open_world(limits=Limits(max_connections=2))
+    world = open_world(limits=GatewayLimits(max_connections=2))
     world.put_broker(0, await world.peer("broker-0"))
     for _ in range(2):
         client = await world.client()

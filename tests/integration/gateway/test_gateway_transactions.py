@@ -12,7 +12,7 @@ from tailrace.metadata.image import ShardImage
 from tailrace.state.partitioner import partition_for
 from tailrace.wire import codec
 from tailrace.wire import messages as m
-from tailrace_gateway.gateway import Limits
+from tailrace_gateway.gateway import GatewayLimits
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 Three = tuple[World, Peer, Peer, Peer]
@@ -27,7 +27,7 @@ def id_on(shard: int, shards: int = 4) -> str:
 @pytest.fixture
 async def owners(open_world: Callable[..., World]) -> Three:
     """Four shards of transactions: node 0 leads 0 and 1, coordinator 0 owns the even ones. Groups: coordinator 2."""
-    world = open_world(limits=Limits(coordinator_wait_ms=100))
+    world = open_world(limits=GatewayLimits(coordinator_wait_ms=100))
     for node in (0, 1):
         world.put_broker(node, await world.peer(f"broker-{node}"))
     even, odd, groups = [await world.peer(f"coordinator-{number}") for number in range(3)]

@@ -12,7 +12,7 @@ from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
-from tailrace_gateway.gateway import Limits
+from tailrace_gateway.gateway import GatewayLimits
 from tailrace_gateway.rest.kafka.admin import Admin
 
 ASKED = [
@@ -43,7 +43,7 @@ async def asking(world: World, message: Any, version: int) -> tuple[Client, asyn
 @pytest.fixture
 async def fresh(open_world: Callable[..., World]) -> World:
     """A cluster whose only broker has not come yet, and a controller."""
-    world = open_world(limits=Limits(unfenced_wait_ms=60_000, coordinator_wait_ms=10))
+    world = open_world(limits=GatewayLimits(unfenced_wait_ms=60_000, coordinator_wait_ms=10))
     controller = await world.peer("controller-0")
     controller.script = created
     world.follower.controller = Address(str(controller.path), -1)
@@ -102,7 +102,7 @@ async def test_a_topic_is_not_placed_by_an_image_from_before_a_restart(fresh: Wo
 async def test_after_a_while_the_connection_is_closed_without_an_answer(
     open_world: Callable[..., World], message: Any, version: int
 ) -> None:
-    world = open_world(limits=Limits(unfenced_wait_ms=10))
+    world = open_world(limits=GatewayLimits(unfenced_wait_ms=10))
     client = await world.client()
     client.send(codec.encode_request(message, version, 1, "test"))
     assert await client.closed()

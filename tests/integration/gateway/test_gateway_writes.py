@@ -14,7 +14,7 @@ from tailrace.wire import messages as m
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace.wire.refuse import refuse
 from tailrace_gateway.forward.controller import READ_ONLY
-from tailrace_gateway.gateway import Limits
+from tailrace_gateway.gateway import GatewayLimits
 from tailrace_gateway.relay.routes import ROUTES, Route
 from tailrace_gateway.rest.kafka.admin import Admin
 
@@ -42,7 +42,7 @@ async def test_a_writes_answer_goes_on_when_this_gateways_image_has_what_was_wri
 
 
 async def test_a_writes_answer_does_not_wait_for_ever_for_the_image(open_world: Callable[..., World]) -> None:
-    world = open_world(limits=Limits(catch_up_ms=10))
+    world = open_world(limits=GatewayLimits(catch_up_ms=10))
     world.put_live_broker(1)
     controller = await world.peer("controller-0")
     controller.script = created

@@ -19,7 +19,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, TopicImage
 from tailrace.metadata.records import Endpoint
 from tailrace.net.context import Identity
-from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire import messages as m
@@ -27,7 +27,7 @@ from tailrace.wire.apis import ApiKey
 from tailrace_broker.connections import client_listener
 from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_gateway.app import close_connections
-from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
 from tailrace_gateway.quotas.meter import unmetered
 from tailrace_gateway.relay.handover import Handover
@@ -62,11 +62,11 @@ class Pair:
 
 @asynccontextmanager
 async def paired(
-    path: Path, limits: Limits | None = None, meter_of: Any = unmetered, **configs: Any
+    path: Path, limits: GatewayLimits | None = None, meter_of: Any = unmetered, **configs: Any
 ) -> AsyncIterator[Pair]:
     path.joinpath("w").mkdir()
     async with running(path, **configs) as broker:
-        world = World(path / "w", limits or Limits(), meter_of, Advertised())
+        world = World(path / "w", limits or GatewayLimits(), meter_of, Advertised())
         world.gateway.handover = Handover(world.gateway, wanted=True)
         world.internal = InternalListener(world.gateway, str(path / "w" / "gateway.sock"))
         broker_image = BrokerImage(
@@ -203,7 +203,7 @@ async def test_a_client_that_leaves_while_it_is_handed_over_harms_nobody(tmp_pat
 
 
 async def test_connections_handed_over_count_among_the_gateways_own(tmp_path: Path) -> None:
-    async with paired(tmp_path, Limits(max_connections=2)) as pair:
+    async with paired(tmp_path, GatewayLimits(max_connections=2)) as pair:
         first, _ = await pair.handed(), await pair.handed()
         refused = await pair.world.client()
         assert await refused.closed()
@@ -415,7 +415,8 @@ async def test_a_socket_of_which_nothing_is_known_is_not_taken(tmp_path: Path) -
 
 async def test_limits_in_time_hold_for_connections_handed_over(tmp_path: Path) -> None:
     async with paired(tmp_path) as pair:
-        pair.adopted._server.sweep.patience = Patience(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)  # noqa: SLF001
+        deadlines = ConnectionDeadlines(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
+        pair.adopted._server.deadline_check.deadlines = deadlines  # noqa: SLF001
         torn, dribbling, idle = [await pair.handed() for _ in range(3)]
         torn.send(produce(1, b"x")[:5])
         dribbling.send(produce(1, b"x" * 1000)[:200])
@@ -524,7 +525,7 @@ async def test_a_gateway_that_stops_leaves_its_clients_to_the_broker(tmp_path: P
 
 
 async def test_a_broker_that_does_not_answer_the_offer_is_relayed_to(tmp_path: Path) -> None:
-    async with paired(tmp_path, Limits(connect_ms=50)) as pair:
+    async with paired(tmp_path, GatewayLimits(connect_ms=50)) as pair:
         hangs = await pair.world.peer("hangs")
 
         async def deaf_to_offers(header: Any, frame: bytes, writer: asyncio.StreamWriter) -> None:
@@ -571,7 +572,7 @@ async def test_a_broker_that_takes_none_over_is_relayed_to(tmp_path: Path) -> No
 
 
 async def test_a_broker_on_another_host_is_relayed_to(tmp_path: Path) -> None:
-    async with paired(tmp_path, Limits(node_wait_ms=10)) as pair:
+    async with paired(tmp_path, GatewayLimits(node_wait_ms=10)) as pair:
         image = pair.world.follower.image.brokers[0]
         tcp = replace(image, endpoints=(Endpoint("UNIX-another-boot", "/nowhere", 0), *image.endpoints[1:]))
         pair.world.put(brokers={0: tcp})
@@ -605,7 +606,7 @@ async def test_a_client_has_the_buffers_of_the_gateway_then_of_the_broker(tmp_pa
         return [sock.getsockopt(socket.SOL_SOCKET, kind) for kind in (socket.SO_RCVBUF, socket.SO_SNDBUF)]
 
     broker = {"socket_receive_buffer_bytes": "60000", "socket_send_buffer_bytes": "70000"}
-    async with paired(tmp_path, Limits(buffers=SocketBuffers(50_000, 40_000)), **broker) as pair:
+    async with paired(tmp_path, GatewayLimits(buffers=SocketBuffers(50_000, 40_000)), **broker) as pair:
         client = await pair.world.client()
         await client.ask(m.MetadataRequest(topics=None), 8)
         (link,) = pair.world.gateway.connections

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tailrace.quota.entity import CLIENT_ID, ClientQuotas, Kind
+from tailrace.quota.entity import CLIENT_ID, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.quota.leases import LeaseTable
@@ -76,7 +76,7 @@ class World:
             self.now_ms, _, event = heapq.heappop(self.events)
             event()
             if self.service is not None:
-                self.most_leased = max(self.most_leased, self.service.leased(CLIENT, Kind.PRODUCE, self.now_ms))
+                self.most_leased = max(self.most_leased, self.service.leased(CLIENT, QuotaKind.PRODUCE, self.now_ms))
         self.now_ms = until_ms
 
     def renew(self, index: int) -> None:
@@ -123,7 +123,7 @@ class World:
             return
         gateway = self.gateways[connection.gateway]
         meter = gateway.meter(CLIENT, self.now_ms)
-        throttle_ms = meter.charge(Kind.PRODUCE, connection.size_bytes, self.now_ms)
+        throttle_ms = meter.charge(QuotaKind.PRODUCE, connection.size_bytes, self.now_ms)
         self.passed.at.append((self.now_ms, connection.size_bytes))
         pause_ms = max(throttle_ms, self.random.uniform(0.2, 2)) + connection.think_ms * self.random.uniform(0.5, 1.5)
         self.later(pause_ms, lambda: self.send(connection))

@@ -18,7 +18,7 @@ from tailrace.wire import messages as m
 from tailrace.wire.apis import APIS, ApiKey
 from tailrace_gateway.answering import AnsweringGateway, fenced_now, gone
 from tailrace_gateway.encoded_topics import EncodedTopics
-from tailrace_gateway.gateway import Advertised, Gateway, Limits
+from tailrace_gateway.gateway import Advertised, Gateway, GatewayLimits
 from tailrace_gateway.handlers import (
     HANDLERS,
     api_versions,
@@ -55,7 +55,7 @@ class Stub(AnsweringGateway):
 
     def __init__(self, image: MetadataImage, advertised: Advertised | None = None) -> None:
         self.advertised = advertised or Advertised()
-        self.limits = Limits()
+        self.limits = GatewayLimits()
         self.scripted = Follower(self)
         self.follower: Any = self.scripted
         self.boot_id = "boot"

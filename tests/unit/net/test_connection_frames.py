@@ -7,6 +7,7 @@ client may stop to take answers, end its side at any byte, and the connection ma
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from contextlib import closing
 from typing import Any
@@ -16,16 +17,16 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.memory_streams import MemoryTransport, VirtualLoop
-from tailrace.errors import ApiError
+from support.memory_streams import MemoryTransport, VirtualLoop, cancel_all
+from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.connection import Connection
-from tailrace.net.context import Context
-from tailrace.net.dispatch import Service
+from tailrace.net.context import Context, Identity
+from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.server import Server
-from tailrace.net.transport.answering import Promised
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
-from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse
+from tailrace.wire.connection import Promised
+from tailrace.wire.messages import HeartbeatRequest, HeartbeatResponse, ProduceRequest
 
 AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY = range(6)
 KINDS = (AT_ONCE, SILENT, FUTURE, PROMISED, MUTING, ORDINARY)
@@ -36,11 +37,15 @@ class Role:
     """Remembers what it was asked, and owes answers until the test gives them."""
 
     def __init__(self) -> None:
+        self.produce: HotHandler = self.as_asked
         self.handled: list[int] = []
         self.owed: list[Any] = []
         self.at_end: list[tuple[list[Any], bytes]] = []
 
     def hot(self, connection: Connection, version: int, correlation_id: int, body: memoryview) -> Any:
+        return self.produce(connection, version, correlation_id, body)
+
+    def as_asked(self, connection: Connection, version: int, correlation_id: int, body: memoryview) -> Any:
         self.handled.append(correlation_id)
         kind, answer = body[0], struct.pack(">ii", 4, correlation_id)
         if kind == SILENT:
@@ -83,7 +88,7 @@ class Staying(Connection):
     lefts = 0
 
     def left(self) -> None:
-        assert not self._filled and not self._slots
+        assert not self._filled and not self.core.slots
         self.lefts += 1
 
 
@@ -91,7 +96,7 @@ class World:
     def __init__(self, loop: VirtualLoop, chunk_bytes: int = 1 << 20, **options: Any) -> None:
         self.loop, self.role = loop, Role()
         self.log = structlog.testing.CapturingLogger()
-        service = Service(
+        self.service = service = Service(
             role=self.role,
             handlers={ApiKey.HEARTBEAT: self.role.ordinary},
             apis=INTERNAL_APIS,
@@ -303,7 +308,7 @@ def test_a_hot_handler_with_a_bug_ends_the_connection_and_is_not_called_again() 
             raise KeyError(correlation_id)
 
         world.do(world.transport.feed, frame(MUTING, 0, 0))
-        world.connection._hot = {ApiKey.PRODUCE: (buggy, 0, 13)}  # noqa: SLF001
+        world.role.produce = buggy
         world.do(world.transport.feed, frame(AT_ONCE, 1, 0))
         world.settle(MUTE_MS)
         world.settle(MUTE_MS)
@@ -316,8 +321,7 @@ def test_a_request_that_somebody_cancels_ends_the_connection_with_a_reason() -> 
     with closing(VirtualLoop()) as loop:
         world = World(loop)
         world.do(world.transport.feed, frame(ORDINARY, 0, 1) + frame(AT_ONCE, 1, 0))
-        assert world.connection._task is not None  # noqa: SLF001
-        world.do(world.connection._task.cancel)  # noqa: SLF001
+        world.do(cancel_all)
         assert world.transport.closed and world.whys == ["a request was cancelled"]
 
 
@@ -330,4 +334,44 @@ def test_a_connection_is_not_released_while_bytes_lie_behind_the_request() -> No
             world.connection.release()
         world.give(0)
         assert world.answered == [0, 1]
+        world.do(world.connection.close)
+
+
+@pytest.mark.parametrize(("refused", "handled"), [(ApiKey.PRODUCE, [2]), (ApiKey.HEARTBEAT, [0, 1, 3])])
+def test_hot_and_ordinary_requests_are_admitted_by_one_step(refused: int, handled: list[int]) -> None:
+    """What is not admitted reaches no handler, has the code as its answer in its place, and the next one goes on."""
+    asked: list[tuple[str, int, int]] = []
+
+    def admit(identity: Identity, key: int, version: int) -> int:
+        asked.append((identity.listener, key, version))
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED if key == refused else ErrorCode.NONE
+
+    with closing(VirtualLoop()) as loop:
+        world = World(loop, admit=admit)
+        topic = ProduceRequest.TopicProduceData
+        rows = [topic.PartitionProduceData(index=0, records=b"x")]
+        produce = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic(name="t", partition_data=rows)])
+        frames = [codec.encode_request(produce, 7, number, "c") for number in range(4)]
+        frames[2] = frame(ORDINARY, 2, 1)
+        world.do(world.transport.feed, b"".join(frames))
+        world.nothing_is_waited_for()
+        assert world.answered == [0, 1, 2, 3] and world.role.handled == handled
+        assert asked == [("INTERNAL", key, version) for key, version in [(0, 7), (0, 7), (12, 4), (0, 7)]]
+        world.do(world.connection.close)
+
+
+@pytest.mark.parametrize("encrypts", [False, True])
+def test_no_files_are_sent_past_a_transport_that_encrypts(encrypts: bool) -> None:
+    ours, theirs = socket.socketpair()
+
+    class Transport(MemoryTransport):
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return {"socket": ours, "sslcontext": object() if encrypts else None}.get(name, default)
+
+    with closing(VirtualLoop()) as loop, closing(ours), closing(theirs):
+        world = World(loop)
+        connection = Staying(Server(world.service))
+        world.do(Transport(connection).open)
+        assert connection.sends_files is not encrypts
+        world.do(connection.close)
         world.do(world.connection.close)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tailrace.net.pieces import Spread, in_pieces, others_first
+from tailrace.net.pieces import freed, in_pieces, others_first
+from tailrace.net.spread import Spread
 
 
 async def test_several_requests_in_pieces_share_the_turns_of_the_loop() -> None:
@@ -44,3 +45,12 @@ def test_a_spread_mapping_finds_what_was_put_in() -> None:
     spread.update({f"k{number}": number for number in range(1000)})
     spread["k5"] = -5
     assert [spread[f"k{number}"] for number in (0, 5, 999)] == [0, -5, 999]
+
+
+async def test_a_mapping_of_very_many_keys_is_one_and_ends_in_pieces() -> None:
+    spread: Spread[str, int] = Spread()
+    spread.update({f"k{number}": number for number in range(1000)})
+    assert (len(spread), len(list(spread)), spread["k7"], spread.get("none")) == (1000, 1000, 7, None)
+    assert "k999" in spread and "k1000" not in spread
+    await freed(spread)
+    assert not spread

@@ -20,10 +20,11 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service
-from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.server import Server, serve
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
+from tailrace.wire.connection import UNTAKEN
 from tailrace.wire.messages import (
     ApiVersionsRequest,
     FetchRequest,
@@ -257,7 +258,7 @@ async def test_a_frame_larger_than_the_buffer_is_collected_and_the_buffer_stays_
         assert len(role.asked[0]) == 30_000
         idle = Client(address, "idle")
         await idle.ask(ListGroupsRequest(), timeout_ms=5000)
-        assert sorted(len(connection._buffer) for connection in server.connections)[0] <= 4096  # noqa: SLF001
+        assert sorted(connection.buffer_bytes for connection in server.connections)[0] <= 4096
         await client.close()
         await idle.close()
 
@@ -270,7 +271,7 @@ async def test_a_client_that_keeps_sending_while_a_request_is_handled_is_held_ba
         writer.write(b"".join(heartbeat_frame("g" * 800, i) for i in range(frames)))  # some 3 MB
         await until(lambda: any(connection._held for connection in server.connections))  # noqa: SLF001
         (connection,) = server.connections
-        assert len(connection._buffer) <= 524_288  # noqa: SLF001
+        assert connection.buffer_bytes <= 524_288
         role.hold.set()
         for i in range(frames):
             (size,) = struct.unpack(">i", await reader.readexactly(4))
@@ -291,7 +292,7 @@ async def test_a_client_that_does_not_take_its_answers_gets_few_of_them_prepared
     async with running(tmp_path, hot={ApiKey.FETCH: fetch}) as (_, address, server):
         reader, writer = await asyncio.open_unix_connection(address.host, limit=1)
         writer.write(frames)
-        await until(lambda: any(connection._paused for connection in server.connections))  # noqa: SLF001
+        await until(lambda: any(connection.core.stops & UNTAKEN for connection in server.connections))
         for _ in range(50):
             await until(iter([False, True]).__next__)
         assert len(calls) < 50  # some MB, of 400
@@ -320,7 +321,7 @@ async def test_what_follows_a_request_that_waits_is_handled_after_it(tmp_path: P
 
 
 async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not(tmp_path: Path) -> None:
-    async with running(tmp_path, patience=Patience(60)) as (_, address, _):
+    async with running(tmp_path, deadlines=ConnectionDeadlines(60)) as (_, address, _):
         client = Client(address, "c")
         await ask_heartbeat(client, "g")
         async with asyncio.timeout(5):

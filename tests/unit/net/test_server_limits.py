@@ -19,7 +19,7 @@ from tailrace.net.address import Address
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context
 from tailrace.net.dispatch import Service
-from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.server import Server, serve
 from tailrace.net.transport import receiving
@@ -28,7 +28,7 @@ from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.messages import FetchRequest, HeartbeatRequest, HeartbeatResponse
 
-QUICK = Patience(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
+QUICK = ConnectionDeadlines(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
 
 
 def resident_bytes() -> int:
@@ -114,7 +114,7 @@ async def turns_until(reached: Any) -> None:
     [(frame(1)[:3], "no whole request head within"), (frame(1, "g" * 500)[:50], "a frame brought 50 b")],
 )
 async def test_a_frame_that_never_becomes_whole_is_closed(sent: bytes, why: str) -> None:
-    async with running(patience=QUICK) as world:
+    async with running(deadlines=QUICK) as world:
         reader, writer = await world.client()
         writer.write(sent)
         assert await reader.read() == b""
@@ -123,7 +123,7 @@ async def test_a_frame_that_never_becomes_whole_is_closed(sent: bytes, why: str)
 
 
 async def test_who_waits_for_an_answer_is_not_idle_and_who_does_not_is() -> None:
-    async with running(patience=QUICK) as world:
+    async with running(deadlines=QUICK) as world:
         world.role.hold.clear()
         (waits, writer), (idle, other) = await world.client(), await world.client()
         writer.write(frame(7))
@@ -140,7 +140,7 @@ async def test_a_client_that_takes_no_answer_is_closed_in_the_end() -> None:
         return [struct.pack(">ii", 4 + 32_000_000, correlation_id), bytes(32_000_000)]
 
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1, topics=[], rack_id="")
-    async with running(patience=QUICK, hot={ApiKey.FETCH: fetch}) as world:
+    async with running(deadlines=QUICK, hot={ApiKey.FETCH: fetch}) as world:
         reader, writer = await world.client()
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(codec.encode_request(request, 12, 1, "deaf"))
@@ -176,10 +176,10 @@ async def test_large_frames_still_come_whole_and_their_memory_goes_when_it_is_no
             writer.write(struct.pack(">ihhih", 10 + size, ApiKey.PRODUCE, 7, size, 0) + bytes(size))
             assert await reader.readexactly(12) == struct.pack(">iii", 8, size, size)
         connection = world.connection
-        assert len(connection._buffer) > 1_500_000  # noqa: SLF001
+        assert connection.buffer_bytes > 1_500_000
         for _ in range(8):
-            assert connection.judge(Patience(), 5000) == ""
-        assert len(connection._buffer) == 4096  # noqa: SLF001
+            assert connection.judge(ConnectionDeadlines(), 5000) == ""
+        assert connection.buffer_bytes == 4096
         writer.write(frame(5))
         assert (await reader.readexactly(8))[4:] == struct.pack(">i", 5)
         writer.close()
@@ -191,7 +191,7 @@ async def test_who_ends_its_side_gets_its_answers_first() -> None:
         reader, writer = await world.client()
         writer.write(b"".join(frame(n) for n in range(5)))
         writer.write_eof()
-        await turns_until(lambda: world.role.asked and world.connection._ended)  # noqa: SLF001
+        await turns_until(lambda: world.role.asked and world.connection.core.ended)
         world.role.hold.set()
         assert await answers(reader) == [0, 1, 2, 3, 4]
         assert len(world.role.asked) == 5 and world.whys == []
@@ -209,7 +209,7 @@ async def test_who_ends_its_side_in_the_middle_of_a_frame_gets_what_it_asked_bef
 
 
 async def test_who_has_ended_is_not_waited_with_for_ever() -> None:
-    async with running(answers_after_end=True, patience=QUICK) as world:
+    async with running(answers_after_end=True, deadlines=QUICK) as world:
         world.role.hold.clear()
         reader, writer = await world.client()
         writer.write(frame(1))

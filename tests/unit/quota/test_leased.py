@@ -3,7 +3,7 @@
 import pytest
 
 from tailrace.quota.bucket import TokenBucket
-from tailrace.quota.entity import ClientQuotas, Kind
+from tailrace.quota.entity import ClientQuotas, QuotaKind
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import IDLE_REPORTS, Terms
 from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, Grant, LeaseTable
@@ -11,7 +11,7 @@ from tailrace.quota.split import split
 
 LEASE_MS = 500.0
 RATE = 1000.0
-PRODUCE, FETCH = Kind
+PRODUCE, FETCH = QuotaKind
 APP = ClientQuotas({(("client-id", "app"),): {"producer_byte_rate": RATE}})
 OPEN = ClientQuotas()
 

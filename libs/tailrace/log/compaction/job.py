@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from tailrace.log.compaction.retained import LastRecord
-from tailrace.log.compaction.rewrite import Cleaned, Job, Limits, Outcome
+from tailrace.log.compaction.rewrite import Cleaned, Outcome, RewriteJob, RewriteLimits
 
 DAMAGED: Final = "damaged"  # the log cannot be cleaned: a batch of it is not what it says
 GONE: Final = "gone"  # files went away under the pass (retention, deletion): nothing is wrong
@@ -22,7 +22,7 @@ class CleaningFailed(Exception):
         self.number = number
 
 
-def encode_job(job: Job) -> bytes:
+def encode_job(job: RewriteJob) -> bytes:
     """One line."""
     fields = job._asdict()
     fields["limits"] = job.limits._asdict()
@@ -30,12 +30,12 @@ def encode_job(job: Job) -> bytes:
     return _line(fields)
 
 
-def decode_job(line: bytes) -> Job:
+def decode_job(line: bytes) -> RewriteJob:
     fields = json.loads(line)
-    fields["limits"] = Limits(**fields["limits"])
+    fields["limits"] = RewriteLimits(**fields["limits"])
     fields["last_records"] = {row[0]: LastRecord(row[1], row[2]) for row in fields["last_records"]}
     fields["segments"] = _pairs(fields["segments"])
-    return Job(**fields)
+    return RewriteJob(**fields)
 
 
 def encode_outcome(outcome: Outcome) -> bytes:

@@ -8,12 +8,12 @@ from functools import partial
 
 from tailrace.log.compaction.cleanable import is_due
 from tailrace.log.compaction.retained import LastRecord
-from tailrace.log.compaction.rewrite import Compaction, Job, Limits
+from tailrace.log.compaction.rewrite import Compaction, RewriteJob, RewriteLimits
 from tailrace.log.compaction.swap import discard, swap_in
 from tailrace.log.local_log import LocalLog
 
 
-def begin(log: LocalLog, now_ms: int, limit: int, limits: Limits) -> Compaction | None:
+def begin(log: LocalLog, now_ms: int, limit: int, limits: RewriteLimits) -> Compaction | None:
     """As Log.begin_compaction."""
     dirt = log.dirt(now_ms, limit)
     if dirt is None or not is_due(dirt, log.config):
@@ -22,7 +22,7 @@ def begin(log: LocalLog, now_ms: int, limit: int, limits: Limits) -> Compaction 
         producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else -1, entry.producer_epoch)
         for producer_id, entry in log.producers.entries.items()
     }
-    job = Job(
+    job = RewriteJob(
         log.directory,
         tuple((segment.base_offset, segment.size_bytes) for segment in dirt.segments),
         dirt.first_dirty_offset,

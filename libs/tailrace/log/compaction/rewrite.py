@@ -40,7 +40,7 @@ _DEDUPE_BUFFER_BYTES: Final = 128 * 1024 * 1024
 _LOAD_FACTOR: Final = 0.9
 
 
-class Limits(NamedTuple):
+class RewriteLimits(NamedTuple):
     """What bounds a pass: keys in the map, bytes between two steps, bytes read and written per second (0: any).
 
     spare_bytes are left free on the disk: a copy that filled it would cost the log directory.
@@ -59,14 +59,14 @@ class Limits(NamedTuple):
         buffer_bytes: int,
         bytes_per_second: float,
         spare_bytes: int = 0,
-    ) -> Limits:
+    ) -> RewriteLimits:
         """From log.cleaner.dedupe.buffer.size, .io.buffer.load.factor, .io.buffer.size, .io.max.bytes.per.second."""
         max_keys = max(1, int(dedupe_bytes * load_factor) // BYTES_PER_KEY)
         rate = bytes_per_second if bytes_per_second < 2**63 else 0.0
         return cls(max_keys, max(4096, buffer_bytes), rate, spare_bytes)
 
 
-class Job(NamedTuple):
+class RewriteJob(NamedTuple):
     """All that a pass needs to know. segments are (base offset, size) pairs, oldest first."""
 
     directory: str
@@ -78,7 +78,7 @@ class Job(NamedTuple):
     segment_bytes: int
     index_interval_bytes: int
     last_records: Mapping[int, LastRecord]
-    limits: Limits = Limits()
+    limits: RewriteLimits = RewriteLimits()
 
 
 class Cleaned(NamedTuple):
@@ -113,7 +113,7 @@ class Pass:
     def __init__(
         self,
         filesystem: Filesystem,
-        job: Job,
+        job: RewriteJob,
         segments: tuple[Segment, ...],
         usable_bytes: Callable[[], int] = any_room,
     ) -> None:
@@ -131,7 +131,7 @@ class Pass:
         self._map_is_full = False
 
     @classmethod
-    def open(cls, filesystem: Filesystem, job: Job, usable_bytes: Callable[[], int] = any_room) -> Pass:
+    def open(cls, filesystem: Filesystem, job: RewriteJob, usable_bytes: Callable[[], int] = any_room) -> Pass:
         """The pass over the files that the job names; its steps raise FileNotFoundError where retention was faster."""
         segments = []
         for base_offset, size_bytes in job.segments:
@@ -340,7 +340,7 @@ def _batches(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader
 class Compaction:
     """A pass that a log has begun. Do it here (run, steps), or elsewhere by its job and give back the outcome."""
 
-    def __init__(self, filesystem: Filesystem, segments: tuple[Segment, ...], job: Job) -> None:
+    def __init__(self, filesystem: Filesystem, segments: tuple[Segment, ...], job: RewriteJob) -> None:
         self.job = job
         self.outcome: Outcome | None = None
         self.outputs: list[Segment] = []

@@ -8,7 +8,7 @@ from tailrace.kafka.ids import TopicPartition
 from tailrace.log.log import Log
 
 
-class Loan:
+class BorrowedLog:
     """run() in a thread, then LogDir.take_back, whatever came of it; nobody else may use the log in between."""
 
     def __init__(self, key: TopicPartition, log: Log, change: Callable[[Log], None]) -> None:

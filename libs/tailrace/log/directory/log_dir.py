@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from tailrace.errors import ApiError
 from tailrace.kafka.ids import TopicPartition
 from tailrace.log.config import LogConfig, LogSettings
-from tailrace.log.directory.borrowed_log import Loan
+from tailrace.log.directory.borrowed_log import BorrowedLog
 from tailrace.log.directory.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET,
@@ -96,7 +96,7 @@ class LogDir:
         self._lock = lock
         self._new_id = new_id
         self._logs: dict[TopicPartition, Log] = {}
-        self._lent: dict[TopicPartition, Loan] = {}
+        self._lent: dict[TopicPartition, BorrowedLog] = {}
         self._unopened = UnopenedLogs(filesystem, path)
         self._configs: dict[str, LogSettings] = {}
         self._opened_without = set[str]()  # topics of which a log was opened before anybody said their settings
@@ -316,12 +316,12 @@ class LogDir:
 
     # -- logs that another thread changes ---------------------------------------------------------------------------
 
-    def lend(self, key: TopicPartition, change: Callable[[Log], None]) -> Loan:
+    def lend(self, key: TopicPartition, change: Callable[[Log], None]) -> BorrowedLog:
         """Gives an open log to another thread; until take_back nobody here uses it."""
-        loan = self._lent[key] = Loan(key, self._logs.pop(key), change)
+        loan = self._lent[key] = BorrowedLog(key, self._logs.pop(key), change)
         return loan
 
-    def take_back(self, loan: Loan) -> None:
+    def take_back(self, loan: BorrowedLog) -> None:
         """The thread has left the log. Raises OSError where it was to be deleted and cannot be.
 
         After a change that failed it is opened anew, from its recovery point on, at its next use or by a Recovery.

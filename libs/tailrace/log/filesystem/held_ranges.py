@@ -7,7 +7,7 @@ from typing import Protocol
 from tailrace.records.batch import Bytes
 
 
-class Loan(Protocol):
+class BorrowedBytes(Protocol):
     """Bytes of a file that stay where they are in memory as long as the loan is held."""
 
     def read(self, length: int, position: int) -> bytes:
@@ -38,6 +38,6 @@ class Held(Protocol):
         """Whether some of it is being read from the disk; nobody need look for it in the page cache."""
         ...
 
-    def lend(self, length: int, position: int) -> Loan | None:
+    def lend(self, length: int, position: int) -> BorrowedBytes | None:
         """For somebody who sends them; None where not all of it is held."""
         ...

@@ -95,7 +95,7 @@ def check_transactional(
     """As check, for a client's batch in a transaction, in Kafka's order: INVALID_TXN_STATE unless one is open or
     the coordinator was asked under this verification (KIP-890).
     """
-    repeated = None if entry is None else _repeated(entry, header)
+    repeated = None if entry is None else repeated_batch(entry, header)
     if repeated is not None:
         return repeated
     if not is_ongoing(entry, header.producer_epoch):
@@ -111,7 +111,7 @@ def check_transactional(
     return check(entry, header)
 
 
-def _repeated(entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
+def repeated_batch(entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
     """The remembered batch of these sequence numbers."""
     if entry.producer_epoch != header.producer_epoch:
         return None

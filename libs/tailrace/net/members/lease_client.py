@@ -20,7 +20,7 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
-from tailrace.quota.entity import Kind
+from tailrace.quota.entity import QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leases import Demand, Grant
 from tailrace.wire.codec import Malformed
@@ -119,7 +119,11 @@ class LeaseClient:
     def _take(self, answer: AcquireLeaseResponse, asked_ms: float) -> None:
         grants = [
             Grant(
-                entry.client_id or "", Kind(entry.kind), entry.limited, entry.rate_bytes_per_second, entry.credit_bytes
+                entry.client_id or "",
+                QuotaKind(entry.kind),
+                entry.limited,
+                entry.rate_bytes_per_second,
+                entry.credit_bytes,
             )
             for entry in answer.entries
         ]

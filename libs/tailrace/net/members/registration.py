@@ -31,7 +31,7 @@ class Controllers(Protocol):
     async def ask_controller(self, message: ApiMessage, timeout_ms: float) -> Any: ...
 
 
-class Registration:
+class ServiceRegistration:
     """One life of one service; service_epoch is -1 until a controller has taken it in, then on_registered is called."""
 
     def __init__(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-from struct import Struct
 from typing import Any
 
 from tailrace.net.limits.request_memory import OWN_BYTES, RequestMemory
+from tailrace.wire.connection import SIZE, ServerConnection
 
-SIZE = Struct(">i")
 _FIRST_BUFFER_BYTES = 4096
 _FULL_BUFFER_BYTES = 524_288
 # A frame that announces more gets pages of its own: the system fills them as its bytes come, and has them back at once.
@@ -19,7 +18,8 @@ _MAPPED_BYTES = 2 << 20
 class Receiving(asyncio.BufferedProtocol):
     """Fills its buffer; a subclass takes frames from it (`_parse`). Buffers are replaced, never resized."""
 
-    def __init__(self, memory: RequestMemory) -> None:
+    def __init__(self, memory: RequestMemory, max_frame_bytes: int) -> None:
+        self.core = ServerConnection(max_frame_bytes)
         self._transport: Any = None
         self._share = memory.share(self)
         self._memory = memory
@@ -28,8 +28,12 @@ class Receiving(asyncio.BufferedProtocol):
         self._filled = 0
         self._need = 0  # bytes of the frame that has begun, where its size is known
         self._held = False  # nothing is read, because what was read has to be handled first
-        self._leaving = False  # nothing is read beyond the frame that has begun
         self.received_bytes = 0
+
+    @property
+    def buffer_bytes(self) -> int:
+        """How much memory it keeps for what comes."""
+        return len(self._buffer)
 
     def _parse(self) -> None:
         raise AssertionError("a subclass handles what has come")
@@ -43,7 +47,7 @@ class Receiving(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_make_room).
-        if self._leaving:
+        if self.core.leaving:
             return self._view[self._filled : self._need or SIZE.size]
         return self._view[self._filled :]
 

@@ -24,7 +24,7 @@ from tailrace_broker.cold_reads.messages import (
     ORDER_BYTES,
     STATUS,
     THREADS,
-    Kind,
+    MessageKind,
     Order,
     Status,
 )
@@ -59,11 +59,11 @@ def done(order: Order, descriptors: list[int], memory: memoryview) -> Status:
     try:
         if len(descriptors) != order.descriptors:
             return Status(order.number, errno.EMFILE)
-        if order.kind == Kind.SEND:
+        if order.kind == MessageKind.SEND:
             return Status(order.number, *send(descriptors[1], descriptors[0], order))
-        if order.kind == Kind.SEND_HELD:
+        if order.kind == MessageKind.SEND_HELD:
             return Status(order.number, *send_held(descriptors[0], order, memory))
-        if order.kind == Kind.READ:
+        if order.kind == MessageKind.READ:
             return Status(order.number, 0, read(descriptors[0], order, memory))
         # The broker's own descriptor, so that the kernel sees one reader that goes on, and reads ahead for it.
         bring(descriptors[0], order.position, order.length)

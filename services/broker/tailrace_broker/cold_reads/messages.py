@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What to do with the bytes of a file, or with those in the shared memory."""
 
     BRING = 0  # into the page cache
@@ -27,14 +27,14 @@ class Order(NamedTuple):
     number: int
     position: int
     length: int
-    kind: Kind = Kind.BRING
+    kind: MessageKind = MessageKind.BRING
     place: int = 0
     parts: tuple[tuple[int, int], ...] = ()  # (place, length), one after the other
 
     @property
     def descriptors(self) -> int:
         """How many come with it."""
-        return 2 if self.kind == Kind.SEND else 1
+        return 2 if self.kind == MessageKind.SEND else 1
 
     def pack(self) -> bytes:
         """The message."""
@@ -46,7 +46,7 @@ class Order(NamedTuple):
         """From such a message."""
         number, kind, position, length, place = _ORDER.unpack_from(message)
         parts = tuple(_PART.iter_unpack(message[_ORDER.size :]))
-        return Order(number, position, length, Kind(kind), place, parts)
+        return Order(number, position, length, MessageKind(kind), place, parts)
 
 
 class Status(NamedTuple):

@@ -45,7 +45,7 @@ class Lent:
 
     __slots__ = ("_blocks", "_first", "_pool")
 
-    def __init__(self, pool: Pool, first: int, blocks: list[Block]) -> None:
+    def __init__(self, pool: BlockPool, first: int, blocks: list[Block]) -> None:
         self._pool = pool
         self._first = first  # the number of the first block
         self._blocks = blocks
@@ -82,7 +82,7 @@ class HeldBlocks:
 
     __slots__ = ("blocks", "pool", "refused")
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: BlockPool) -> None:
         self.pool = pool
         self.blocks: dict[int, Block] = {}
         self.refused = False  # it cannot be read past the page cache
@@ -124,7 +124,7 @@ class HeldBlocks:
         self.blocks = {}
 
 
-class Apart(Slice):
+class PooledSlice(Slice):
     """A block of a file to be read into the pool; its place is kept for it as long as it is wanted."""
 
     __slots__ = ("_lent", "block", "held", "number")
@@ -141,7 +141,7 @@ class Apart(Slice):
         """Whether it is not there, or not yet."""
         return self.block.length == UNREAD
 
-    async def fill(self, read: Callable[[Apart], Awaitable[int | None]]) -> int:
+    async def fill(self, read: Callable[[PooledSlice], Awaitable[int | None]]) -> int:
         """Returns when the block is there, or cannot be had; how many bytes were read for that.
 
         `read` says how many there are: UNREAD if it cannot now, None if it never can.
@@ -167,7 +167,7 @@ class Apart(Slice):
         return max(0, length)
 
 
-class Pool:
+class BlockPool:
     """Blocks of a mebibyte, as many as fit; memory is taken as it is used."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -202,9 +202,9 @@ class Pool:
             file.held = held = HeldBlocks(self)
         return held
 
-    def claim(self, file: File, first: int, count: int, least: int) -> list[Apart] | None:
+    def claim(self, file: File, first: int, count: int, least: int) -> list[PooledSlice] | None:
         """The blocks with these numbers, to be filled where they are not; None where there is no place for `least`."""
-        held, claimed = self.held(file), list[Apart]()
+        held, claimed = self.held(file), list[PooledSlice]()
         if held.refused or least * BLOCK_BYTES > self.size_bytes:
             return None
         for number in range(first, first + count):
@@ -215,7 +215,7 @@ class Pool:
                     break
                 held.blocks[number] = block
                 self._homes[block] = held, number
-            claimed.append(Apart(file, held, number, block))
+            claimed.append(PooledSlice(file, held, number, block))
         if len(claimed) >= least:
             return claimed
         claimed.clear()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tailrace.log.read import Carrier, Slice
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Apart, HeldBlocks, Pool
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool, HeldBlocks, PooledSlice
 
 # Below it a copy is cheaper than the calls (dataplane.md).
 _SENDFILE_BYTES: Final = 65_536
@@ -68,7 +68,7 @@ class ColdReader:
         run = self._runs.get(id(piece.file))
         return run is not None and piece.position + 2 * piece.length > run[0] >= piece.position - _MOST_AHEAD_BYTES
 
-    def wants(self, piece: Slice, pool: Pool | None = None) -> Sequence[Slice]:
+    def wants(self, piece: Slice, pool: BlockPool | None = None) -> Sequence[Slice]:
         """What is to be brought for this piece: more than it, if it goes on. Forgets a file that is cold no more."""
         file = id(piece.file)
         to, ahead = self._runs.pop(file, (-1, 0))
@@ -125,7 +125,9 @@ class ColdReader:
     def _filled(self, _: OSError | None) -> None:
         self._filling = False
 
-    def _claim(self, pool: Pool, piece: Slice, start: int, end: int, least: int | None = None) -> list[Apart] | None:
+    def _claim(
+        self, pool: BlockPool, piece: Slice, start: int, end: int, least: int | None = None
+    ) -> list[PooledSlice] | None:
         first, last = start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
         count = last - first + 1
         pool.readers.add(self)

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from tailrace.log.read import Scan, Slice
 from tailrace.log.segment.view import BackgroundScan
 from tailrace_broker.cold_reads.messages import MOST_AT_ONCE
-from tailrace_broker.cold_reads.pool import Apart
+from tailrace_broker.cold_reads.pool import PooledSlice
 from tailrace_broker.cold_reads.readers import cold_reader
 from tailrace_broker.cold_reads.worker import ColdWorker, InThreads
 
@@ -36,7 +36,7 @@ def _refuse(walk: BackgroundScan, done: _Done) -> None:
     done(OSError(errno.EAGAIN, "nobody walks through segments"))
 
 
-class Job:
+class ColdRead:
     """What one fetch wants from the disk; done is called with the error that a read ended with, or None."""
 
     __slots__ = ("_all", "cancelled", "done", "wanted")
@@ -68,22 +68,22 @@ class Job:
         return Slice(first.file, first.position, _TURN_BYTES)
 
 
-class Turns:
+class FairQueue:
     """Who may read next: first come, first served, a turn at a time, no more than `most` at once."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[ColdRead] = deque()
         self.running = 0
 
     def __len__(self) -> int:
         return sum(not job.cancelled for job in self._waiting)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: ColdRead) -> None:
         """It comes behind all others."""
         self._waiting.append(job)
 
-    def next(self) -> Job | None:
+    def next(self) -> ColdRead | None:
         """Whose turn begins, None if nobody waits or all places are taken. Who went away gives up his place."""
         while self._waiting and self.running < self._most:
             job = self._waiting.popleft()
@@ -92,7 +92,7 @@ class Turns:
                 return job
         return None
 
-    def ended(self, job: Job) -> bool:
+    def ended(self, job: ColdRead) -> bool:
         """A turn is over; whether the job has all it wanted. Otherwise it waits for its next turn."""
         self.running -= 1
         if job.wanted and not job.cancelled:
@@ -107,7 +107,7 @@ class ColdReads:
     def __init__(self, worker: ColdWorker | None = None) -> None:
         self._worker = InThreads() if worker is None else worker
         self._closed = False
-        self.turns = Turns(MOST_AT_ONCE)
+        self.turns = FairQueue(MOST_AT_ONCE)
         self.walk: Callable[[BackgroundScan, _Done], None] = _refuse  # put in by the broker: its lookups do that
         self.count = 0  # fetches that had to wait for the disk
         self.bytes = 0  # what was brought for them into the page cache,
@@ -116,7 +116,7 @@ class ColdReads:
 
     def start(
         self, state: dict[str, Any], wanted: Sequence[Slice | Scan], done: Callable[[OSError | None], None]
-    ) -> Job:
+    ) -> ColdRead:
         """For the connection with this state.
 
         Calls done once all pieces are in the page cache, or one cannot be read; not if the job is cancelled.
@@ -124,7 +124,7 @@ class ColdReads:
         self.count += 1
         walks = [piece for piece in wanted if isinstance(piece, BackgroundScan)]
         if walks:  # the rest is asked for again when the first of them is over
-            job = Job((), done)
+            job = ColdRead((), done)
             self.walk(walks[0], job.tell)
             return job
         reader = cold_reader(state, self._worker.carry, self.begin)
@@ -133,9 +133,9 @@ class ColdReads:
             [part for piece in wanted if isinstance(piece, Slice) for part in reader.wants(piece, pool)], done
         )
 
-    def begin(self, wanted: Sequence[Slice], done: _Done) -> Job:
+    def begin(self, wanted: Sequence[Slice], done: _Done) -> ColdRead:
         """Brings what is wanted of the disk, and no more than that, for somebody who may wait for it or not."""
-        job = Job(wanted, done)
+        job = ColdRead(wanted, done)
         self.turns.add(job)
         self._begin()
         return job
@@ -147,7 +147,7 @@ class ColdReads:
             loop.create_task(self._bring(piece)).add_done_callback(partial(self._ended, job))
 
     async def _bring(self, piece: Slice) -> None:
-        if isinstance(piece, Apart):
+        if isinstance(piece, PooledSlice):
             count = await piece.fill(self._worker.read)
             self.pool_bytes += count
             self._look_after_pool(_UNUSED_SECONDS)
@@ -156,7 +156,7 @@ class ColdReads:
         await self._worker.warm(piece)
         self.bytes += piece.length
 
-    def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
+    def _ended(self, job: ColdRead, task: asyncio.Task[None]) -> None:
         if task.cancelled() or self._closed:
             return
         error = task.exception()

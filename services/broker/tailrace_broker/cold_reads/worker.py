@@ -18,8 +18,8 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from tailrace.log.read import Slice
-from tailrace_broker.cold_reads.messages import MOST_AT_ONCE, MOST_PARTS, STATUS, Kind, Order, Status
-from tailrace_broker.cold_reads.pool import UNREAD, Apart, Pool
+from tailrace_broker.cold_reads.messages import MOST_AT_ONCE, MOST_PARTS, STATUS, MessageKind, Order, Status
+from tailrace_broker.cold_reads.pool import UNREAD, BlockPool, PooledSlice
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_reads.cold_process")
 _NICEST: Final = 19
@@ -44,7 +44,7 @@ class ColdWorker(Protocol):
         ...
 
     @property
-    def pool(self) -> Pool | None:
+    def pool(self) -> BlockPool | None:
         """Where it reads to past the page cache."""
         ...
 
@@ -53,7 +53,7 @@ class ColdWorker(Protocol):
         """Whether it can do that now."""
         ...
 
-    async def read(self, piece: Apart) -> int | None:
+    async def read(self, piece: PooledSlice) -> int | None:
         """As Apart.fill asks for it: returns when the block is in the pool, how many bytes it has."""
         ...
 
@@ -74,7 +74,7 @@ class InThreads:
     """A few threads of the broker."""
 
     starts = 0
-    pool: Pool | None = None
+    pool: BlockPool | None = None
     reads_apart = False
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class InThreads:
         """As ColdWorker.warm."""
         await asyncio.get_running_loop().run_in_executor(self._threads, piece.warm)
 
-    async def read(self, piece: Apart) -> int | None:
+    async def read(self, piece: PooledSlice) -> int | None:
         """As ColdWorker.read."""
         return None
 
@@ -100,7 +100,7 @@ class InThreads:
 class InProcess:
     """A process (cold_process.py), started at the first cold read, and again if it dies; threads until it is up."""
 
-    def __init__(self, threads: InThreads, pool: Pool | None = None) -> None:
+    def __init__(self, threads: InThreads, pool: BlockPool | None = None) -> None:
         self._threads = threads
         self._pool = pool
         self._process: subprocess.Popen[bytes] | None = None
@@ -122,11 +122,11 @@ class InProcess:
         if self._orders is None and loop.time() >= self._not_before:
             self._start(loop)
         # What the process could not read a thread reads again, for the sake of the error.
-        if (await self._ordered(piece, Kind.BRING, 0)).error:
+        if (await self._ordered(piece, MessageKind.BRING, 0)).error:
             await self._threads.warm(piece)
 
     @property
-    def pool(self) -> Pool | None:
+    def pool(self) -> BlockPool | None:
         """As ColdWorker.pool."""
         return self._pool
 
@@ -135,16 +135,16 @@ class InProcess:
         """As ColdWorker.reads_apart."""
         return self._up and self._pool is not None
 
-    async def read(self, piece: Apart) -> int | None:
+    async def read(self, piece: PooledSlice) -> int | None:
         """As ColdWorker.read."""
-        status = await self._ordered(piece, Kind.READ, piece.block.place)
+        status = await self._ordered(piece, MessageKind.READ, piece.block.place)
         if status is _DEAD or status.error in _FOR_NOW:
             return UNREAD
         # Short in the middle of a file: something is wrong with it, and the page cache's way will say what.
         short = status.size < min(piece.length, piece.file.stat().size_bytes - piece.position)
         return None if status.error or short else status.size
 
-    async def _ordered(self, piece: Slice, kind: Kind, place: int) -> Status:
+    async def _ordered(self, piece: Slice, kind: MessageKind, place: int) -> Status:
         told: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
 
         def tell(status: Status) -> None:
@@ -165,10 +165,10 @@ class InProcess:
             told(None if status is _DEAD else status.size, status.error != 0)
 
         if loan is None:
-            order = Order(number, piece.position, piece.length, Kind.SEND)
+            order = Order(number, piece.position, piece.length, MessageKind.SEND)
             return self._give(order, [piece.file.fileno(), client], tell)
         parts = tuple(loan.parts(piece.length, piece.position)[:MOST_PARTS])
-        return self._give(Order(number, 0, 0, Kind.SEND_HELD, parts=parts), [client], tell)
+        return self._give(Order(number, 0, 0, MessageKind.SEND_HELD, parts=parts), [client], tell)
 
     def _next(self) -> int:
         self._number = self._number % _MOST_NUMBERS + 1

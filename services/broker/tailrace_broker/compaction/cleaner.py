@@ -16,16 +16,16 @@ from tailrace.clock import Clock
 from tailrace.config import Config
 from tailrace.errors import ApiError
 from tailrace.log.compaction.job import DAMAGED, GONE, STORAGE, CleaningFailed
-from tailrace.log.compaction.rewrite import Compaction, Limits, Outcome
+from tailrace.log.compaction.rewrite import Compaction, Outcome, RewriteLimits
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.net.backoff import Backoff
 from tailrace_broker.compaction.worker import Worker, WorkerDied, Workers
-from tailrace_broker.directories.disk_pressure import DiskPressure
 from tailrace_broker.directories.moves import DirMoves
 from tailrace_broker.directories.storage import Storage
 from tailrace_broker.partitions.partition import Partition
 from tailrace_broker.partitions.topics import Topics
+from tailrace_broker.produce.disk_pressure import DiskPressure
 
 DEATHS_PER_LOG: Final = 5  # a log under which the process died so often, without a pass in between, is set aside
 _LOGS_PER_TICK: Final = 100
@@ -176,7 +176,7 @@ class Cleaner:
             return False
         config = self._config()
         share = max(1, config.log_cleaner_threads)  # the buffers are for all of them together, as in Kafka
-        limits = Limits.of(
+        limits = RewriteLimits.of(
             config.log_cleaner_dedupe_buffer_size // share,
             config.log_cleaner_io_buffer_load_factor,
             config.log_cleaner_io_buffer_size // share,

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final
 
 from tailrace.errors import ApiError
 from tailrace.log.compaction.job import DAMAGED, GONE, STORAGE, decode_job, encode_failure, encode_outcome
-from tailrace.log.compaction.rewrite import Job, Pass, any_room
+from tailrace.log.compaction.rewrite import Pass, RewriteJob, any_room
 from tailrace.log.filesystem.open_files import OpenFiles
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.filesystem.real import RealFilesystem
@@ -87,7 +87,7 @@ def usable_bytes_of(directory: str) -> int:
 
 
 def clean(
-    filesystem: Filesystem, job: Job, rest: Callable[[int], None], usable_bytes: Callable[[], int] = any_room
+    filesystem: Filesystem, job: RewriteJob, rest: Callable[[int], None], usable_bytes: Callable[[], int] = any_room
 ) -> bytes:
     """The answer to one job; rest is called with the bytes of every step."""
     try:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from tailrace.log.compaction.job import decode_outcome, encode_job
-from tailrace.log.compaction.rewrite import Job, Outcome
+from tailrace.log.compaction.rewrite import Outcome, RewriteJob
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.compaction.cleaner_process")
 _LAST_BREATH_SECONDS: Final = 5.0
@@ -37,7 +37,7 @@ class Worker(Protocol):
         """How often a process was started."""
         ...
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: RewriteJob) -> Outcome:
         """The job's outcome; CleaningFailed or WorkerDied."""
         ...
 
@@ -57,7 +57,7 @@ class ProcessWorker:
         """Of the process while it runs."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: RewriteJob) -> Outcome:
         """As Worker.run. Cancelled, it takes the process with it: nobody would read the answer."""
         process = self._process
         if process is not None and process.stdin is not None and process.stdin.is_closing():

@@ -17,7 +17,7 @@ from tailrace.net.connection import Connection
 from tailrace.net.context import Connected, Identity
 from tailrace.net.server import Server
 from tailrace.net.transport import descriptor
-from tailrace.quota.entity import ClientQuotas, Kind
+from tailrace.quota.entity import ClientQuotas, QuotaKind
 from tailrace_broker.connections.client_listener import GatewayRelay
 
 _COMES_WITHIN_MS = 5000.0
@@ -155,7 +155,7 @@ class Adopted:
             connection.stay()
 
     def _limited(self, client_id: str) -> bool:
-        return any(self._quotas.rate(client_id, kind) is not None for kind in Kind)
+        return any(self._quotas.rate(client_id, kind) is not None for kind in QuotaKind)
 
     async def close(self) -> None:
         """Ends them all."""

@@ -9,19 +9,21 @@ news before its high watermark has reached its epoch's start (KIP-207).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.read import NotCached, Slice
 from tailrace.net.context import Identity
-from tailrace.net.pieces import ROWS_AT_ONCE, in_turns, others_first
+from tailrace.net.large import Large
+from tailrace.net.pieces import ROWS_AT_ONCE, freed, in_turns, others_first
 from tailrace.wire.hot.fetch import FetchPartition, PartitionData, encode_fetch_answer, node_endpoints
 from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
 from tailrace_broker.fetch.sessions import wanted
-from tailrace_broker.replication.follower import diverges
+from tailrace_broker.replication.follower import UNKNOWN_EPOCH, diverges
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
@@ -44,6 +46,8 @@ class _Place(NamedTuple):
 
 
 _Rows: TypeAlias = list[tuple[bytes, PartitionData]]
+# What goes into an answer: topics with their rows, partitions with records, and leaders that rows name.
+_Told: TypeAlias = tuple[list[tuple[bytes, list[PartitionData]]], list[tuple[bytes, int]], set[int]]
 _Then: TypeAlias = Callable[[_Rows, bool], None]
 _Steps: TypeAlias = Generator[None, None, tuple[_Rows, bool]]
 _OPENED = 60  # rows that take as long as opening a log
@@ -52,14 +56,18 @@ _OPENED = 60  # rows that take as long as opening a log
 class ConsumerFetch(DelayedFetch):
     """One fetch, parked until it has min_bytes, an error, or waited long enough; or until the disk has answered."""
 
-    __slots__ = ("_enough", "_expired", "_identity", "_looking", "_parked", "_places", "_wants", "_work")
+    __slots__ = ("_enough", "_expired", "_identity", "_large", "_looking", "_parked", "_places", "_wants", "_work")
 
-    def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch) -> None:
+    def __init__(self, broker: Broker, cold_reads: ColdReads, asked: AskedFetch, large: Large, once: bool) -> None:
+        """large: the thread that encodes very many rows. once: no partition is named twice."""
         super().__init__(broker, cold_reads, asked)
         self._identity: Identity = asked.connection.identity
-        # Of a partition that is named twice the last row counts, as in Kafka.
+        self._large = large
         wants = wanted(asked.request, asked.session)
-        self._wants = list({(key, want.partition): (key, want) for key, want in wants}.values())
+        if once or asked.session is not None:
+            self._wants = list(wants)
+        else:  # of a partition that is named twice the last row counts, as in Kafka
+            self._wants = list({(key, want.partition): (key, want) for key, want in wants}.values())
         self._places: dict[Partition, _Place] = {}
         self._enough = asked.request.min_bytes
         self._looking: asyncio.Task[None] | None = None
@@ -109,7 +117,10 @@ class ConsumerFetch(DelayedFetch):
             if not self.done:
                 then(*found)
 
-        self._looking = asyncio.get_running_loop().create_task(look())
+        self._run(look())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        self._looking = asyncio.get_running_loop().create_task(work)
         self._looking.add_done_callback(self._looked_in_vain)
 
     def _looked_in_vain(self, looking: asyncio.Task[None]) -> None:
@@ -179,12 +190,14 @@ class ConsumerFetch(DelayedFetch):
             if want.last_fetched_epoch > partition.leader_epoch:  # read where nobody knows of
                 raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
             log = partition.log
-            diverging = diverges(log, want.last_fetched_epoch, want.fetch_offset)
-            if diverging is not None:
-                return PartitionData(want.partition, 0, *_marks(partition), None, None, True, diverging=diverging)
-            preferred = broker.preferred_replica(partition, self._request.rack_id, want.fetch_offset)
-            if preferred >= 0:
-                return PartitionData(want.partition, 0, *_marks(partition), None, None, True, preferred=preferred)
+            if want.last_fetched_epoch != UNKNOWN_EPOCH:
+                diverging = diverges(log, want.last_fetched_epoch, want.fetch_offset)
+                if diverging is not None:
+                    return PartitionData(want.partition, 0, *_marks(partition), None, None, True, diverging=diverging)
+            if partition.leading is not None and (rack := self._request.rack_id):
+                preferred = broker.preferred_replica(partition, rack, want.fetch_offset)
+                if preferred >= 0:
+                    return PartitionData(want.partition, 0, *_marks(partition), None, None, True, preferred=preferred)
             limit = min(want.max_bytes, budget)
             piece, aborted = None, _NONE_ABORTED
             if budget or first:
@@ -237,8 +250,31 @@ class ConsumerFetch(DelayedFetch):
         if self.future is None or self.future.done():
             self.done = True
             return
-        answer = self._reply(rows)
-        if answer is not None:
+        if len(rows) > ROWS_AT_ONCE:
+            self._run(self._finish_in_pieces(rows))
+            return
+        self._answer(self._reply(rows))
+
+    async def _finish_in_pieces(self, rows: list[tuple[bytes, PartitionData]]) -> None:
+        """As _finish, others having their turn; a thread encodes."""
+        ready: _Rows = []
+        told: _Told = ([], [], set())
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            self._load(rows[first : first + ROWS_AT_ONCE], ready)
+            await others_first()
+        if self._cold:
+            self._looking = None
+            self._ask_disk(self._cold)
+            return
+        for first in range(0, len(ready), ROWS_AT_ONCE):
+            self._tell(ready[first : first + ROWS_AT_ONCE], told)
+            await others_first()
+        answer = await self._large.run(partial(self._encoded, told))
+        await freed(rows, ready, told[0])
+        self._answer(answer)
+
+    def _answer(self, answer: list[Any] | None) -> None:
+        if answer is not None and self.future is not None and not self.future.done():
             self.done = True
             self.future.set_result(answer)
 
@@ -253,7 +289,16 @@ class ConsumerFetch(DelayedFetch):
 
     def _reply(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any] | None:
         """The answer's buffers; None if it comes later because the disk must be waited for."""
-        ready, cold, wait = [], self._cold, self._reads_itself
+        ready: _Rows = []
+        self._load(rows, ready)
+        if not self._cold:
+            return self.encode(ready)
+        self._ask_disk(self._cold)
+        return None
+
+    def _load(self, rows: _Rows, ready: _Rows) -> None:
+        """Puts each row with its records into `ready`, or notes what must come from the disk."""
+        cold, wait = self._cold, self._reads_itself
         for key, row in rows:
             piece = row.records
             if piece is None:
@@ -275,15 +320,17 @@ class ConsumerFetch(DelayedFetch):
                 ready.append((key, _unreadable(row.partition)))
             else:
                 cold.append(piece)
-        if not cold:
-            return self.encode(ready)
-        self._ask_disk(cold)
-        return None
 
     def encode(self, rows: list[tuple[bytes, PartitionData]]) -> list[Any]:
         """The answer's buffers; an incremental one leaves out what has no news."""
-        session, topics, served, hinted = self._session, [], [], set()
-        last: bytes | None = None
+        told: _Told = ([], [], set())
+        self._tell(rows, told)
+        return self._encoded(told)
+
+    def _tell(self, rows: _Rows, told: _Told) -> None:
+        session = self._session
+        topics, served, hinted = told
+        last = topics[-1][0] if topics else None
         for key, row in rows:
             if row.records:
                 self._broker.metrics.bytes_out += len(row.records)
@@ -297,6 +344,10 @@ class ConsumerFetch(DelayedFetch):
                 last = key
             else:
                 topics[-1][1].append(row)
+
+    def _encoded(self, told: _Told) -> list[Any]:
+        session = self._session
+        topics, served, hinted = told
         session_id = 0
         if session is not None:
             session.rotate(served)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailrace.log.read import Scan, Slice
 from tailrace.wire.hot.fetch import Fetch
-from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdReads, Job
+from tailrace_broker.cold_reads.reads import MOST_TRIES, ColdRead, ColdReads
 from tailrace_broker.fetch.sessions import Session
 from tailrace_broker.waiting.operation import DelayedOperation
 
@@ -61,7 +61,7 @@ class DelayedFetch(DelayedOperation):
         self._takes_files: bool = asked.connection.sends_files
         self._state: dict[str, Any] = asked.connection.state
         self._cold: list[Slice | Scan] = []  # what must come from the disk before the rows can be known
-        self._job: Job | None = None  # under way on the disk
+        self._job: ColdRead | None = None  # under way on the disk
         self._tries = 0
         self._failed = False  # the disk did
         self.future: asyncio.Future[list[Any]] | None = None

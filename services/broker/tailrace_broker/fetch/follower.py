@@ -18,12 +18,12 @@ from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
 from tailrace_broker.fetch.sessions import FetchSessions, wanted
 from tailrace_broker.partitions.partition import Position
-from tailrace_broker.replication.quiet import Quiet
+from tailrace_broker.replication.caught_up import CaughtUp
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
-    from tailrace_broker.replication.quiet import Read
+    from tailrace_broker.replication.caught_up import Read
 
 _SESSIONS = 1000  # one per follower and its fetchers
 _NOTHING = b""
@@ -40,7 +40,7 @@ class FollowerFetches:
     def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
         """The answer's buffers at once, or a future of them."""
         broker = self._broker
-        if connection.identity.listener != "INTERNAL":
+        if not connection.identity.is_service:
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return encode_fetch_answer(version, correlation_id, 0, code, [])
         try:
@@ -81,7 +81,7 @@ class FollowerFetch(DelayedFetch):
         """Takes note of every position; high watermarks and ISRs may move."""
         by_id, broker_epoch = self._version >= 13, self._request.replica_epoch
         now_ms, session = self._broker.monotonic_ms(), self._session
-        quiet: dict[tuple[bytes, int], Quiet | None] = {} if session is None else session.quiet
+        quiet: dict[tuple[bytes, int], CaughtUp | None] = {} if session is None else session.quiet
         for key, want in wanted(self._request, session):
             place = key, want.partition
             known = quiet.get(place)
@@ -94,7 +94,7 @@ class FollowerFetch(DelayedFetch):
             if partition is None:
                 self._rows.append((key, _refused(want.partition, code)))
             elif self._hear(key, want, partition) and unnamed:
-                quiet[place] = Quiet.of(key, want, partition, self._request.replica_id)
+                quiet[place] = CaughtUp.of(key, want, partition, self._request.replica_id)
 
     def _hear(self, key: bytes, want: FetchPartition, partition: Partition) -> bool:
         """Takes note of one position; whether there is nothing to tell the follower of it at once."""

@@ -46,13 +46,13 @@ class PlainFetch:
 
         async def decode() -> Any:
             request = await self._large.run(lambda: fetch_once(decode_fetch(version, memoryview(kept))))
-            answer = self.serve(connection, version, correlation_id, request)
+            answer = self.serve(connection, version, correlation_id, request, once=True)
             return await answer if isinstance(answer, asyncio.Future) else answer
 
         return asyncio.get_running_loop().create_task(decode())
 
-    def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch) -> Any:
-        """As handle, of a request that is decoded."""
+    def serve(self, connection: Any, version: int, correlation_id: int, request: Fetch, *, once: bool = False) -> Any:
+        """As handle, of a request that is decoded. once: it names no partition twice."""
         if request.replica_id >= 0:
             return self._followers.serve(connection, version, correlation_id, request)
         broker = self._broker
@@ -61,4 +61,4 @@ class PlainFetch:
         except ApiError as refused:
             return encode_fetch_answer(version, correlation_id, 0, refused.code, [])
         asked = AskedFetch(connection, version, correlation_id, request, session, full)
-        return ConsumerFetch(broker, self._cold_reads, asked).begin()
+        return ConsumerFetch(broker, self._cold_reads, asked, self._large, once).begin()

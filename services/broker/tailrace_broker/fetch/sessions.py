@@ -1,23 +1,27 @@
 """Fetch sessions (KIP-227): a client names its partitions once and hears only of what changed. Pure.
 
-A session is bounded by what the client asked for; the cache by max.incremental.fetch.session.cache.slots: the session
-that was used longest ago makes room if it was idle for two minutes, else the newcomer fetches without a session.
+The cache is bounded by max.incremental.fetch.session.cache.slots, and by the partitions of all sessions, of which Kafka
+has no bound: the session that was used longest ago makes room if it was idle for two minutes, else the newcomer fetches
+without a session. A session has as many partitions as its client named, MOST_OF_ONE at most: one that names more
+fetches without, too, and one that grows beyond is forgotten.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.wire.hot.fetch import Fetch, FetchPartition, PartitionData
 
 if TYPE_CHECKING:
-    from tailrace_broker.replication.quiet import Quiet
+    from tailrace_broker.replication.caught_up import CaughtUp
 
 FINAL_EPOCH = -1
 EVICTION_MS = 120_000
+MOST_OF_ONE: Final = 10_000
+MOST_PARTITIONS: Final = 500_000  # some 200 MB
 _MAX_EPOCH = 2**31 - 1
 
 
@@ -33,7 +37,7 @@ class Session:
         self.wants: OrderedDict[tuple[bytes, int], FetchPartition] = OrderedDict()
         self.known: dict[tuple[bytes, int], tuple[int, int, int]] = {}
         # A follower's: what its leader need not look at closely; None until it was heard once more, not named.
-        self.quiet: dict[tuple[bytes, int], Quiet | None] = {}
+        self.quiet: dict[tuple[bytes, int], CaughtUp | None] = {}
 
     def update(self, request: Fetch) -> None:
         """Adds, replaces and forgets partitions as an incremental request says."""
@@ -71,9 +75,12 @@ class Session:
 class FetchSessions:
     """The sessions of one broker."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, most_partitions: int = MOST_PARTITIONS, most_of_one: int = MOST_OF_ONE) -> None:
         self._slots = slots
+        self._most_partitions = most_partitions
+        self._most_of_one = most_of_one
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self.partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -85,32 +92,55 @@ class FetchSessions:
         """
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (0, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
-            if epoch == FINAL_EPOCH or not self._room(now_ms) or not any(rows for _, rows in request.topics):
+            self._forget(session_id)
+            named = sum(len(rows) for _, rows in request.topics)
+            if epoch == FINAL_EPOCH or not named or named > self._most_of_one or not self._room(named, now_ms):
                 return None, True
             session = self._sessions[new_id] = Session(new_id, now_ms)
             session.update(request)
+            self.partition_count += len(session.wants)
             return session, True
         found = self._sessions.get(session_id)
         if found is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if found.epoch != epoch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if request.topics and self._outgrows(found, request):
+            self._forget(session_id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # it comes again with all that it wants
         found.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
         found.used_ms = now_ms
         self._sessions.move_to_end(session_id)
-        found.update(request)
+        if request.topics or request.forgotten:
+            before = len(found.wants)
+            found.update(request)
+            self.partition_count += len(found.wants) - before
         return found, False
 
-    def _room(self, now_ms: float) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        if not self._sessions:
+    def _forget(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.wants)
+
+    def _outgrows(self, session: Session, request: Fetch) -> bool:
+        """Whether there is no room for what the request adds."""
+        most = 0
+        for _, rows in request.topics:
+            most += len(rows)
+        if most + len(session.wants) <= self._most_of_one and self._fits(most):
             return False
-        oldest = next(iter(self._sessions.values()))
-        if now_ms - oldest.used_ms < EVICTION_MS:
-            return False
-        self._sessions.pop(oldest.session_id)
+        added = sum((key, row.partition) not in session.wants for key, rows in request.topics for row in rows)
+        return added > 0 and (added + len(session.wants) > self._most_of_one or not self._fits(added))
+
+    def _fits(self, partitions: int) -> bool:
+        return self.partition_count + partitions <= self._most_partitions
+
+    def _room(self, partitions: int, now_ms: float) -> bool:
+        while len(self._sessions) >= self._slots or not self._fits(partitions):
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.used_ms < EVICTION_MS:
+                return False
+            self._forget(oldest.session_id)
         return True
 
 

@@ -5,10 +5,12 @@ The answer says that the moves have begun; DescribeLogDirs shows how far they ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
+from tailrace.net.pieces import freed, in_pieces
+from tailrace.net.spread import Spread
 from tailrace.wire.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
 if TYPE_CHECKING:
@@ -26,21 +28,24 @@ async def handle(request: AlterReplicaLogDirsRequest, context: Context, broker: 
 
     Of a partition that is named more than once the last place counts.
     """
-    paths = {
-        (topic.name, index): asked.path
-        for asked in request.dirs
-        for topic in asked.topics
-        for index in topic.partitions
-    }
-    topics: dict[str, list[Any]] = {}
-    for number, ((name, index), path) in enumerate(paths.items(), 1):
-        if number % _MOST_AT_ONCE == 0:
-            await broker.others_first()
-        row = _Row(partition_index=index, error_code=int(_move(broker, path, name, index)))
-        topics.setdefault(name, []).append(row)
-    return AlterReplicaLogDirsResponse(
-        results=[_Topic(topic_name=name, partitions=rows) for name, rows in topics.items()]
-    )
+    paths = Spread[str, dict[int, str]]()  # by topic
+    names = []
+    async for asked in in_pieces(request.dirs):
+        async for topic in in_pieces(asked.topics):
+            if topic.name not in paths:
+                names.append(topic.name)
+                paths[topic.name] = {}
+            async for index in in_pieces(topic.partitions):
+                paths[topic.name][index] = asked.path
+    topics = []
+    async for name in in_pieces(names):
+        rows = [
+            _Row(partition_index=index, error_code=int(_move(broker, path, name, index)))
+            async for index, path in in_pieces(paths[name].items(), _MOST_AT_ONCE)
+        ]
+        topics.append(_Topic(topic_name=name, partitions=rows))
+    await freed(paths, names)
+    return AlterReplicaLogDirsResponse(results=topics)
 
 
 def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:

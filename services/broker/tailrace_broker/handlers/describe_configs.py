@@ -16,6 +16,7 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
 from tailrace.metadata import names
 from tailrace.net.context import Context, Identity
+from tailrace.net.pieces import in_pieces
 from tailrace.runtime import logs
 from tailrace.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
@@ -27,6 +28,7 @@ _Entry = _Result.DescribeConfigsResourceResult
 _Synonym = _Entry.DescribeConfigsSynonym
 _ADVERTISED_LISTENERS = "advertised.listeners"
 _CATCH_UP_MS = 500.0
+_MOST_AT_ONCE = 50  # each may be told all configs
 
 
 async def handle(request: DescribeConfigsRequest, context: Context, broker: Broker) -> DescribeConfigsResponse:
@@ -52,12 +54,14 @@ async def handle(request: DescribeConfigsRequest, context: Context, broker: Brok
         )
         return [wire_entry(entry, synonyms=synonyms, documentation=documentation) for entry in entries]
 
-    return DescribeConfigsResponse(results=[_describe(asked, broker, rows) for asked in request.resources])
+    results = [_describe(asked, broker, rows) async for asked in in_pieces(request.resources, _MOST_AT_ONCE)]
+    return DescribeConfigsResponse(results=results)
 
 
 async def _up_to_date(request: DescribeConfigsRequest, broker: Broker) -> None:
     """Whoever altered a config of this broker, at the controller, reads what was written."""
-    if not broker.follower.stale and any(asked.resource_type == ConfigResource.BROKER for asked in request.resources):
+    kinds = {asked.resource_type async for asked in in_pieces(request.resources)}
+    if not broker.follower.stale and ConfigResource.BROKER in kinds:
         await broker.follower.catch_up(_CATCH_UP_MS)
 
 

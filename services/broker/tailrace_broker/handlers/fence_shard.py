@@ -54,7 +54,7 @@ def _led(request: FenceShardRequest, context: Context, broker: Broker) -> Partit
     partition, code = broker.leading(request.topic_id.bytes, request.partition, by_id=True)
     if partition is None:
         raise ApiError(ErrorCode(code))
-    if not partition.internal or context.connection.identity.listener != "INTERNAL":
+    if not partition.internal or not context.connection.identity.is_service:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     return partition
 

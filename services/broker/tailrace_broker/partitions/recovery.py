@@ -17,7 +17,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tailrace.kafka.ids import TopicPartition
-from tailrace.log.directory.borrowed_log import Loan
+from tailrace.log.directory.borrowed_log import BorrowedLog
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.log import Log
 from tailrace.log.recovery.loader import RecoveryStopped
@@ -128,7 +128,7 @@ class Recoveries:
         ended.add_done_callback(partial(self._changed, log_dir, loan))
         return True
 
-    def _changed(self, log_dir: LogDir, loan: Loan, ended: asyncio.Future[None]) -> None:
+    def _changed(self, log_dir: LogDir, loan: BorrowedLog, ended: asyncio.Future[None]) -> None:
         self._release()
         error = None if ended.cancelled() else ended.exception()
         if self._closed:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.errors import ErrorCode
-from tailrace.net.transport.answering import Promised
+from tailrace.wire.connection import Promised
 from tailrace_broker.produce.request import PartitionAppend, ProduceAnswer
 from tailrace_broker.waiting.operation import DelayedOperation
 

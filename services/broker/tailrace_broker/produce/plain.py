@@ -15,7 +15,7 @@ A batch that begins a transaction in a log is held until the transaction's coord
 
 While a log dir has too little space, clients' answers carry throttle_time_ms and their connections are muted for that
 long (KIP-219), then they are refused with KAFKA_STORAGE_ERROR, which every client tries again
-(directories/disk_pressure.py).
+(disk_pressure.py).
 
 fast.py does the same for the usual request with less work, many_rows.py for one of very many partitions in pieces.
 """
@@ -31,8 +31,8 @@ from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import Examined
 from tailrace.log.producers.verification import Verification, admit
-from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
+from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
 from tailrace_broker.produce import answers, checks
 from tailrace_broker.produce.delayed import DelayedProduce
@@ -86,7 +86,7 @@ class PlainProduce:
 
     def serve(self, connection: Any, version: int, correlation_id: int, request: Produce) -> Any:
         """As handle, of a request that is decoded."""
-        service = connection.identity.listener == "INTERNAL"
+        service = connection.identity.is_service
         verdict = None
         if is_transactional(request) and not service:
             found = self._verifier.admit(connection, version, correlation_id, request)
@@ -226,7 +226,7 @@ class PlainProduce:
         """Puts what a thread examined of a request beside the others; the request with what the disk asks of it."""
         _, connection, acks, _, answer = request
         self._throttle_ms = answer.throttle_time_ms
-        service = connection.identity.listener == "INTERNAL"
+        service = connection.identity.is_service
         for one, batch in examined:
             self._stage(one.key, one.asked, answer.version, acks, service, (one.append, batch), one.verified)
         return request._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))

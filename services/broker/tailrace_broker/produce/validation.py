@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.limits import Examined, Limits
 from tailrace.log.producers.verification import Verification
-from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, read_header
+from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ProducePartition
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, StagedRequest
 from tailrace_broker.produce.validation_threads import Batch, Examination

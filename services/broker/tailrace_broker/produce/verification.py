@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from tailrace.errors import ErrorCode
 from tailrace.log.producers.state import is_ongoing
 from tailrace.log.producers.verification import Verification
-from tailrace.net.transport.answering import Promised
 from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header
+from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import Produce, ProducePartition, ProduceTopic
 from tailrace_broker.produce.checks import ATTRIBUTES_LOW_BYTE as _FLAGS_AT
 from tailrace_broker.produce.checks import TRANSACTIONAL

@@ -4,7 +4,6 @@ Two configs change partitions too: with another min.insync.replicas nobody is el
 (KIP-966), and where unclean elections become allowed, partitions without a leader get one.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from tailrace.kafka.resources import ConfigResource
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord
 from tailrace.metadata.replay import planned
+from tailrace.net.spread import counted
 from tailrace.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -66,7 +66,7 @@ def _each(
     changed: Callable[[Mapping[str, str], Any], dict[str, str]],
     row: Any,
 ) -> tuple[list[Any], tuple[MetadataRecord, ...]]:
-    times = Counter((resource.resource_type, resource.resource_name) for resource in asked)
+    times = counted((resource.resource_type, resource.resource_name) for resource in asked)
     cluster = resources.cluster_config(image, config)
     records: list[MetadataRecord] = []
     rows = []
@@ -85,6 +85,7 @@ def _each(
             code, message = refused.code, refused.message
         check_size(records)
         rows.append(row(error_code=code, error_message=message, resource_type=kind, resource_name=name))
+    times.clear()
     return rows, (*records, *_consequences(image, records, config))
 
 

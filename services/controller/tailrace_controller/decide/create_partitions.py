@@ -1,12 +1,12 @@
 """CreatePartitions: more partitions for topics; every asked topic is echoed with its own error."""
 
-from collections import Counter
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import MetadataRecord, PartitionRecord
+from tailrace.net.spread import counted
 from tailrace.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from tailrace_controller.decide import placement, shards
 from tailrace_controller.decide.placement import Load, Placed
@@ -17,23 +17,23 @@ _Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 def create(image: MetadataImage, request: CreatePartitionsRequest) -> Effects[CreatePartitionsResponse]:
     """Adds partitions where the count is an increase."""
-    asked = Counter(topic.name for topic in request.topics)
+    asked = counted(topic.name for topic in request.topics)
     load = placement.Load(image)
     records: list[MetadataRecord] = []
     results = []
-    answered: set[str] = set()
     for topic in request.topics:
-        if topic.name in answered:
-            continue
-        answered.add(topic.name)
+        count, asked[topic.name] = asked[topic.name], 0
+        if not count:
+            continue  # named twice, and answered
         code, message = ErrorCode.NONE, None
         try:
-            if asked[topic.name] > 1:
+            if count > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             records += _add(image, topic, MAX_RECORDS - len(records), load)
         except ApiError as refused:
             code, message = refused.code, refused.message
         results.append(_Result(name=topic.name, error_code=code, error_message=message))
+    asked.clear()
     if request.validate_only or not records:
         return Effects(CreatePartitionsResponse(results=results))
     return Effects(CreatePartitionsResponse(results=results), shards.with_assignment(image, tuple(records)))

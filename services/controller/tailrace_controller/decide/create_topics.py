@@ -1,6 +1,5 @@
 """CreateTopics: which records make the asked topics, and which errors Kafka gives for those that cannot be made."""
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -14,6 +13,7 @@ from tailrace.metadata import names
 from tailrace.metadata.directories import of_new
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
+from tailrace.net.spread import counted
 from tailrace.wire.messages import CreateTopicsRequest, CreateTopicsResponse
 from tailrace_controller.decide import internal_topics, placement, resources, shards
 from tailrace_controller.decide.placement import Placed
@@ -27,18 +27,17 @@ def create(
     image: MetadataImage, request: CreateTopicsRequest, config: Config, new_topic_id: Callable[[], UUID]
 ) -> Effects[CreateTopicsResponse]:
     """Creates what can be created, in the request's order; each topic has its own error."""
-    asked = Counter(topic.name for topic in request.topics)
+    asked = counted(topic.name for topic in request.topics)
     config = resources.cluster_config(image, config)
     _check_partitions(request, config)
     creation = _Creation(image, config, new_topic_id)
     results = []
-    answered: set[str] = set()
     for topic in request.topics:
-        if topic.name in answered:
-            continue
-        answered.add(topic.name)
+        count, asked[topic.name] = asked[topic.name], 0
+        if not count:
+            continue  # named twice, and answered
         try:
-            if asked[topic.name] > 1:
+            if count > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             result = creation.add(topic)
         except ApiError as refused:
@@ -48,6 +47,7 @@ def create(
             )  # fmt: skip
         check_size(creation.records)
         results.append(result)
+    asked.clear()
     records = () if request.validate_only else tuple(creation.records)
     return Effects(CreateTopicsResponse(topics=results), shards.with_assignment(image, records) if records else ())
 

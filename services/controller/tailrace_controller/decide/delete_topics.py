@@ -1,6 +1,5 @@
 """DeleteTopics by name (all versions) or id (v6, KIP-516)."""
 
-from collections import Counter
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +7,7 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.metadata.records import NO_UUID, RemoveTopicRecord
+from tailrace.net.spread import counted
 from tailrace.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from tailrace_controller.effects import Effects, check_size
 
@@ -24,16 +24,20 @@ def delete(
     if not config.delete_topic_enable:
         raise ApiError(ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED)
     asked: list[tuple[str | None, UUID | None]] = (
-        [(topic.name, topic.topic_id) for topic in request.topics]
+        [(topic.name, topic.topic_id) for topic in reversed(request.topics)]
         if version >= 6
-        else [(name, None) for name in request.topic_names]
+        else [(name, None) for name in reversed(request.topic_names)]
     )
-    times = Counter(asked)
+    times = counted(asked)
     records: dict[UUID, RemoveTopicRecord] = {}
     results: list[Any] = []
-    for name, topic_id in times:
+    while asked:
+        name, topic_id = each = asked.pop()
+        count, times[each] = times[each], 0
+        if not count:
+            continue  # named twice, and answered
         try:
-            if times[name, topic_id] > 1:
+            if count > 1:
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST, "Duplicate topic id." if name is None else "Duplicate topic name."
                 )
@@ -51,6 +55,7 @@ def delete(
             records[topic.topic_id] = RemoveTopicRecord(topic.topic_id)
             result = _Result(name=topic.name, topic_id=topic.topic_id, error_code=0, error_message=None)
         results.append(result)
+    times.clear()
     return Effects(DeleteTopicsResponse(responses=results), tuple(records.values()))
 
 

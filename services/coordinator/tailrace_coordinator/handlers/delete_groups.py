@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.errors import ApiError
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import freed, in_pieces
 from tailrace.wire.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 
@@ -15,9 +15,9 @@ async def handle(request: DeleteGroupsRequest, context: Context, coordinator: Co
         request.groups_names, lambda ids, groups, now_ms, token: groups.delete_groups(now_ms, token, ids)
     )
     row = DeleteGroupsResponse.DeletableGroupResult
-    return DeleteGroupsResponse(
-        results=[
-            row(group_id=group_id, error_code=code.code if isinstance(code, ApiError) else code)
-            async for group_id, code in in_pieces((each, codes[each]) for each in request.groups_names)
-        ]
-    )
+    results = [
+        row(group_id=group_id, error_code=code.code if isinstance(code, ApiError) else code)
+        async for group_id, code in in_pieces((each, codes[each]) for each in request.groups_names)
+    ]
+    await freed(codes)
+    return DeleteGroupsResponse(results=results)

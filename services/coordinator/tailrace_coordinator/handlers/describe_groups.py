@@ -11,7 +11,7 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import TOO_LARGE, AnswerBudget, text_bytes
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import freed, in_pieces
 from tailrace.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.group import GroupState
@@ -37,6 +37,7 @@ async def handle(request: DescribeGroupsRequest, context: Context, coordinator: 
         if operations is not None and row.error_code == ErrorCode.NONE:
             row.authorized_operations = operations
         groups.append(row)
+    await freed(described)
     return DescribeGroupsResponse(groups=groups)
 
 

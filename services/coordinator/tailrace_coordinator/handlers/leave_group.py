@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tailrace.errors import ErrorCode
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import freed, in_pieces
 from tailrace.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.classic.leave import Leaver
@@ -27,12 +27,10 @@ async def handle(request: LeaveGroupRequest, context: Context, coordinator: Coor
     )
     if context.api_version < 3:
         return LeaveGroupResponse(error_code=codes[0])
-    return LeaveGroupResponse(
-        error_code=ErrorCode.NONE,
-        members=[
-            LeaveGroupResponse.MemberResponse(
-                member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=code
-            )
-            async for leaver, code in in_pieces(zip(leavers, codes, strict=True))
-        ],
-    )
+    row = LeaveGroupResponse.MemberResponse
+    members = [
+        row(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=code)
+        async for leaver, code in in_pieces(zip(leavers, codes, strict=True))
+    ]
+    await freed(leavers, codes)
+    return LeaveGroupResponse(error_code=ErrorCode.NONE, members=members)

@@ -13,7 +13,7 @@ from typing import Any
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import in_pieces
+from tailrace.net.pieces import freed, in_pieces
 from tailrace.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.offsets import Commit, Position
@@ -38,7 +38,9 @@ async def handle(request: OffsetCommitRequest, context: Context, coordinator: Co
             lambda some, groups, now_ms, token: groups.commit(now_ms, token, commit, some),
         )
         coordinator.offset_commits += len(positions)
-    return OffsetCommitResponse(topics=await _topics(request, rows, iter(decided)))
+    topics = await _topics(request, rows, iter(decided))
+    await freed(rows, positions, decided)
+    return OffsetCommitResponse(topics=topics)
 
 
 async def sorted_positions(

@@ -18,7 +18,8 @@ from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.backoff import Backoff
 from tailrace.net.members.endpoints import address_of
-from tailrace.net.pieces import ROWS_AT_ONCE, Spread, in_pieces, others_first
+from tailrace.net.pieces import ROWS_AT_ONCE, in_pieces, others_first
+from tailrace.net.spread import Spread
 from tailrace.state import Effects, hashing_rows, partition_for
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kind import CoordinatorShard, ShardKind

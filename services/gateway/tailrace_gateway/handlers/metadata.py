@@ -16,7 +16,8 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import INTERNAL_TOPICS
 from tailrace.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Context
-from tailrace.net.pieces import Spread, freed, in_pieces, in_turns
+from tailrace.net.pieces import freed, in_pieces, in_turns
+from tailrace.net.spread import Spread
 from tailrace.wire.hot.metadata import encode_refused_topic, encode_topic, encoding_metadata
 from tailrace.wire.messages import MetadataResponse
 from tailrace_gateway.gateway import Gateway

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
-from tailrace.quota.entity import ClientQuotas, Kind
+from tailrace.quota.entity import ClientQuotas, QuotaKind
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace_gateway.quotas.meter import Meter
@@ -22,13 +22,13 @@ class ClockedMeter(ClientMeter):
         self._now_ms = now_ms
 
     def produced(self, size_bytes: int) -> int:
-        return self.charge(Kind.PRODUCE, size_bytes, self._now_ms())
+        return self.charge(QuotaKind.PRODUCE, size_bytes, self._now_ms())
 
     def fetched(self, size_bytes: int) -> int:
-        return self.charge(Kind.FETCH, size_bytes, self._now_ms())
+        return self.charge(QuotaKind.FETCH, size_bytes, self._now_ms())
 
     def fetch_max_bytes(self) -> int:
-        return self.window_bytes(Kind.FETCH, self._now_ms())
+        return self.window_bytes(QuotaKind.FETCH, self._now_ms())
 
 
 class Quotas:

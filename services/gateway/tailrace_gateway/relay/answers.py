@@ -8,17 +8,17 @@ from typing import TypeAlias
 
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.relay.requests import Requests, Segment
-from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, Later, Slots, Throttled
+from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
 _SIZE_CORRELATION = Struct(">iI")
 _THROTTLE = Struct(">i")
 _PATCHED_BYTES_MAX = 131_072  # a larger Produce answer would not fit the receive buffer
 
-Answer: TypeAlias = "Segment | bytes | Owed"
+Answer: TypeAlias = "Segment | bytes | ThrottledAnswer"
 
 
 @dataclass(slots=True)
-class Owed:
+class ThrottledAnswer:
     """A Produce answer, collected because its throttle_time_ms must be set; `data` is the whole frame."""
 
     mark: Throttled
@@ -71,7 +71,7 @@ class Answers:
                 self.slots.popleft()
                 if start < at:
                     out.append((start, at))
-                out.append(Owed(mark, bytes(view[at:frame_end])))
+                out.append(ThrottledAnswer(mark, bytes(view[at:frame_end])))
                 out.extend(self.slots.release())
                 start = at = frame_end
                 continue
@@ -92,7 +92,7 @@ class Answers:
         """One whole answer passed: what waited behind it may leave. Returns where the next run starts."""
         slots = self.slots
         slots.popleft()
-        if slots and type(slots[0]) is Later:
+        if slots and type(slots[0]) is LateAnswer:
             out.append((start, at))
             out.extend(slots.release())
             return at
@@ -100,9 +100,9 @@ class Answers:
 
     def _due(self, correlation_id: int) -> int | Throttled:
         mark = self.slots[0] if self.slots else None
-        if mark is None or type(mark) is Later:
+        if mark is None or type(mark) is LateAnswer:
             raise Malformed("the node sent an answer nobody asked for")
-        assert not isinstance(mark, Later)
+        assert not isinstance(mark, LateAnswer)
         due = mark & CORRELATION_MASK if type(mark) is int else mark.correlation_id  # type: ignore[union-attr]
         if due != correlation_id:
             raise Malformed(f"the node answered correlation id {correlation_id} where {due} was due")

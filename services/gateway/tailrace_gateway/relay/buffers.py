@@ -21,7 +21,7 @@ class Buffer:
         self.holders = 0
 
 
-class Pool:
+class BufferPool:
     """Keeps a few buffers warm: touching fresh memory costs more than the copy it saves."""
 
     def __init__(self) -> None:

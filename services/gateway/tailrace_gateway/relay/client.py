@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from tailrace.clock import Cancellable
 from tailrace.net.address import Address
+from tailrace.net.admit import Admit
 from tailrace.net.context import Identity
-from tailrace.net.limits.patience import Quiet
+from tailrace.net.limits.deadlines import IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.transport import descriptor
 from tailrace.wire.apis import ApiKey
@@ -52,6 +54,8 @@ class ClientLink(Link):
             limits.max_collected_bytes,
             gateway.requests,
         )
+        if gateway.admit is not None:
+            self.requests.admit = partial(self._admitted, gateway.admit)
         self.node: NodeLink | None = None
         # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
         # a broker that cannot, and for its return.
@@ -62,7 +66,7 @@ class ClientLink(Link):
         self.owner_address: Address | None = None
         self.refused_batches = RefusedBatches()  # by the gateway itself, while its node was away
         self.swept_bytes = (0, 0)  # what the last sweep saw
-        self.quiet = Quiet()
+        self.quiet = IdleTimer()
         self.share = gateway.memory.share(self)
         self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None
@@ -274,7 +278,7 @@ class ClientLink(Link):
         came = descriptor.comes_to_stay(self.sock, into)
         if isinstance(came, int):
             return came
-        if self.identity.listener == "INTERNAL" or self.busy or self.outbox or self.tail:
+        if self.identity.is_service or self.busy or self.outbox or self.tail:
             came.close()
             self.refuse("a socket came of which nothing is known, or too early")
         else:  # of a client that a quota limits, and whose gateway has gone
@@ -307,6 +311,10 @@ class ClientLink(Link):
         self.share.belongs_to(identity.client_host)
         self.node_id = identity.node_id
         self.requests.table = self.gateway.table
+        self.requests.forget_the_last()
+
+    def _admitted(self, admit: Admit, key: int, version: int) -> int:
+        return admit(self.identity, key, version)
 
     # -- from elsewhere -------------------------------------------------------------------------------------------
 

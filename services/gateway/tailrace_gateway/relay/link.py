@@ -13,7 +13,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from tailrace_gateway.relay.buffers import BUFFER_BYTES, Buffer, Pool
+from tailrace_gateway.relay.buffers import BUFFER_BYTES, Buffer, BufferPool
 
 # Why a link does not read at the moment; it reads when none of these is set.
 PEER = 1  # what was read cannot be passed on yet
@@ -28,7 +28,7 @@ KEPT = 32  # answers that wait behind the node's have become too many
 class Link:
     """Subclasses say what follows from bytes (`received`), an end (`ended`), a failure (`failed`), room (`drained`)."""
 
-    def __init__(self, sock: socket.socket, pool: Pool) -> None:
+    def __init__(self, sock: socket.socket, pool: BufferPool) -> None:
         self.loop = asyncio.get_running_loop()
         self.sock = sock
         self.pool = pool

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from struct import Struct
 from typing import Any, Protocol
 
 from tailrace.net.address import Address
@@ -19,15 +18,15 @@ from tailrace.net.context import Identity
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
+from tailrace.wire.connection import answer_size
 from tailrace.wire.messages import PreambleRequest
-from tailrace_gateway.relay.answers import Answers, Owed
-from tailrace_gateway.relay.buffers import Buffer, Pool
+from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
+from tailrace_gateway.relay.buffers import Buffer, BufferPool
 from tailrace_gateway.relay.link import PEER, Link
 from tailrace_gateway.relay.requests import Requests
 from tailrace_gateway.relay.slots import Slots
 
 CLIENT_ID = "tailrace-gateway"
-_SIZE = Struct(">i")
 _UNIX_SEND_BYTES = 1 << 20
 _ANSWER_BYTES_MAX = 1 << 28
 
@@ -92,7 +91,7 @@ class Client(Protocol):
 class NodeLink(Link):
     """The node's end of one client connection's relay."""
 
-    def __init__(self, sock: socket.socket, pool: Pool, client: Client) -> None:
+    def __init__(self, sock: socket.socket, pool: BufferPool, client: Client) -> None:
         super().__init__(sock, pool)
         self.client = client
         self.answers = Answers(client.slots, client.requests)
@@ -125,7 +124,7 @@ class NodeLink(Link):
                 client.write(buffer.view[item[0] : item[1]], buffer)
             elif type(item) is bytes:
                 client.write(item)
-            elif type(item) is Owed:
+            elif type(item) is ThrottledAnswer:
                 client.write(throttled(item))
         client.answers_passed()
         return consumed
@@ -148,7 +147,7 @@ class NodeLink(Link):
         self.client.close_if_done()
 
 
-def throttled(owed: Owed) -> bytes:
+def throttled(owed: ThrottledAnswer) -> bytes:
     """A Produce answer with its throttle_time_ms set; the only answer the gateway decodes and encodes again."""
     mark, frame = owed.mark, memoryview(owed.data)[4:]
     response = codec.decode_response(
@@ -195,10 +194,10 @@ class Exchange:
         try:
             await self._loop.sock_sendall(self._sock, frame)
             head = await self._read(4)
-            (size,) = _SIZE.unpack(head)
-            if not 4 <= size <= _ANSWER_BYTES_MAX:
-                raise ConnectionAbortedError(f"an answer of {size} bytes was announced")
-            return await self._read(size, head)
+            return await self._read(answer_size(head, _ANSWER_BYTES_MAX), head)
+        except Malformed as malformed:
+            self.close()
+            raise ConnectionAbortedError(str(malformed)) from malformed
         except BaseException:
             self.close()
             raise

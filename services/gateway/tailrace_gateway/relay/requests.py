@@ -8,7 +8,7 @@ a connection the same way), so at most one answer per connection is not the node
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from tailrace_gateway.quotas.meter import MeterOf
 from tailrace_gateway.relay import peek
 from tailrace_gateway.relay.buffers import Collected
 from tailrace_gateway.relay.routes import Route, Row
-from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, Later, Slots, Throttled
+from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
 _HEAD = Struct(">ihhih")  # size, api key, version, correlation id, length of the client id
 _SIZE = Struct(">i")
@@ -43,7 +43,8 @@ class Frame:
     correlation_id: int
     client_id: bytes
     data: bytes
-    slot: Later
+    slot: LateAnswer
+    error_code: int = 0  # of a request that was not admitted
 
     @property
     def body_offset(self) -> int:
@@ -87,6 +88,7 @@ class Requests:
         self.node_refused = False  # the node cannot be reached: its requests are collected
         self.node_wanted = False  # set when a request for the node waits at the front
         self.unanswered_sent = False  # an acks=0 Produce went to the node: only closing can report its failure
+        self.admit: Callable[[int, int], int] | None = None  # (api key, version) -> error code, as tailrace.net.admit
         self.throttle_time_ms = 0  # set by a charge: nothing is read before that time has passed
         self.held: Frame | None = None  # the request being answered elsewhere
         self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
@@ -199,7 +201,8 @@ class Requests:
         if client_id != self.client_id:
             self.client_id = client_id
             self.meter = self.meter_of(client_id)
-        if row.route == _NODE:
+        error_code = 0 if self.admit is None else self.admit(key, version)
+        if row.route == _NODE and not error_code:
             try:
                 passes = self._to_node(data, at, body, size, row, key, version, correlation_id)
             except (ValueError, *_SHORT) as short:
@@ -218,9 +221,9 @@ class Requests:
         if key < API_KEYS:
             self.counts[key] += 1
         self._silent = False
-        slot = Later()
+        slot = LateAnswer()
         self.slots.append(slot)
-        self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot)
+        self._frame = self.held = Frame(row.route, key, version, correlation_id, client_id, b"", slot, error_code)
         return row, size, False
 
     def _to_node(
@@ -278,6 +281,10 @@ class Requests:
         frame.data = body.whole()
         self.drop()
         return frame
+
+    def forget_the_last(self) -> None:
+        """Reads the next head whole: what was true of the last one, that it was admitted too, may be so no more."""
+        self._last = None
 
     def drop(self) -> None:
         """Forgets what has come of a request that is collected."""

@@ -26,7 +26,7 @@ class Throttled:
         self.throttle_time_ms = throttle_time_ms
 
 
-class Later:
+class LateAnswer:
     """An answer that is not the node's; `answer` is the whole response frame once it is known."""
 
     __slots__ = ("answer",)
@@ -35,7 +35,7 @@ class Later:
         self.answer: bytes | None = None
 
 
-Slot: TypeAlias = "int | Throttled | Later"
+Slot: TypeAlias = "int | Throttled | LateAnswer"
 
 
 class Slots(deque[Slot]):
@@ -43,7 +43,7 @@ class Slots(deque[Slot]):
 
     kept_bytes = 0  # of answers that wait behind the node's
 
-    def fill(self, slot: Later, answer: bytes) -> None:
+    def fill(self, slot: LateAnswer, answer: bytes) -> None:
         """The answer is known; it leaves once nothing is before it."""
         slot.answer = answer
         self.kept_bytes += len(answer)
@@ -53,7 +53,7 @@ class Slots(deque[Slot]):
         ready: list[bytes] = []
         while self:
             first = self[0]
-            if type(first) is not Later or first.answer is None:
+            if type(first) is not LateAnswer or first.answer is None:
                 break
             self.popleft()
             self.kept_bytes -= len(first.answer)
@@ -62,4 +62,4 @@ class Slots(deque[Slot]):
 
     def marks(self) -> int:
         """How many answers the node still owes."""
-        return sum(type(slot) is not Later for slot in self)
+        return sum(type(slot) is not LateAnswer for slot in self)

@@ -12,7 +12,7 @@ from tailrace.clock import Clock
 from tailrace_gateway.rest import errors, paths
 from tailrace_gateway.rest.backend import AdminBackend
 from tailrace_gateway.rest.hosts import HostRules, Hosts
-from tailrace_gateway.rest.limits import Limits
+from tailrace_gateway.rest.limits import RestLimits
 from tailrace_gateway.rest.models import NewRecord
 from tailrace_gateway.rest.routes import (
     brokers,
@@ -70,7 +70,7 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random, hosts: HostR
     errors.install(app)
     paths.install(app)
     _with_records(app)
-    app.add_middleware(Limits)
+    app.add_middleware(RestLimits)
     app.add_middleware(Hosts, rules=hosts)  # the last that is added sees a request first
     return app
 

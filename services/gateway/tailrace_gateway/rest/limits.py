@@ -19,7 +19,7 @@ REQUEST_SECONDS_MAX = 30
 REQUESTS_MAX_OF_ONE_ADDRESS = 64
 
 
-class Limits:
+class RestLimits:
     """Answers 413 to a body above the bound, announced or not, 415 to an encoded one, 503 to what takes too long."""
 
     def __init__(

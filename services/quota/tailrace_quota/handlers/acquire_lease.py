@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context
-from tailrace.quota.entity import Kind
+from tailrace.quota.entity import QuotaKind
 from tailrace.quota.leases import Demand
 from tailrace.wire.messages import AcquireLeaseRequest, AcquireLeaseResponse
 from tailrace_quota.quota import Quota
@@ -21,7 +21,7 @@ async def handle(request: AcquireLeaseRequest, context: Context, quota: Quota) -
         demands = [
             Demand(
                 entry.client_id or "",
-                Kind(entry.kind),
+                QuotaKind(entry.kind),
                 entry.demand_bytes_per_second,
                 entry.used_bytes,
                 entry.unused_bytes,

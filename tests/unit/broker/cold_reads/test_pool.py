@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, UNREAD, Apart, Lent, Pool
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, UNREAD, BlockPool, Lent, PooledSlice
 
 BLOCKS = 4
 
@@ -24,8 +24,8 @@ def new_file(filesystem: MemoryFilesystem, number: int = 0) -> MemoryFile:
 
 
 @pytest.fixture
-def pool() -> Pool:
-    return Pool(BLOCKS * BLOCK_BYTES + 1)
+def pool() -> BlockPool:
+    return BlockPool(BLOCKS * BLOCK_BYTES + 1)
 
 
 @pytest.fixture
@@ -38,14 +38,14 @@ def stamp(file: MemoryFile, number: int) -> bytes:
     return b"%d of %d" % (number, id(file))
 
 
-def put(pool: Pool, file: MemoryFile, claimed: Apart, length: int = BLOCK_BYTES) -> None:
+def put(pool: BlockPool, file: MemoryFile, claimed: PooledSlice, length: int = BLOCK_BYTES) -> None:
     """As if it had been read from the disk."""
     block, content = claimed.block, stamp(file, claimed.number)
     pool.memory[block.place : block.place + len(content)] = content
     block.used, block.length = True, length
 
 
-def filled(pool: Pool, file: MemoryFile, first: int, count: int) -> list[Apart]:
+def filled(pool: BlockPool, file: MemoryFile, first: int, count: int) -> list[PooledSlice]:
     claimed = pool.claim(file, first, count, count)
     assert claimed is not None
     for block in claimed:
@@ -57,7 +57,7 @@ def holds(file: MemoryFile, number: int) -> bool:
     return file.held is not None and file.held.read(10, number * BLOCK_BYTES) is not None
 
 
-def test_the_least_recently_used_is_the_next_to_be_filled(pool: Pool, one: MemoryFile) -> None:
+def test_the_least_recently_used_is_the_next_to_be_filled(pool: BlockPool, one: MemoryFile) -> None:
     for number in range(BLOCKS):
         filled(pool, one, number, 1)
     assert pool.held_bytes == pool.size_bytes == BLOCKS * BLOCK_BYTES
@@ -66,7 +66,7 @@ def test_the_least_recently_used_is_the_next_to_be_filled(pool: Pool, one: Memor
     assert [holds(one, number) for number in (0, 1, 2, 3, 10)] == [True, False, True, True, True]
 
 
-def test_what_is_wanted_or_lent_is_nobody_elses(pool: Pool, one: MemoryFile) -> None:
+def test_what_is_wanted_or_lent_is_nobody_elses(pool: BlockPool, one: MemoryFile) -> None:
     claimed = filled(pool, one, 0, 3)
     assert one.held is not None
     lent = one.held.lend(10, 0)
@@ -80,7 +80,7 @@ def test_what_is_wanted_or_lent_is_nobody_elses(pool: Pool, one: MemoryFile) -> 
     assert len(pool.claim(one, 5, 4, 4) or []) == 4
 
 
-def test_who_gets_too_little_keeps_nothing(pool: Pool, one: MemoryFile) -> None:
+def test_who_gets_too_little_keeps_nothing(pool: BlockPool, one: MemoryFile) -> None:
     kept = filled(pool, one, 0, 2)
     assert pool.claim(one, 2, 3, 3) is None
     assert one.held is not None
@@ -91,10 +91,10 @@ def test_who_gets_too_little_keeps_nothing(pool: Pool, one: MemoryFile) -> None:
     assert holds(one, 0)  # what cannot be had pushes nothing out
 
 
-async def test_a_block_that_nobody_could_read_is_tried_by_the_next(pool: Pool, one: MemoryFile) -> None:
+async def test_a_block_that_nobody_could_read_is_tried_by_the_next(pool: BlockPool, one: MemoryFile) -> None:
     answers = [UNREAD, 7]
 
-    async def read(piece: Apart) -> int | None:
+    async def read(piece: PooledSlice) -> int | None:
         await asyncio.sleep(0)
         return answers.pop(0)
 
@@ -102,7 +102,7 @@ async def test_a_block_that_nobody_could_read_is_tried_by_the_next(pool: Pool, o
     assert await asyncio.gather(*(block.fill(read) for block in claimed)) == [0, 7, 0]
 
 
-def test_what_was_claimed_and_not_read_is_free_again(pool: Pool, one: MemoryFile) -> None:
+def test_what_was_claimed_and_not_read_is_free_again(pool: BlockPool, one: MemoryFile) -> None:
     claimed = pool.claim(one, 0, BLOCKS, BLOCKS)
     assert one.held is not None
     assert one.held.awaits(10, 3 * BLOCK_BYTES)
@@ -112,14 +112,14 @@ def test_what_was_claimed_and_not_read_is_free_again(pool: Pool, one: MemoryFile
     assert not one.held.awaits(10, 3 * BLOCK_BYTES)
 
 
-def test_who_wants_what_is_held_does_not_read_it_again(pool: Pool, one: MemoryFile) -> None:
+def test_who_wants_what_is_held_does_not_read_it_again(pool: BlockPool, one: MemoryFile) -> None:
     place = filled(pool, one, 0, 1)[0].block.place
     (again,) = pool.claim(one, 0, 1, 1) or []
     assert again.block.place == place
     assert again.block.length == BLOCK_BYTES
 
 
-def test_a_write_to_the_file_makes_all_of_it_forgotten(pool: Pool, one: MemoryFile) -> None:
+def test_a_write_to_the_file_makes_all_of_it_forgotten(pool: BlockPool, one: MemoryFile) -> None:
     changes: list[Callable[[], None]] = [partial(one.pwritev, [b"x"], 0), partial(one.truncate, 0), one.reread]
     for change in changes:
         claimed = filled(pool, one, 0, BLOCKS)
@@ -131,7 +131,7 @@ def test_a_write_to_the_file_makes_all_of_it_forgotten(pool: Pool, one: MemoryFi
         assert not holds(one, 0)
 
 
-def test_bytes_of_several_blocks_come_in_parts(pool: Pool, one: MemoryFile) -> None:
+def test_bytes_of_several_blocks_come_in_parts(pool: BlockPool, one: MemoryFile) -> None:
     filled(pool, one, 0, 3)
     assert one.held is not None
     lent = one.held.lend(BLOCK_BYTES + 20, BLOCK_BYTES - 10)
@@ -146,7 +146,7 @@ def test_bytes_of_several_blocks_come_in_parts(pool: Pool, one: MemoryFile) -> N
     assert len(seen) == BLOCK_BYTES  # as much as can be seen at once
 
 
-def test_behind_the_end_of_the_file_nothing_is_held(pool: Pool, one: MemoryFile) -> None:
+def test_behind_the_end_of_the_file_nothing_is_held(pool: BlockPool, one: MemoryFile) -> None:
     (last,) = pool.claim(one, 0, 1, 1) or []
     put(pool, one, last, 100)
     assert one.held is not None
@@ -155,10 +155,10 @@ def test_behind_the_end_of_the_file_nothing_is_held(pool: Pool, one: MemoryFile)
     assert one.held.lend(1, 100) is None
 
 
-async def test_who_wants_what_somebody_else_reads_waits_for_it(pool: Pool, one: MemoryFile) -> None:
+async def test_who_wants_what_somebody_else_reads_waits_for_it(pool: BlockPool, one: MemoryFile) -> None:
     reads, goes_on = deque[int](), asyncio.Event()
 
-    async def read(piece: Apart) -> int | None:
+    async def read(piece: PooledSlice) -> int | None:
         reads.append(piece.number)
         await goes_on.wait()
         return 5
@@ -175,7 +175,7 @@ async def test_who_wants_what_somebody_else_reads_waits_for_it(pool: Pool, one: 
     assert one.held.read(5, BLOCK_BYTES) is not None
 
 
-def test_memory_that_nobody_uses_is_given_back(pool: Pool, one: MemoryFile) -> None:
+def test_memory_that_nobody_uses_is_given_back(pool: BlockPool, one: MemoryFile) -> None:
     claimed = filled(pool, one, 0, 2)
     filled(pool, one, 2, 1)
     assert pool.give_back()
@@ -187,7 +187,7 @@ def test_memory_that_nobody_uses_is_given_back(pool: Pool, one: MemoryFile) -> N
     assert not any(pool.memory)
 
 
-def test_a_file_that_was_deleted_is_not_kept(pool: Pool) -> None:
+def test_a_file_that_was_deleted_is_not_kept(pool: BlockPool) -> None:
     file = new_file(MemoryFilesystem())
     filled(pool, file, 0, 2)
     gone = weakref.ref(file)
@@ -212,14 +212,14 @@ STEPS = st.lists(
 @given(STEPS)
 def test_what_is_lent_is_what_the_file_had_there(steps: list[tuple[str, int, int]]) -> None:
     """Whatever is claimed, read, lent, dropped, forgotten and given back in between."""
-    pool, filesystem = Pool(BLOCKS * BLOCK_BYTES), MemoryFilesystem()
+    pool, filesystem = BlockPool(BLOCKS * BLOCK_BYTES), MemoryFilesystem()
     files = [new_file(filesystem, number) for number in range(3)]
     go_through(steps, pool, files)
     assert len(pool.claim(files[0], 10, BLOCKS, BLOCKS) or []) == BLOCKS  # nothing stays wanted or lent
 
 
-def go_through(steps: list[tuple[str, int, int]], pool: Pool, files: list[MemoryFile]) -> None:
-    wanted: list[tuple[MemoryFile, Apart]] = []
+def go_through(steps: list[tuple[str, int, int]], pool: BlockPool, files: list[MemoryFile]) -> None:
+    wanted: list[tuple[MemoryFile, PooledSlice]] = []
     loans: list[tuple[bytes, int, Lent]] = []
     for step, which, number in steps:
         if step == "claim":

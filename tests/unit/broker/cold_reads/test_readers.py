@@ -10,7 +10,7 @@ import pytest
 from tailrace.log.filesystem.memory import MemoryFile
 from tailrace.log.filesystem.port import FileStat
 from tailrace.log.read import Slice
-from tailrace_broker.cold_reads.pool import Apart, Pool
+from tailrace_broker.cold_reads.pool import BlockPool, PooledSlice
 from tailrace_broker.cold_reads.readers import ColdReader, cold_reader, loaded
 
 MIB = 1 << 20
@@ -47,8 +47,8 @@ def place(wanted: Sequence[Slice]) -> tuple[int, int]:
 
 
 @pytest.fixture
-def pool() -> Pool:
-    return Pool(8 * MIB)
+def pool() -> BlockPool:
+    return BlockPool(8 * MIB)
 
 
 def test_who_goes_on_is_brought_more_each_time() -> None:
@@ -165,7 +165,7 @@ def test_a_segment_that_was_deleted_is_not_kept() -> None:
     assert gone() is None
 
 
-def scanning(pool: Pool, file: Any, *, begun: list[Any] | None = None) -> ColdReader:
+def scanning(pool: BlockPool, file: Any, *, begun: list[Any] | None = None) -> ColdReader:
     """Who has read as much as makes a scan."""
     reader = ColdReader(None, None if begun is None else lambda blocks, done: begun.append((blocks, done)))
     at = 0
@@ -175,16 +175,16 @@ def scanning(pool: Pool, file: Any, *, begun: list[Any] | None = None) -> ColdRe
 
 
 def numbers(wanted: Sequence[Slice]) -> list[int]:
-    return [one.number for one in wanted if isinstance(one, Apart)]
+    return [one.number for one in wanted if isinstance(one, PooledSlice)]
 
 
 def arrive(wanted: Sequence[Slice]) -> None:
     for one in wanted:
-        assert isinstance(one, Apart)
+        assert isinstance(one, PooledSlice)
         one.block.length = MIB
 
 
-def test_a_scan_goes_to_the_pool_and_a_short_run_through_the_page_cache(pool: Pool) -> None:
+def test_a_scan_goes_to_the_pool_and_a_short_run_through_the_page_cache(pool: BlockPool) -> None:
     file = File()
     reader = scanning(pool, file)
     assert not reader.scans(piece(file, 0))
@@ -199,7 +199,7 @@ def test_a_scan_goes_to_the_pool_and_a_short_run_through_the_page_cache(pool: Po
     assert one.loan is not None
 
 
-def test_what_is_still_written_to_goes_through_the_page_cache(pool: Pool) -> None:
+def test_what_is_still_written_to_goes_through_the_page_cache(pool: BlockPool) -> None:
     """A read past the page cache keeps those waiting who append to the file."""
     file = File()
     reader = scanning(pool, file)
@@ -207,7 +207,7 @@ def test_what_is_still_written_to_goes_through_the_page_cache(pool: Pool) -> Non
     assert not reader.scans(piece(file, 0))
 
 
-def test_where_the_pool_has_no_place_the_page_cache_has(pool: Pool) -> None:
+def test_where_the_pool_has_no_place_the_page_cache_has(pool: BlockPool) -> None:
     file, other = File(), piece(File(), 0)
     taken = pool.claim(other.file, 0, 8, 8)
     reader = scanning(pool, file)
@@ -217,7 +217,7 @@ def test_where_the_pool_has_no_place_the_page_cache_has(pool: Pool) -> None:
     assert numbers(reader.wants(piece(file, 31 * MIB, MIB, closed=True), pool)) == [31, 32]
 
 
-def test_what_others_read_is_read_where_it_is(pool: Pool) -> None:
+def test_what_others_read_is_read_where_it_is(pool: BlockPool) -> None:
     file = File(hot_from=60 * MIB)
     reader = scanning(pool, file)
     assert place(reader.wants(piece(file, 59 * MIB, closed=True), pool)) == (59 * MIB, MIB)
@@ -225,7 +225,7 @@ def test_what_others_read_is_read_where_it_is(pool: Pool) -> None:
     assert numbers(reader.wants(piece(file, 20 * MIB, closed=True), pool)) == [20, 21]
 
 
-async def test_a_scan_is_read_ahead_of_itself(pool: Pool) -> None:
+async def test_a_scan_is_read_ahead_of_itself(pool: BlockPool) -> None:
     file, begun = File(size=34 * MIB + 1), list[Any]()
     reader = scanning(pool, file, begun=begun)
     wanted = reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool)
@@ -245,7 +245,7 @@ async def test_a_scan_is_read_ahead_of_itself(pool: Pool) -> None:
     assert len(begun) == 1  # there is no more
 
 
-async def test_scans_share_the_pool(pool: Pool) -> None:
+async def test_scans_share_the_pool(pool: BlockPool) -> None:
     begun = list[Any]()
     files = [File() for _ in range(3)]
     readers = [scanning(pool, file, begun=begun) for file in files]
@@ -257,7 +257,7 @@ async def test_scans_share_the_pool(pool: Pool) -> None:
     assert numbers(blocks) == [32, 33]  # up to a third of half of eight
 
 
-async def test_a_scan_ends_where_others_read(pool: Pool) -> None:
+async def test_a_scan_ends_where_others_read(pool: BlockPool) -> None:
     file, begun = File(), list[Any]()
     reader = scanning(pool, file, begun=begun)
     arrive(reader.wants(piece(file, 30 * MIB, MIB, closed=True), pool))

@@ -21,7 +21,7 @@ from tailrace.log.segment.segment import Segment
 from tailrace.log.segment.view import BackgroundScan
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.records.record import Record, build
-from tailrace_broker.cold_reads.reads import Job, Turns
+from tailrace_broker.cold_reads.reads import ColdRead, FairQueue
 
 MIB = 1 << 20
 
@@ -30,12 +30,12 @@ def ignore(error: OSError | None) -> None:
     """Nobody asks."""
 
 
-def job(file: Any, *lengths: int) -> Job:
-    return Job([Slice(file, 0, length) for length in lengths], ignore)
+def job(file: Any, *lengths: int) -> ColdRead:
+    return ColdRead([Slice(file, 0, length) for length in lengths], ignore)
 
 
 def test_a_large_job_takes_turns_with_the_others(file: MemoryFile) -> None:
-    turns, large, small = Turns(1), job(file, 2 * MIB + 1, 5), job(file, 10)
+    turns, large, small = FairQueue(1), job(file, 2 * MIB + 1, 5), job(file, 10)
     turns.add(large)
     turns.add(small)
     seen = []
@@ -54,7 +54,7 @@ def test_a_large_job_takes_turns_with_the_others(file: MemoryFile) -> None:
 
 
 def test_no_more_run_than_there_are_places(file: MemoryFile) -> None:
-    turns, jobs = Turns(2), [job(file, 1) for _ in range(3)]
+    turns, jobs = FairQueue(2), [job(file, 1) for _ in range(3)]
     for one in jobs:
         turns.add(one)
     first, second = turns.next(), turns.next()
@@ -67,7 +67,7 @@ def test_no_more_run_than_there_are_places(file: MemoryFile) -> None:
 
 
 def test_who_goes_away_frees_the_place(file: MemoryFile) -> None:
-    turns, running_job, waiting = Turns(1), job(file, 3 * MIB), job(file, 1)
+    turns, running_job, waiting = FairQueue(1), job(file, 3 * MIB), job(file, 1)
     for one in (running_job, waiting):
         turns.add(one)
     assert turns.next() is running_job

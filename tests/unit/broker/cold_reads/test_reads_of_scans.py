@@ -15,7 +15,7 @@ from tailrace.log.log import Log
 from tailrace.log.read import NotCached, Slice
 from tailrace.log.segment.view import BackgroundScan
 from tailrace_broker.cold_reads import readers
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Apart, Pool
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool, PooledSlice
 from tailrace_broker.cold_reads.worker import InThreads
 
 BATCHES, SIZE = 60, 100_000
@@ -24,14 +24,14 @@ BATCHES, SIZE = 60, 100_000
 class Worker(InThreads):
     """Reads into a pool; `fails` says of which blocks it cannot."""
 
-    def __init__(self, blocks: int, fails: Callable[[Apart], bool] = lambda piece: False) -> None:
+    def __init__(self, blocks: int, fails: Callable[[PooledSlice], bool] = lambda piece: False) -> None:
         super().__init__()
-        self.pool = Pool(blocks * BLOCK_BYTES)
+        self.pool = BlockPool(blocks * BLOCK_BYTES)
         self.reads_apart = True
         self.fails = fails
         self.brought = 0
 
-    async def read(self, piece: Apart) -> int | None:
+    async def read(self, piece: PooledSlice) -> int | None:
         await asyncio.sleep(0)
         if self.fails(piece):
             return None
@@ -117,9 +117,9 @@ async def test_every_record_comes_by_way_of_the_pool(tmp_path: Path, version: in
 @pytest.mark.parametrize("version", [11, 12])
 @pytest.mark.parametrize("lost", [0, 1, 3])
 async def test_what_cannot_be_read_so_goes_through_the_page_cache(tmp_path: Path, version: int, lost: int) -> None:
-    seen: list[Apart] = []
+    seen: list[PooledSlice] = []
 
-    def fails(piece: Apart) -> bool:
+    def fails(piece: PooledSlice) -> bool:
         seen.append(piece)
         return len(seen) > lost
 
@@ -155,7 +155,7 @@ async def test_a_client_that_leaves_while_its_scan_waits_leaves_nothing(tmp_path
     goes_on, asked = asyncio.Event(), asyncio.Event()
 
     class Slow(Worker):
-        async def read(self, piece: Apart) -> int | None:
+        async def read(self, piece: PooledSlice) -> int | None:
             asked.set()
             await goes_on.wait()
             return await super().read(piece)

@@ -15,8 +15,8 @@ from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
 from tailrace_broker.cold_reads import worker as cold_worker
 from tailrace_broker.cold_reads.cold_process import done, serve
-from tailrace_broker.cold_reads.messages import MOST_PARTS, STATUS, Kind, Order, Status
-from tailrace_broker.cold_reads.pool import BLOCK_BYTES, Pool
+from tailrace_broker.cold_reads.messages import MOST_PARTS, STATUS, MessageKind, Order, Status
+from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool
 from tailrace_broker.cold_reads.worker import InProcess, InThreads
 
 NO_MEMORY = memoryview(b"")
@@ -47,12 +47,12 @@ async def threads() -> Threads:
 
 
 @pytest.fixture
-def pool() -> Pool:
-    return Pool(12 * BLOCK_BYTES)
+def pool() -> BlockPool:
+    return BlockPool(12 * BLOCK_BYTES)
 
 
 @pytest.fixture
-async def worker(threads: Threads, pool: Pool) -> AsyncIterator[InProcess]:
+async def worker(threads: Threads, pool: BlockPool) -> AsyncIterator[InProcess]:
     worker = InProcess(threads, pool)
     yield worker
     worker.close()
@@ -248,7 +248,7 @@ def test_one_order_after_the_other_until_there_is_nobody_to_give_any(file: RealF
             assert STATUS.unpack(ours.recv(100)) == Status(number, 0)
         ours.send(Order(3, 0, 10).pack())  # the descriptor could not come along
         assert STATUS.unpack(ours.recv(100)) == Status(3, errno.EMFILE)
-        socket.send_fds(ours, [Order(4, 0, 10, Kind.SEND).pack()], [file.fileno()])  # nor the socket's
+        socket.send_fds(ours, [Order(4, 0, 10, MessageKind.SEND).pack()], [file.fileno()])  # nor the socket's
         assert STATUS.unpack(ours.recv(100)) == Status(4, errno.EMFILE)
         ours.shutdown(socket.SHUT_WR)
         serving.join()
@@ -334,7 +334,7 @@ async def test_the_process_sends_from_the_pool(
 
 
 async def test_what_is_sent_stays_where_it_is_until_the_process_has_sent_it(
-    worker: InProcess, large: RealFile, pool: Pool, pair: tuple[socket.socket, socket.socket]
+    worker: InProcess, large: RealFile, pool: BlockPool, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     await hold(worker, large)
     assert worker.pid is not None
@@ -353,7 +353,7 @@ async def test_what_is_sent_stays_where_it_is_until_the_process_has_sent_it(
 
 
 async def test_a_process_that_dies_leaves_blocks_unread_and_the_file_as_it_was(
-    worker: InProcess, large: RealFile, pool: Pool
+    worker: InProcess, large: RealFile, pool: BlockPool
 ) -> None:
     await worker.warm(Slice(large, 0, 10))
     await up(worker)
@@ -374,7 +374,7 @@ async def test_a_process_that_dies_leaves_blocks_unread_and_the_file_as_it_was(
 
 
 async def test_a_file_that_cannot_be_read_past_the_page_cache_is_not_tried_again(
-    worker: InProcess, large: RealFile, pool: Pool, tmp_path: Path
+    worker: InProcess, large: RealFile, pool: BlockPool, tmp_path: Path
 ) -> None:
     await worker.warm(Slice(large, 0, 10))
     await up(worker)

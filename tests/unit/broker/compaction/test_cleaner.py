@@ -23,7 +23,7 @@ from support.broker import TOPIC_ID, image, running, topic
 from support.log_dirs import Disks
 from tailrace.errors import ErrorCode
 from tailrace.log.compaction.job import GONE, STORAGE, CleaningFailed, decode_outcome, encode_failure
-from tailrace.log.compaction.rewrite import Job, Limits, Outcome
+from tailrace.log.compaction.rewrite import Outcome, RewriteJob, RewriteLimits
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
 from tailrace.log.read import Slice
@@ -50,12 +50,12 @@ class HereWorker:
 
     def __init__(self) -> None:
         self.directories: list[str] = []
-        self.before: Callable[[Job], None] = lambda job: None
+        self.before: Callable[[RewriteJob], None] = lambda job: None
         self.closed = False
         self.starts = 0
         self.usable_bytes = 2**62
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: RewriteJob) -> Outcome:
         self.directories.append(job.directory.rpartition("-")[2])
         self.before(job)
         return decode_outcome(clean(RealFilesystem(), job, lambda done_bytes: None, lambda: self.usable_bytes))
@@ -192,7 +192,7 @@ async def test_a_cleaner_that_dies_is_started_again_and_gives_a_log_up_after_som
         for partition in node.partitions:
             fill(partition, 30)
 
-        def die(job: Job) -> None:
+        def die(job: RewriteJob) -> None:
             if job.directory.endswith("-0"):
                 raise WorkerDied("killed")
 
@@ -230,7 +230,7 @@ async def test_a_log_that_cannot_be_looked_at_is_passed_over_and_not_set_aside(
         fill(node.partitions[0], 60)
         fill(node.partitions[1], 30)
 
-        def gone(job: Job) -> None:
+        def gone(job: RewriteJob) -> None:
             two.disks[1].fail_next("read", refused)
             raise CleaningFailed(GONE, "retention was faster")
 
@@ -261,7 +261,7 @@ async def test_files_that_are_gone_are_no_fault_of_the_log(tmp_path: Path) -> No
     async with cleaning(tmp_path, worker, 1) as node:
         log = fill(node.partitions[0], 30)
 
-        def gone(job: Job) -> None:
+        def gone(job: RewriteJob) -> None:
             raise CleaningFailed(GONE, "retention was faster")
 
         worker.before = gone
@@ -278,7 +278,7 @@ async def test_only_files_that_retention_did_not_take_are_warned_of(tmp_path: Pa
     async with cleaning(tmp_path, worker, 1, configs=configs) as node:
         log = fill(node.partitions[0], 30)
 
-        def take(job: Job) -> None:
+        def take(job: RewriteJob) -> None:
             if gone == "by retention":
                 log.delete_retention(NOW + 1000, log.log_end_offset)
             else:
@@ -300,7 +300,7 @@ async def test_a_broken_disk_that_a_pass_finds_takes_its_log_dir_offline_and_a_f
     async with cleaning(tmp_path, worker, 1) as node:
         fill(node.partitions[0], 30)
 
-        def refuse(job: Job) -> None:
+        def refuse(job: RewriteJob) -> None:
             decode_outcome(encode_failure(STORAGE, "the disk refused", number))
 
         worker.before = refuse
@@ -328,7 +328,7 @@ async def test_a_broken_disk_is_not_forgotten_though_the_log_changed_under_the_p
     async with cleaning(tmp_path, worker, 1) as node:
         log = fill(node.partitions[0], 30)
 
-        def meanwhile(job: Job) -> None:
+        def meanwhile(job: RewriteJob) -> None:
             cut_or_delete(node, log, change)
             decode_outcome(encode_failure(STORAGE, "the disk refused", errno.EIO))
 
@@ -362,7 +362,7 @@ async def test_what_happens_to_the_log_during_a_pass_wins(tmp_path: Path, change
     async with cleaning(tmp_path, worker, 1) as node:
         log = fill(node.partitions[0], 30)
 
-        def meanwhile(job: Job) -> None:
+        def meanwhile(job: RewriteJob) -> None:
             if change != "appended":
                 cut_or_delete(node, log, change)
             else:
@@ -384,9 +384,9 @@ class MeetingWorker(HereWorker):
     def __init__(self, meeting: asyncio.Barrier) -> None:
         super().__init__()
         self.meeting = meeting
-        self.limits: list[Limits] = []
+        self.limits: list[RewriteLimits] = []
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: RewriteJob) -> Outcome:
         self.limits.append(job.limits)
         await self.meeting.wait()
         return await super().run(job)
@@ -401,7 +401,7 @@ async def test_as_many_logs_are_compacted_side_by_side_as_log_cleaner_threads_sa
         assert [log.cleaned_offset for log in logs] == [30] * 4
         assert [len(worker.directories) for worker in workers] == [2, 2]
         assert len({place for worker in workers for place in worker.directories}) == 4
-        whole = Limits.of(134_217_728, 0.9, 524_288, 0)  # the buffers are shared out
+        whole = RewriteLimits.of(134_217_728, 0.9, 524_288, 0)  # the buffers are shared out
         assert workers[0].limits[0][:3] == (whole.max_keys // 2, whole.step_bytes // 2, 0.0)
         checkpoint = Path(node.broker.storage.dirs[0].path) / "cleaner-offset-checkpoint"
         assert sorted(checkpoint.read_text().splitlines()[2:]) == [f"t {n} 30" for n in range(4)]
@@ -461,8 +461,8 @@ def test_cleaners_keep_one_pace_together(pace: int) -> None:
 
 
 def test_limits_come_from_kafkas_settings() -> None:
-    assert Limits.of(160_000, 0.5, 100_000, 1.5) == Limits(500, 100_000, 1.5)
-    assert Limits.of(1, 0.9, 1, 1.7e308) == Limits(1, 4096, 0.0)
+    assert RewriteLimits.of(160_000, 0.5, 100_000, 1.5) == RewriteLimits(500, 100_000, 1.5)
+    assert RewriteLimits.of(1, 0.9, 1, 1.7e308) == RewriteLimits(1, 4096, 0.0)
 
 
 # -- the real process -------------------------------------------------------------------------------------------------

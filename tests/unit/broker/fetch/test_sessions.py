@@ -73,6 +73,31 @@ def test_a_full_cache_gives_no_session_until_one_was_idle_for_long() -> None:
     assert session.session_id == 3
 
 
+def test_the_partitions_of_all_sessions_are_bounded() -> None:
+    """A thousand sessions of a hundred thousand partitions would take thirty gigabytes."""
+    sessions = FetchSessions(10, most_partitions=5, most_of_one=4)
+    assert sessions.open(fetch(0, 0, *map(want, range(5))), 0, 1) == (None, True)  # too many for one
+    first, _ = sessions.open(fetch(0, 0, *map(want, range(3))), 0, 2)
+    assert first is not None and sessions.partition_count == 3
+    assert sessions.open(fetch(0, 0, *map(want, range(3))), 0, 3) == (None, True)
+    second, _ = sessions.open(fetch(0, 0, want(0), want(1)), 0, 4)
+    assert second is not None and sessions.partition_count == 5
+    again, _ = sessions.open(fetch(2, 1, forgotten=[(b"t", [0, 1])]), 0, 0)
+    assert again is first and sessions.partition_count == 3
+    assert sessions.open(fetch(0, 0, *map(want, range(4))), EVICTION_MS, 5)[0] is not None
+    assert len(sessions) == 2 and sessions.partition_count == 5  # the one that was idle for longest made room
+
+
+def test_a_session_that_grows_beyond_its_bound_is_forgotten() -> None:
+    sessions = FetchSessions(10, most_of_one=4)
+    sessions.open(fetch(0, 0, *map(want, range(3))), 0, 1)
+    sessions.open(fetch(1, 1, *map(want, range(3))), 0, 0)  # the same ones again
+    with pytest.raises(ApiError) as refused:
+        sessions.open(fetch(1, 2, want(7), want(8)), 0, 0)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 0 and sessions.partition_count == 0
+
+
 def test_only_news_is_told_again() -> None:
     session, _ = FetchSessions(1).open(fetch(0, 0, want(0)), 0, 1)
     assert session is not None

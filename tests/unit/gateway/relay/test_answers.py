@@ -10,11 +10,11 @@ from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.quotas.meter import Meter, unmetered
-from tailrace_gateway.relay.answers import Answers, Owed
+from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
 from tailrace_gateway.relay.node import throttled
 from tailrace_gateway.relay.requests import Requests
 from tailrace_gateway.relay.routes import table
-from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, Later, Slots, Throttled
+from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
 GREETING = struct.pack(">iibhb", 8, 0, 0, 0, 0)
 
@@ -29,8 +29,8 @@ def answer(correlation_id: int, size: int = 20) -> bytes:
     return struct.pack(">iI", 4 + size, correlation_id) + bytes(size)
 
 
-def later(data: bytes | None) -> Later:
-    slot = Later()
+def later(data: bytes | None) -> LateAnswer:
+    slot = LateAnswer()
     slot.answer = data
     return slot
 
@@ -42,7 +42,7 @@ class Drive:
         self.scanner = scanner
         self.tail = b""
         self.sent = b""
-        self.owed: list[Owed] = []
+        self.owed: list[ThrottledAnswer] = []
 
     def feed(self, chunk: bytes) -> None:
         data = bytearray(self.tail + chunk)
@@ -50,7 +50,7 @@ class Drive:
         consumed, out = self.scanner.scan(view, len(data))
         self.tail = bytes(data[consumed:])
         for item in out:
-            if isinstance(item, Owed):
+            if isinstance(item, ThrottledAnswer):
                 self.owed.append(item)
                 self.sent += throttled(item)
             elif isinstance(item, bytes):

@@ -18,15 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.gateway import BOOT_ID, ScriptedFollower
-from support.memory_streams import VirtualLoop
+from support.memory_streams import VirtualLoop, cancel_all
+from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.admit import Admit
 from tailrace.net.context import Identity
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.header import parse_request_header
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.gateway import Advertised, Limits
+from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import NodeLink
 
@@ -68,23 +70,25 @@ def answer_to(frame: bytes) -> bytes:
 
 
 class World:
-    def __init__(self, loop: VirtualLoop, every: int = 0, **limits: Any) -> None:
+    def __init__(self, loop: VirtualLoop, every: int = 0, admit: Admit | None = None, **limits: Any) -> None:
         self.loop = loop
         self.log = structlog.testing.CapturingLogger()
         self.meter = Meter(every)
-        self.do(self.open, limits)
+        self.do(self.open, limits, admit)
 
-    def open(self, limits: dict[str, Any]) -> None:
-        self.gateway = AnsweringGateway(
-            ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="c")),
-            SystemClock(),
-            random.Random(1),
-            structlog.wrap_logger(self.log, processors=[]),
-            lambda client_id: self.meter,
-            Limits(**limits),
-            Advertised(),
-            BOOT_ID,
+    def open(self, limits: dict[str, Any], admit: Admit | None) -> None:
+        parts = Parts(
+            follower=ScriptedFollower(MetadataImage(offset=0, epoch=1, cluster_id="c")),
+            clock=SystemClock(),
+            random=random.Random(1),
+            log=structlog.wrap_logger(self.log, processors=[]),
+            meter_of=lambda client_id: self.meter,
+            limits=GatewayLimits(**limits),
+            advertised=Advertised(),
+            boot_id=BOOT_ID,
+            admit=admit,
         )
+        self.gateway = AnsweringGateway(parts)
         self.gateway.open_node = self.open_node  # type: ignore[method-assign]
         self.client, accepted = self.pair()
         self.link = ClientLink(accepted, self.gateway, Identity(node_id=0))
@@ -179,6 +183,16 @@ class World:
             size, correlation_id = struct.unpack_from(">ii", sent)
             found.append(correlation_id)
             sent = sent[4 + size :]
+        return found
+
+    @property
+    def node_keys(self) -> list[tuple[int, int]]:
+        """(api key, version) of what the node got."""
+        found, at = [], 0
+        while at < len(self.node_got):
+            size, key, version = struct.unpack_from(">ihh", self.node_got, at)
+            found.append((key, version))
+            at += 4 + size
         return found
 
     @property
@@ -326,8 +340,7 @@ def test_a_request_that_somebody_cancels_ends_the_connection_with_a_reason() -> 
         world.gateway.answer = never  # type: ignore[method-assign,assignment]
         world.feed(frame(HERE, 1, 0))
         loop.settle()
-        assert world.link._task is not None  # noqa: SLF001
-        world.do(world.link._task.cancel)  # noqa: SLF001
+        world.do(cancel_all)
         assert world.link.closed and world.whys == ["a request was cancelled"]
 
 
@@ -338,3 +351,30 @@ def test_a_closed_connection_keeps_nothing_of_the_request_that_came_in_part() ->
         assert world.link.torn_bytes() == 100_000
         world.do(world.link.give_way, "others wait")
         assert world.link.torn_bytes() == -1
+
+
+@pytest.mark.parametrize("refused", [m.ProduceRequest.API_KEY, m.FetchRequest.API_KEY, m.ApiVersionsRequest.API_KEY])
+def test_a_request_that_is_not_admitted_is_refused_here_and_others_go_on(refused: int) -> None:
+    """The relayed ones as well: none of it reaches the node."""
+    asked: list[tuple[int, int, int]] = []
+
+    def admit(identity: Identity, key: int, version: int) -> int:
+        asked.append((identity.node_id, key, version))
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED if key == refused else ErrorCode.NONE
+
+    with closing(VirtualLoop()) as loop, closing(World(loop, admit=admit)) as world:
+        kinds = [PRODUCE, HERE, FETCH, PRODUCE, FETCH, HERE]
+        world.nothing_is_waited_for(b"".join(frame(kind, number, 0) for number, kind in enumerate(kinds)))
+        assert world.answered == list(range(6)) and not world.closed
+        keys = {key for key, _ in world.node_keys}
+        assert keys == {int(m.ProduceRequest.API_KEY), int(m.FetchRequest.API_KEY)} - {refused}
+        assert {key for _, key, _ in asked} == {0, 1, 18} and {node for node, _, _ in asked} == {0}
+
+
+def test_a_request_without_an_answer_that_is_not_admitted_ends_the_connection() -> None:
+    def admit(identity: Identity, key: int, version: int) -> int:
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    with closing(VirtualLoop()) as loop, closing(World(loop, admit=admit)) as world:
+        world.nothing_is_waited_for(frame(SILENT, 0, 3))
+        assert world.closed and not world.node_got

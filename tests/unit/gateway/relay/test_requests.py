@@ -11,7 +11,7 @@ from tailrace.wire.codec import Malformed
 from tailrace_gateway.quotas.meter import Meter, unmetered
 from tailrace_gateway.relay.requests import Frame, Requests
 from tailrace_gateway.relay.routes import Route, table
-from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, Later, Slots, Throttled
+from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
 _Topic = m.ProduceRequest.TopicProduceData
 _MAX = 1_000_000
@@ -122,7 +122,7 @@ def test_nothing_behind_a_request_answered_elsewhere_is_read() -> None:
     assert consumed == len(produce(1) + metadata(2))
     assert isinstance(out[1], Frame)
     assert scanner.held is out[1]
-    assert type(scanner.slots[1]) is Later
+    assert type(scanner.slots[1]) is LateAnswer
 
 
 def test_a_request_for_the_node_waits_at_the_front_until_there_is_one() -> None:

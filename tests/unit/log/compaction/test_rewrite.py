@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.batches import Batch, record
 from support.logs import DIRECTORY, NOW, open_log, records_of, with_settings
 from tailrace.errors import ErrorCode
-from tailrace.log.compaction.rewrite import Compaction, Limits, Pass
+from tailrace.log.compaction.rewrite import Compaction, Pass, RewriteLimits
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join
 from tailrace.log.log import Log
@@ -31,7 +31,7 @@ def put(log: Log, *pairs: tuple[bytes | None, bytes | None], codec: Codec = Code
     assert answer.error_code == 0
 
 
-def compact(log: Log, now_ms: int = NOW, limits: Limits = Limits()) -> bool:  # noqa: B008
+def compact(log: Log, now_ms: int = NOW, limits: RewriteLimits = RewriteLimits()) -> bool:  # noqa: B008
     compaction = log.begin_compaction(now_ms, log.log_end_offset, limits)
     if compaction is None:
         return False
@@ -161,7 +161,7 @@ def test_a_small_key_map_takes_several_passes_to_the_same_end() -> None:
         put(log, (b"k%d" % (number % 30), b"%d" % number))
     expected = latest(records_of(log))
     passes = 0
-    while (compaction := log.begin_compaction(NOW, log.log_end_offset, Limits(max_keys=10))) is not None:
+    while (compaction := log.begin_compaction(NOW, log.log_end_offset, RewriteLimits(max_keys=10))) is not None:
         compaction.run()
         before = log.cleaned_offset
         log.finish_compaction(compaction)
@@ -271,7 +271,7 @@ def test_any_history_keeps_what_a_dictionary_keeps(history: list[tuple[object, .
             ledger.put(pairs, now_ms)
         elif action[0] == "compact":
             now_ms += action[1]  # type: ignore[operator]
-            compact(log, now_ms, Limits(max_keys=action[2]))  # type: ignore[arg-type]
+            compact(log, now_ms, RewriteLimits(max_keys=action[2]))  # type: ignore[arg-type]
         elif action[0] == "roll":
             log.roll()
         else:
@@ -347,7 +347,7 @@ def test_a_disk_that_has_no_room_for_all_copies_is_cleaned_piece_by_piece_and_ke
     def usable_bytes() -> int:
         return disk_bytes - sum(len(filesystem.content(path)) for path in filesystem.files() if ".log" in path)
 
-    limits, passes, least = Limits(step_bytes=200, spare_bytes=spare_bytes), 0, disk_bytes
+    limits, passes, least = RewriteLimits(step_bytes=200, spare_bytes=spare_bytes), 0, disk_bytes
     while (compaction := log.begin_compaction(NOW, log.log_end_offset, limits)) is not None:
         passes += 1
         work = Pass.open(filesystem, compaction.job, usable_bytes)
@@ -375,7 +375,7 @@ def test_copies_that_free_nothing_are_not_made_again_and_again_on_a_disk_with_no
         return used + 2500 - sum(len(filesystem.content(path)) for path in filesystem.files())
 
     # As large as a segment, so that none is cleaned together with its neighbour.
-    compaction = log.begin_compaction(NOW, log.log_end_offset, Limits(step_bytes=200, spare_bytes=1000))
+    compaction = log.begin_compaction(NOW, log.log_end_offset, RewriteLimits(step_bytes=200, spare_bytes=1000))
     assert compaction is not None
     work = Pass.open(filesystem, compaction.job, usable_bytes)
     with pytest.raises(OSError, match="a cleaned copy would leave"):
@@ -391,7 +391,7 @@ def test_a_pass_without_room_for_a_single_copy_leaves_nothing_behind(when: str) 
     for number in range(60):
         put(log, (b"k%d" % (number % 30), b"%d" % number * 20))
     before, names = records_of(log), sorted(filesystem.files())
-    compaction = log.begin_compaction(NOW, log.log_end_offset, Limits(step_bytes=200, spare_bytes=10))
+    compaction = log.begin_compaction(NOW, log.log_end_offset, RewriteLimits(step_bytes=200, spare_bytes=10))
     assert compaction is not None
     asked = iter([20] if when == "in the middle" else [])
     work = Pass.open(filesystem, compaction.job, (lambda: 99) if when == "the disk says so" else lambda: next(asked, 9))

@@ -6,7 +6,7 @@ import pytest
 
 from support.logs import DIRECTORY, NOW, open_log, with_settings
 from tailrace.errors import ApiError
-from tailrace.log.compaction.rewrite import Limits
+from tailrace.log.compaction.rewrite import RewriteLimits
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.filesystem.port import join, read_file
 from tailrace.log.log import Log
@@ -41,7 +41,7 @@ def plain(log: Log, key: bytes, value: bytes = b"v") -> None:
     log.append([build([Record(timestamp=NOW, key=key, value=value)])], 0, NOW)
 
 
-def compact(log: Log, now_ms: int, limits: Limits = Limits(), *, quiet: bool = True) -> None:  # noqa: B008
+def compact(log: Log, now_ms: int, limits: RewriteLimits = RewriteLimits(), *, quiet: bool = True) -> None:  # noqa: B008
     log.roll()
     plain(log, b"active", b"%d" % now_ms)
     if quiet:  # for so long that producers are forgotten: or the last batch of each would stay
@@ -137,7 +137,7 @@ def test_a_full_map_in_the_middle_of_a_transaction_keeps_the_verdict() -> None:
         data(log, 7, key, b"aborted")
     marker(log, 7, ABORT)
     for _ in range(6):
-        compact(log, NOW, Limits(max_keys=2))
+        compact(log, NOW, RewriteLimits(max_keys=2))
     assert [row for row in contents(log) if row[1] != "marker"] == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from support.logs import NOW, append, values_of, with_settings
-from tailrace.log.directory.borrowed_log import Loan, begin_anew, cut
+from tailrace.log.directory.borrowed_log import BorrowedLog, begin_anew, cut
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Log
@@ -20,7 +20,7 @@ def open_dir(filesystem: MemoryFilesystem) -> LogDir:
     return LogDir.open(filesystem, "/logs", node_id=0, cluster_id="c", now_ms=NOW)
 
 
-def lent(offset: int = 2, **settings: int) -> tuple[MemoryFilesystem, LogDir, Loan]:
+def lent(offset: int = 2, **settings: int) -> tuple[MemoryFilesystem, LogDir, BorrowedLog]:
     """A log of six records, to be cut at an offset."""
     filesystem = MemoryFilesystem()
     logs = open_dir(filesystem)

@@ -19,7 +19,7 @@ from tailrace.net.client import Client
 from tailrace.net.dispatch import Service
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.server import serve
-from tailrace.quota.entity import ClientQuotas, Kind, QuotaEntity
+from tailrace.quota.entity import ClientQuotas, QuotaEntity, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.clock import SystemClock
@@ -102,8 +102,8 @@ def charge(leased: LeasedQuota) -> float:
     """Charges one byte and returns the rate that now holds."""
     now_ms = SystemClock().monotonic_ms()
     meter = leased.meter("app", now_ms)
-    meter.charge(Kind.PRODUCE, 1, now_ms)
-    return meter.buckets[Kind.PRODUCE].rate
+    meter.charge(QuotaKind.PRODUCE, 1, now_ms)
+    return meter.buckets[QuotaKind.PRODUCE].rate
 
 
 async def lease(leased: Told) -> float:
@@ -119,7 +119,7 @@ async def test_the_first_request_brings_a_lease_of_the_whole_rate(tmp_path: Path
     metadata = image({0: tmp_path / "q0.sock"})
     async with quota_service(tmp_path / "q0.sock", metadata) as registry, gateway(metadata) as (leased, client):
         meter = leased.meter("app", SystemClock().monotonic_ms())
-        assert meter.buckets[Kind.PRODUCE].rate == RATE / 4
+        assert meter.buckets[QuotaKind.PRODUCE].rate == RATE / 4
         assert await lease(leased) == RATE
         assert client.available
         metrics = generate_latest(registry).decode()
@@ -132,9 +132,9 @@ async def test_leases_are_renewed_while_the_client_is_active(tmp_path: Path) -> 
     async with quota_service(tmp_path / "q0.sock", metadata), gateway(metadata) as (leased, _):
         meter = leased.meter("app", SystemClock().monotonic_ms())
         await lease(leased)
-        first = meter.buckets[Kind.PRODUCE].expires_ms
+        first = meter.buckets[QuotaKind.PRODUCE].expires_ms
         await lease(leased)
-        assert meter.buckets[Kind.PRODUCE].expires_ms > first
+        assert meter.buckets[QuotaKind.PRODUCE].expires_ms > first
 
 
 async def test_a_quota_service_that_comes_later_is_found(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.records import Endpoint
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
-from tailrace.net.members.registration import Registration
+from tailrace.net.members.registration import ServiceRegistration
 from tailrace.wire import codec
 from tailrace.wire.messages import (
     RegisterServiceRequest,
@@ -38,8 +38,8 @@ class Controllers:
         return answer
 
 
-def registration(controllers: Controllers, clock: ManualClock, **options: Any) -> Registration:
-    return Registration(
+def registration(controllers: Controllers, clock: ManualClock, **options: Any) -> ServiceRegistration:
+    return ServiceRegistration(
         controllers,
         clock,
         Backoff(clock, random.Random(1)),

@@ -19,7 +19,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace_gateway.rest.json_objects import JsonObjects
 from tailrace_gateway.rest.kafka.assignment import partitions_of
 from tailrace_gateway.rest.kafka.partitioner import murmur2
-from tailrace_gateway.rest.limits import BODY_BYTES_MAX, Limits
+from tailrace_gateway.rest.limits import BODY_BYTES_MAX, RestLimits
 from tailrace_gateway.rest.routes.records import RECORDS_MAX
 from tailrace_gateway.rest.server import open_rest
 
@@ -234,7 +234,7 @@ async def test_a_request_that_takes_too_long_is_ended() -> None:
     async def never(scope: object, receive: object, send: object) -> None:
         await clock.sleep(1)
 
-    transport = httpx.ASGITransport(Limits(never, request_seconds=0))
+    transport = httpx.ASGITransport(RestLimits(never, request_seconds=0))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         assert (await client.get("/")).status_code == 503
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from tailrace.clock import Cancellable
-from tailrace.net.limits.patience import IDLE, Patience
+from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.relay.client import ClientLink
 
 
-class Sweep:
+class RelayDeadlineCheck:
     """Runs until closed."""
 
     def __init__(self, gateway: AnsweringGateway) -> None:
         self._gateway = gateway
         limits = gateway.limits
-        self._patience = Patience(limits.idle_ms, limits.head_ms, limits.dribble_ms, limits.dribble_bytes)
-        self.interval_ms = self._patience.interval_ms
+        self._deadlines = ConnectionDeadlines(limits.idle_ms, limits.head_ms, limits.dribble_ms, limits.dribble_bytes)
+        self.interval_ms = self._deadlines.interval_ms
         self._timer: Cancellable = gateway.clock.call_later(self.interval_ms, self._run)
 
     def _run(self) -> None:
         for connection in list(self._gateway.connections):
-            why = judge(connection, self._patience, self.interval_ms)
+            why = judge(connection, self._deadlines, self.interval_ms)
             if why == IDLE:
                 connection.close()
             elif why:
@@ -31,7 +31,7 @@ class Sweep:
         self._timer.cancel()
 
 
-def judge(connection: ClientLink, patience: Patience, passed_ms: float) -> str:
+def judge(connection: ClientLink, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
     """Counts the time without progress; says why the connection must go, or nothing."""
     received, sent = connection.swept_bytes
     came, went = connection.received_bytes - received, connection.sent_bytes - sent
@@ -39,8 +39,8 @@ def judge(connection: ClientLink, patience: Patience, passed_ms: float) -> str:
     quiet = connection.quiet
     if not connection.waits_for_bytes:
         quiet.whole()
-    elif why := quiet.torn(patience, passed_ms, came, head=connection.requests.between_frames):
+    elif why := quiet.torn(deadlines, passed_ms, came, head=connection.requests.between_frames):
         return why
     # A broker sees by itself whether a client that was handed over to it is idle.
     owed = connection.busy or connection.handed_over
-    return quiet.idle(patience, passed_ms, moved=bool(came or went), unsent=bool(connection.outbox), owed=owed)
+    return quiet.idle(deadlines, passed_ms, moved=bool(came or went), unsent=bool(connection.outbox), owed=owed)

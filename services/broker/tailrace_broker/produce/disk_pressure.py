@@ -32,6 +32,11 @@ class DiskPressure:
         self.throttled_requests = 0
         self.measure()
 
+    def reconfigure(self, config: Config) -> None:
+        """The marks may be others now (KIP-226)."""
+        self._config = config
+        self.measure()
+
     def measure(self) -> None:
         """Looks at every dir; says in one line when one's level changes."""
         found: dict[LogDir, Pressure] = {}

@@ -13,7 +13,7 @@ IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ConnectionDeadlines:
     """The bounds, in milliseconds and bytes; idle_ms of 0 or less is never, as in Apache Kafka."""
 
     idle_ms: float = 600_000
@@ -28,7 +28,7 @@ class Patience:
         return max(min(self.head_ms, self.dribble_ms, idle_ms) / 2, _INTERVAL_MS_MIN)
 
 
-class Quiet:
+class IdleTimer:
     """One connection's time without progress, counted from sweep to sweep."""
 
     __slots__ = ("quiet_ms", "torn_bytes", "torn_ms")
@@ -38,18 +38,18 @@ class Quiet:
         self.torn_ms = 0.0
         self.torn_bytes = 0
 
-    def torn(self, patience: Patience, passed_ms: float, came_bytes: int, *, head: bool) -> str:
+    def torn(self, deadlines: ConnectionDeadlines, passed_ms: float, came_bytes: int, *, head: bool) -> str:
         """The client has begun a frame (or only its head) and we wait for the rest; says why it must go, or nothing.
 
         Who brings enough is no dribbler, though each sweep may find another of its frames half there.
         """
         self.torn_ms += passed_ms
         self.torn_bytes += came_bytes
-        if self.torn_bytes >= patience.dribble_bytes:
+        if self.torn_bytes >= deadlines.dribble_bytes:
             self.whole()
-        elif head and self.torn_ms > patience.head_ms:
+        elif head and self.torn_ms > deadlines.head_ms:
             return f"no whole request head within {self.torn_ms:.0f} ms"
-        elif self.torn_ms > patience.dribble_ms:
+        elif self.torn_ms > deadlines.dribble_ms:
             return f"a frame brought {self.torn_bytes} bytes in {self.torn_ms:.0f} ms"
         return ""
 
@@ -57,14 +57,14 @@ class Quiet:
         """No frame is waited for."""
         self.torn_ms, self.torn_bytes = 0.0, 0
 
-    def idle(self, patience: Patience, passed_ms: float, *, moved: bool, unsent: bool, owed: bool) -> str:
+    def idle(self, deadlines: ConnectionDeadlines, passed_ms: float, *, moved: bool, unsent: bool, owed: bool) -> str:
         """Says why the connection must go, IDLE (no reason to log) or nothing.
 
         moved: bytes came or went since the last sweep; unsent: answers wait for the client; owed: a request waits for
         its answer, and is waited with.
         """
         self.quiet_ms = 0.0 if moved else self.quiet_ms + passed_ms
-        if patience.idle_ms <= 0 or self.quiet_ms < patience.idle_ms:
+        if deadlines.idle_ms <= 0 or self.quiet_ms < deadlines.idle_ms:
             return ""
         if unsent:
             return f"the client has taken no answer for {self.quiet_ms:.0f} ms"

@@ -35,7 +35,7 @@ class Reporter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class RoleInstance:
     """One role instance to run; `named_log` puts its name in every log line."""
 
     role: Role
@@ -45,7 +45,7 @@ class Service:
     named_log: bool = False
 
 
-async def run_service(service: Service, stop: asyncio.Event, *, alone: bool = False) -> None:
+async def run_service(service: RoleInstance, stop: asyncio.Event, *, alone: bool = False) -> None:
     """Serves health, opens the role, reports, and closes all in reverse order once `stop` is set.
 
     A role that is still opening then is cancelled: what it waits for may never come. `alone`: it has its own process.
@@ -90,7 +90,7 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def environment_for(service: Service) -> Environment:
+def environment_for(service: RoleInstance) -> Environment:
     """The real world for one role instance."""
     data_dir = Path(service.config.data_dir).absolute()
     run_dir = Path(service.config.run_dir) if service.config.run_dir else data_dir / "run"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Read = tuple[bytes, FetchPartition, Partition, LeaderState | None]  # what to read, and in which leadership
 
 
-class Quiet:
+class CaughtUp:
     """A partition as one follower's fetch has left it: committed to its end, and all replicas in sync."""
 
     __slots__ = ("_isr", "_leading", "_log", "_partition", "_replica", "_replicas", "_want", "read")
@@ -32,7 +32,7 @@ class Quiet:
         self._log = partition.log
 
     @classmethod
-    def of(cls, key: bytes, want: FetchPartition, partition: Partition, broker_id: int) -> Quiet | None:
+    def of(cls, key: bytes, want: FetchPartition, partition: Partition, broker_id: int) -> CaughtUp | None:
         """What can be told by a glance from now on; None where there is more to do. It was heard just now."""
         leading = partition.leading
         if leading is None or len(leading.isr) <= len(leading.replicas):  # somebody may join with any fetch

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from tailrace.net.limits.patience import IDLE, Patience, Quiet
+from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
 
-PATIENCE = Patience(idle_ms=20_000, head_ms=10_000, dribble_ms=30_000, dribble_bytes=4096)
+PATIENCE = ConnectionDeadlines(idle_ms=20_000, head_ms=10_000, dribble_ms=30_000, dribble_bytes=4096)
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,13 @@ PATIENCE = Patience(idle_ms=20_000, head_ms=10_000, dribble_ms=30_000, dribble_b
     ],
 )
 def test_a_frame_has_to_come_along(came: list[int], head: bool, closed_after: int | None) -> None:
-    quiet = Quiet()
+    quiet = IdleTimer()
     whys = [quiet.torn(PATIENCE, 5000, count, head=head) for count in came]
     assert next((n + 1 for n, why in enumerate(whys) if why), None) == closed_after
 
 
 def test_a_whole_frame_begins_the_count_anew() -> None:
-    quiet = Quiet()
+    quiet = IdleTimer()
     for _ in range(20):
         assert not quiet.torn(PATIENCE, 5000, 3, head=True)
         assert not quiet.torn(PATIENCE, 5000, 3, head=True)
@@ -40,7 +40,7 @@ def test_a_whole_frame_begins_the_count_anew() -> None:
     [(False, False, IDLE), (False, True, ""), (True, False, "taken no answer"), (True, True, "taken no answer")],
 )
 def test_silence_ends_it_but_not_while_an_answer_is_owed(unsent: bool, owed: bool, why: str) -> None:
-    quiet = Quiet()
+    quiet = IdleTimer()
     for _ in range(3):
         assert not quiet.idle(PATIENCE, 5000, moved=False, unsent=unsent, owed=owed)
     said = quiet.idle(PATIENCE, 5000, moved=False, unsent=unsent, owed=owed)
@@ -50,11 +50,11 @@ def test_silence_ends_it_but_not_while_an_answer_is_owed(unsent: bool, owed: boo
 
 @pytest.mark.parametrize("idle_ms", [0, -1])
 def test_idle_connections_may_stay_for_ever(idle_ms: float) -> None:
-    patience = Patience(idle_ms=idle_ms)
-    assert patience.interval_ms == math.inf
-    assert not Quiet().idle(patience, 1e12, moved=False, unsent=True, owed=False)
+    deadlines = ConnectionDeadlines(idle_ms=idle_ms)
+    assert deadlines.interval_ms == math.inf
+    assert not IdleTimer().idle(deadlines, 1e12, moved=False, unsent=True, owed=False)
 
 
 @pytest.mark.parametrize(("idle_ms", "expected"), [(600_000, 5000), (1000, 500), (1, 10), (-1, 5000)])
 def test_the_sweep_is_as_often_as_the_shortest_bound_asks_for(idle_ms: float, expected: float) -> None:
-    assert Patience(idle_ms, 10_000, 30_000).interval_ms == expected
+    assert ConnectionDeadlines(idle_ms, 10_000, 30_000).interval_ms == expected

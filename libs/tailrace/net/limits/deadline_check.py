@@ -1,4 +1,4 @@
-"""Connections that have gone quiet at a server, looked at by one sweep over all of them (patience.py)."""
+"""Connections that have gone quiet at a server, looked at by one sweep over all of them (deadlines.py)."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import math
 from collections.abc import Collection
 from typing import Protocol
 
-from tailrace.net.limits.patience import Patience
+from tailrace.net.limits.deadlines import ConnectionDeadlines
 
 
 class Swept(Protocol):
     """What a sweep asks of a connection."""
 
-    def judge(self, patience: Patience, passed_ms: float) -> str:
+    def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
         """Says why it must go, or nothing."""
 
     def give_up(self, why: str) -> None:
         """Closes it."""
 
 
-class Sweep:
+class DeadlineCheck:
     """Runs from the first start() until closed, unless nothing is bounded."""
 
-    def __init__(self, connections: Collection[Swept], patience: Patience) -> None:
+    def __init__(self, connections: Collection[Swept], deadlines: ConnectionDeadlines) -> None:
         self._connections = connections
-        self.patience = patience
+        self.deadlines = deadlines
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """May be called again."""
-        if self._timer is None and not math.isinf(self.patience.interval_ms):
-            self._timer = asyncio.get_running_loop().call_later(self.patience.interval_ms / 1000, self._look)
+        if self._timer is None and not math.isinf(self.deadlines.interval_ms):
+            self._timer = asyncio.get_running_loop().call_later(self.deadlines.interval_ms / 1000, self._look)
 
     def _look(self) -> None:
         """What was quiet for too long is closed (connections.max.idle.ms and the like)."""
         for connection in list(self._connections):
-            if why := connection.judge(self.patience, self.patience.interval_ms):
+            if why := connection.judge(self.deadlines, self.deadlines.interval_ms):
                 connection.give_up(why)
         self._timer = None
         self.start()

@@ -13,10 +13,11 @@ from support.broker import TOPIC_ID, Running, all_opened, batch, running
 from support.steps import steps
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from tailrace.net.context import Identity
 from tailrace.wire.hot.fetch import Fetch, FetchPartition
 from tailrace_broker.fetch.follower import FollowerFetches
 
-CONNECTION = SimpleNamespace(identity=SimpleNamespace(listener="INTERNAL"), sends_files=False, state={})
+CONNECTION = SimpleNamespace(identity=Identity(listener="INTERNAL"), sends_files=False, state={})
 MANY = 100
 
 

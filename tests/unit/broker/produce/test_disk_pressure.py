@@ -132,6 +132,17 @@ async def test_below_the_second_mark_clients_are_refused_and_told_why_and_where(
         assert mutes.taken == []
 
 
+async def test_the_marks_can_be_changed_while_the_broker_runs(tmp_path: Path) -> None:
+    disk = Disk()
+    async with running(tmp_path, space=disk, **MARKS) as node:
+        assert not node.broker.pressure.any
+        node.follower.move(configs={(4, "0"): {"log.dir.pressure.refuse.bytes": str(PLENTY + 1)}})
+        answer = await ask(node.client, request(0, batch(b"v")), 9)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        node.follower.move(configs={})
+        assert not node.broker.pressure.any
+
+
 async def test_the_reserve_is_for_internal_topics(tmp_path: Path) -> None:
     async with running(tmp_path, space=Disk(FULL), **MARKS) as node:
         frame = encode_internal_produce(

@@ -1,0 +1,58 @@
+"""What deploy/ has for systemd: systemd's own tools read it, and every unit is as hardened as the others."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.commands import ROOT
+from support.plugin import leave_out
+
+UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+ROLES = ("broker", "controller", "coordinator", "gateway", "quota")
+EXPOSED_AT_MOST = 20  # tenths: "OK" of systemd-analyze ends at 4.0
+
+
+def run(*command: str | Path) -> str:
+    """What a tool of systemd says; its status must be 0."""
+    if shutil.which(str(command[0])) is None:
+        leave_out("apt-get install systemd")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def settings(unit: Path) -> list[str]:
+    """The lines of [Service] that are the same for every service."""
+    service = unit.read_text(encoding="utf-8").partition("[Service]\n")[2].partition("[Install]")[0]
+    return [line for line in service.splitlines() if line and not line.startswith(("ExecStart=", "#"))]
+
+
+def test_every_service_has_a_unit_and_all_run_alike() -> None:
+    assert {unit.name for unit in UNITS} == {"tailrace.service", *(f"tailrace-{role}@.service" for role in ROLES)}
+    (alike,) = {tuple(settings(unit)) for unit in UNITS}
+    assert {"User=tailrace", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="} <= set(alike)
+
+
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    for unit in UNITS:
+        name = unit.name.replace("@.", "@0.")
+        (tmp_path / name).write_text(unit.read_text().replace("/opt/tailrace/bin/tailrace", sys.executable))
+    said = run("systemd-analyze", "verify", "--man=no", *sorted(tmp_path.iterdir()))
+    assert "tailrace" not in said  # it warns of what it does not know, and ends with 0
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_finds_little_exposed(unit: Path) -> None:
+    run("systemd-analyze", "security", "--no-pager", "--offline=yes", f"--threshold={EXPOSED_AT_MOST}", unit)
+
+
+def test_systemd_makes_the_user(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    run("systemd-sysusers", f"--root={tmp_path}", ROOT / "deploy" / "sysusers.d" / "tailrace.conf")
+    (line,) = (line for line in (tmp_path / "etc/passwd").read_text().splitlines() if line.startswith("tailrace:"))
+    assert line.split(":")[5:] == ["/var/lib/tailrace", "/usr/sbin/nologin"]
