@@ -94,6 +94,7 @@ class Broker:
         self.on_changes: Callable[[Changes], None] = lambda changes: None
         # Clients that a gateway handed over, put in by app.py.
         self.adopted: Adopted | None = None
+        self.held_producers: dict[Any, Any] = {}  # requests that wait for a coordinator (produce/verification.py)
         self.coordinators: Coordinators | None = None  # of transactions and groups, put in by app.py
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, loop.call_soon)

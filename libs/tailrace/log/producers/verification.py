@@ -8,6 +8,7 @@ entry was made meanwhile. Kafka calls it VerificationGuard.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 MOST_KEPT: Final = 10_000  # of one log; an honest producer leaves one behind only where it never tries again
@@ -24,6 +25,12 @@ class Verification:
         self.began_ms = began_ms
         self.supports_epoch_bump = supports_epoch_bump  # of transaction version 2: sequences begin at 0 with each epoch
         self.is_verified = False  # only while the batches that may use it are being appended
+
+
+def admit(verifications: Iterable[Verification], is_verified: bool) -> None:
+    """Lets the batches in that were verified so, or no others any more."""
+    for one in verifications:
+        one.is_verified = is_verified
 
 
 class Verifications:

@@ -30,20 +30,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.disk_pressure import Level
 from tailrace.log.limits import Examined
-from tailrace.log.producers.verification import Verification
+from tailrace.log.producers.verification import Verification, admit
 from tailrace.records.batch import HEADER_SIZE, WritableBytes, read_header
 from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decode_produce
-from tailrace_broker.produce import answers, checks, verification
+from tailrace_broker.produce import answers, checks
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
 from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest
 from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
 from tailrace_broker.produce.verification import (
-    NOTHING_TO_VERIFY,
+    ACKS,
     HeldRequest,
-    Refusal,
     Verdict,
     Verifier,
     is_transactional,
@@ -56,9 +55,6 @@ if TYPE_CHECKING:
 MOST_AT_ONCE: Final = 250  # topics and partitions
 Encode: TypeAlias = Callable[[Any, ProduceAnswer], bytes]
 Handler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
-
-
-_ACKS: Final = (-1, 0, 1)
 
 
 class PlainProduce:
@@ -91,16 +87,14 @@ class PlainProduce:
     def serve(self, connection: Any, version: int, correlation_id: int, request: Produce) -> Any:
         """As handle, of a request that is decoded."""
         service = connection.identity.is_service
-        verdict, refused = NOTHING_TO_VERIFY, None
+        verdict = None
         if is_transactional(request) and not service:
-            refused = verification.refusal(request)
-            if refused is None and request.acks in _ACKS:
-                found = self._verifier.hold(connection, version, correlation_id, request)
-                if type(found) is HeldRequest:
-                    return found.slot.future if type(found.slot) is DeferredAnswer else found.slot
-                assert type(found) is Verdict
-                verdict = found
-        answer = self._staged_answer(connection, version, correlation_id, request, service, verdict, refused)
+            found = self._verifier.admit(connection, version, correlation_id, request)
+            if type(found) is HeldRequest:
+                return found.slot.future if type(found.slot) is DeferredAnswer else found.slot
+            assert type(found) is Verdict
+            verdict = found
+        answer = self._staged_answer(connection, version, correlation_id, request, service, verdict)
         if self._validation.has_work:
             staged = StagedRequest(DeferredAnswer(), connection, request.acks, request.timeout_ms, answer)
             return self._validation.in_a_thread(staged)
@@ -113,22 +107,21 @@ class PlainProduce:
         correlation_id: int,
         request: Produce,
         service: bool,
-        verdict: Verdict,
-        refused: Refusal | None,
+        verdict: Verdict | None,
     ) -> ProduceAnswer:
-        """Stages the request's batches, or notes why not; refused: all of it."""
-        if refused is None and request.acks not in _ACKS:
-            refused = Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+        """Stages the request's batches, or notes why not. verdict: of a request with transactional ones."""
+        _, acks, _, requested = request
         topics: list[tuple[bytes, list[PartitionAppend]]] = []
         self._refused_batches = connection.refused_batches
         self._answers_later, self._throttle_ms = False, 0
-        for key, partitions in request.topics:
-            if refused is not None:
-                appends = [_refused(asked.partition, refused) for asked in partitions]
-            elif verdict is NOTHING_TO_VERIFY:
-                appends = [self._stage(key, asked, version, request.acks, service) for asked in partitions]
+        for key, partitions in requested:
+            if verdict is not None:
+                appends = [self._stage_verified(key, asked, version, acks, verdict) for asked in partitions]
+            elif acks not in ACKS:
+                code = ErrorCode.INVALID_REQUIRED_ACKS
+                appends = [PartitionAppend(asked.partition, None, code) for asked in partitions]
             else:
-                appends = [self._stage_verified(key, asked, version, request.acks, verdict) for asked in partitions]
+                appends = [self._stage(key, asked, version, acks, service) for asked in partitions]
             topics.append((key, appends))
         if self._refused_batches is not None and not self._refused_batches:
             connection.refused_batches = None
@@ -137,7 +130,7 @@ class PlainProduce:
     def serve_held(self, held: HeldRequest, on_appended: Callable[[], None]) -> bool:
         """Stages a request whose coordinator has answered; whether end_of_read appends all of it."""
         request, connection = held.request, held.connection
-        answer = self._staged_answer(connection, held.version, held.correlation_id, request, False, held.verdict, None)
+        answer = self._staged_answer(connection, held.version, held.correlation_id, request, False, held.verdict)
         if not self._validation.has_work:
             self._requests.append(StagedRequest(held.slot, connection, request.acks, request.timeout_ms, answer))
             return True
@@ -212,8 +205,10 @@ class PlainProduce:
     ) -> PartitionAppend:
         """As _stage, for a partition of a request about which a coordinator was asked."""
         place = (key, asked.partition)
-        if (refused := verdict.refused.get(place)) is not None:
-            return _refused(asked.partition, refused)
+        if (refused := verdict.whole or verdict.refused.get(place)) is not None:
+            append = PartitionAppend(asked.partition, None, refused.error_code)
+            append.refuse(refused.error_code, refused.message)
+            return append
         return self._stage(key, asked, version, acks, False, verified=verdict.verified.get(place))
 
     def stage(self, partition: Partition, records: WritableBytes, append: PartitionAppend) -> None:
@@ -270,9 +265,9 @@ class PlainProduce:
     def append_staged(self) -> None:
         """One write a partition; every append has its outcome then."""
         staged, self._staged, self._examined_bytes = self._staged, {}, 0
-        verified, self._verified = self._verified, []
-        for one in verified:
-            one.is_verified = True
+        if verified := self._verified:
+            self._verified = []
+            admit(verified, True)
         now_ms, metrics = self._broker.now_ms(), self._broker.metrics
         bytes_in = messages_in = written_bytes = 0
         for partition, (batches, appends) in staged.items():
@@ -290,8 +285,8 @@ class PlainProduce:
                     bytes_in += batch.sent_bytes if type(batch) is Examined else size  # as Kafka counts
                     messages_in += outcome[2] - outcome[1] + 1
             self._broker.appended(partition, committed)
-        for one in verified:
-            one.is_verified = False
+        if verified:
+            admit(verified, False)
         metrics.bytes_in += bytes_in
         metrics.messages_in += messages_in
         self._broker.pressure.appended(written_bytes)
@@ -323,9 +318,3 @@ class PlainProduce:
         """The last of a request's batches were examined: appends what was staged, and answers."""
         self._requests.append(request)
         self.end_of_read()
-
-
-def _refused(partition_id: int, refused: Refusal) -> PartitionAppend:
-    append = PartitionAppend(partition_id, None, refused.error_code)
-    append.refuse(refused.error_code, refused.message)
-    return append

@@ -59,9 +59,10 @@ class Verdict(NamedTuple):
 
     refused: dict[Place, Refusal]
     verified: dict[Place, Verification]
+    whole: Refusal | None = None  # of every partition
 
 
-NOTHING_TO_VERIFY: Final = Verdict({}, {})
+ACKS: Final = (-1, 0, 1)
 
 
 class Transactional(NamedTuple):
@@ -83,6 +84,7 @@ class HeldRequest:
     """A request, as a copy, and what it waits for."""
 
     __slots__ = (
+        "begin",
         "behind",
         "connection",
         "correlation_id",
@@ -98,8 +100,17 @@ class HeldRequest:
     )
 
     def __init__(
-        self, connection: Any, version: int, correlation_id: int, request: Produce, rows: Rows, *, full: bool
+        self,
+        connection: Any,
+        version: int,
+        correlation_id: int,
+        request: Produce,
+        rows: Rows,
+        begin: Callable[[HeldRequest], None],
+        *,
+        full: bool,
     ) -> None:
+        """begin is called with it when nobody is before it any more."""
         self.connection = connection
         self.version = version
         self.correlation_id = correlation_id
@@ -117,7 +128,8 @@ class HeldRequest:
         self.behind = 0  # how many held requests must be appended before
         self.followers: list[HeldRequest] = []
         self.tries_until_ms = -1.0  # CONCURRENT_TRANSACTIONS is tried again so long
-        self.verdict = NOTHING_TO_VERIFY
+        self.verdict = Verdict({}, {})
+        self.begin = begin
 
     @property
     def keys(self) -> set[Key]:
@@ -141,10 +153,20 @@ class Verifier:
     def __init__(self, broker: Broker, path: Serve) -> None:
         self._broker = broker
         self._path = path
-        self._last: dict[Key, HeldRequest] = {}  # whom the next one for this partition and producer waits for
+        # Whom the next one for this partition and producer waits for; also one that is served in pieces (many_rows.py).
+        self._last: dict[Key, HeldRequest] = broker.held_producers
         self._ready: list[HeldRequest] = []
         self._metrics = broker.metrics
         self.held_bytes = 0
+
+    def admit(self, connection: Any, version: int, correlation_id: int, request: Produce) -> HeldRequest | Verdict:
+        """A client's request with transactional batches: as hold, or why it is refused as a whole."""
+        whole = refusal(request)
+        if whole is None and request.acks not in ACKS:
+            whole = Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+        if whole is not None:
+            return Verdict({}, {}, whole)
+        return self.hold(connection, version, correlation_id, request)
 
     def hold(self, connection: Any, version: int, correlation_id: int, request: Produce) -> HeldRequest | Verdict:
         """The request, held, or what its partitions are answered now."""
@@ -157,7 +179,7 @@ class Verifier:
         if self.held_bytes > MOST_BYTES:
             return Verdict(rows.not_led | {row.place: _FULL for row in rows.led}, {})
         full = self.held_bytes > MOST_HELD_BYTES
-        held = HeldRequest(connection, version, correlation_id, request, rows, full=full)
+        held = HeldRequest(connection, version, correlation_id, request, rows, self._begin, full=full)
         self.held_bytes += held.size_bytes
         self._metrics.held_produce_requests += 1
         held.behind = len(before)
@@ -247,7 +269,7 @@ class Verifier:
             pause_ms = self._broker.config.add_partitions_to_txn_retry_backoff_ms
             asyncio.get_running_loop().call_later(pause_ms / 1000, self._begin, held)
             return
-        refused, verified = held.verdict
+        refused, verified, _ = held.verdict
         for row in held.rows:
             code = answers.get((row.partition.topic, row.partition.index), 0)
             if code and verified.pop(row.place, None) is not None:
@@ -283,7 +305,7 @@ class Verifier:
         for one in held.followers:
             one.behind -= 1
             if not one.behind:
-                self._begin(one)
+                one.begin(one)
 
 
 def refusal(request: Produce) -> Refusal | None:
