@@ -144,7 +144,7 @@ class MemoryPeers(Peers):
         self.asked: list[tuple[Address, Any]] = []
         self.answer: Callable[[Address, Any], Awaitable[Any]] = _nobody
 
-    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float) -> Any:
+    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float, lane: int = 0) -> Any:
         self.asked.append((address, request))
         return await self.answer(address, request)
 

@@ -292,6 +292,9 @@ class Machine:
         """The leader's append: some batches are sent again, some out of order."""
         keyed = not self.model.exact
         clients = [self.dice.choice(self.clients) for _ in range(self.dice.randrange(1, 5))]
+        for client in clients:
+            if self.knows_a_marker_alone(client):
+                client.take_next_epoch()
         sent = [client.next(self.dice, self.now_ms, keyed=keyed, known=self.known(client)) for client in clients]
         buffers = [bytearray(one.data) for one in sent]
         left = list(zip(sent, buffers, strict=True))
@@ -322,6 +325,14 @@ class Machine:
                 self.model.begin(buffer)  # some of it may be on the disk
                 sound = False
         return sound
+
+    def knows_a_marker_alone(self, client: Client) -> bool:
+        """Whether retention left a marker of the client's epoch and no batch: as in Kafka its next is to be number 0.
+
+        A client hears OUT_OF_ORDER_SEQUENCE_NUMBER then, and takes the next epoch.
+        """
+        entry = self.log.producers.entries.get(client.producer_id)
+        return entry is not None and not entry.batches and entry.producer_epoch == client.epoch
 
     def known(self, client: Client) -> bool:
         """Whether the log remembers batches of the client's epoch."""

@@ -60,14 +60,19 @@ class Client:
             self.in_transaction = False
             return Sent(self, self._marker(now_ms), f"{self.producer_id} ends a transaction", internal=True)
         if fate < 0.22:
-            self.epoch += 1
-            self.sequence = 0
-            self.taken.clear()
+            self.take_next_epoch()
         transactional = self.in_transaction = self.in_transaction or fate < 0.3
         data = self._build(dice, now_ms, self.sequence, keyed=keyed, transactional=transactional)
         about = f"{self.producer_id}/{self.epoch}:{self.sequence}"
         self.sequence = last_sequence(self.sequence, read_header(data).last_offset_delta + 1)
         return Sent(self, data, about, internal=transactional)
+
+    def take_next_epoch(self) -> None:
+        """Numbers begin at 0 again; what was not taken yet would be numbered anew, and is forgotten here."""
+        self.epoch += 1
+        self.sequence = 0
+        self.taken.clear()
+        self.queue.clear()
 
     def _build(
         self, dice: random.Random, now_ms: int, sequence: int, *, keyed: bool, transactional: bool = False

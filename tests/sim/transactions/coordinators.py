@@ -147,7 +147,7 @@ class _Peers(Peers):
         super().__init__(image, "boot")
         self._process = process
 
-    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float) -> Any:
+    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float, lane: int = 0) -> Any:
         cluster = self._process.cluster
         # Up to version 1 a transaction's epoch is the next one's, too: nothing tells their markers apart.
         repeats = not isinstance(request, m.WriteTxnMarkersRequest) or all(

@@ -1,8 +1,9 @@
 """Sends the markers of transactions whose outcome is in the log (Kafka's TransactionMarkerChannelManager).
 
-A marker goes to the leader of each partition; for `__consumer_offsets` to the owner of its shard. There is one request
-under way to each of them, and what comes meanwhile goes with the next. What is refused or gets no answer is sent again
-until it is taken, or until the shard is not ours any more: its next owner sends them all again.
+A marker goes to the leader of each partition; for `__consumer_offsets` to the owner of its shard. A few requests are
+under way to each of them, since one partition that waits for its replicas holds up all of its request; what comes
+meanwhile goes with the next. What is refused or gets no answer is sent again until it is taken, or until the shard is
+not ours any more: its next owner sends them all again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tailrace_coordinator.transactions.state import TopicPartition, partitions_o
 _VERSION: Final = 2
 _TIMEOUT_MS: Final = 30_000
 _ROWS_MAX: Final = 1_000  # partitions in one request
+_LANES: Final = 4  # requests under way to one destination
 _RETRY_MS: Final = (20, 50, 100, 200, 500, 1_000)
 # The partition has seen a later epoch of the producer, which only a later transaction has: this one was ended there.
 _DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
@@ -72,7 +74,8 @@ class MarkerSender:
         self._complete = complete
         self._catch_up = catch_up
         self._sending: dict[str, Sending] = {}
-        self._queues: dict[Address, list[Row]] = {}  # by destination, while a request is under way to it
+        self._queues: dict[Address, list[Row]] = {}  # by destination, while requests are under way to it
+        self._busy: dict[Address, set[int]] = {}  # their lanes
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: set[Cancellable] = set()
 
@@ -178,37 +181,40 @@ class MarkerSender:
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def _queue(self, address: Address, row: Row) -> None:
-        queue = self._queues.get(address)
-        if queue is None:
-            queue = self._queues[address] = []
-            self._run(self._drain(address, queue))
+        queue, busy = self._queues.setdefault(address, []), self._busy.setdefault(address, set())
         queue.append(row)
         row[0].queued.add(row[1])
+        if len(queue) == 1 and len(busy) < _LANES:  # who takes it takes what comes in this turn of the loop, too
+            lane = next(lane for lane in range(_LANES) if lane not in busy)
+            busy.add(lane)
+            self._run(self._drain(address, lane))
 
     def _run(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _drain(self, address: Address, queue: list[Row]) -> None:
+    async def _drain(self, address: Address, lane: int) -> None:
         """One request after the other until nothing is left for this destination."""
+        queue, busy = self._queues[address], self._busy[address]
         try:
             while queue:
                 rows = [row for row in queue[:_ROWS_MAX] if self._is_current(row[0]) and row[1] in row[0].left]
                 del queue[:_ROWS_MAX]
                 if rows:
-                    await self._request(address, rows)
+                    await self._request(address, rows, lane)
         finally:
-            if self._queues.get(address) is queue:
-                del self._queues[address]
+            busy.discard(lane)
+            if not busy and not queue:
+                del self._queues[address], self._busy[address]
 
-    async def _request(self, address: Address, rows: list[Row]) -> None:
+    async def _request(self, address: Address, rows: list[Row], lane: int) -> None:
         by_sending: dict[Sending, list[TopicPartition]] = {}
         for sending, partition in rows:
             by_sending.setdefault(sending, []).append(partition)
         request = m.WriteTxnMarkersRequest(markers=[_marker(sending, some) for sending, some in by_sending.items()])
         try:
-            answer = await self._peers.ask(address, request, version=_VERSION, timeout_ms=_TIMEOUT_MS)
+            answer = await self._peers.ask(address, request, version=_VERSION, timeout_ms=_TIMEOUT_MS, lane=lane)
         except (*AWAY, ApiError):
             answer = None
         done = {} if answer is None else {marker.producer_id: set(_done(marker)) for marker in answer.markers}

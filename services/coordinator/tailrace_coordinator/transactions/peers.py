@@ -29,13 +29,13 @@ class Peers:
         self._image = image
         self._boot_id = boot_id
         self._secret = secret
-        self._clients: dict[Address, Client] = {}
+        self._clients: dict[tuple[Address, int], Client] = {}
 
-    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float) -> Any:
-        """The answer. Raises one of AWAY where there is none."""
-        client = self._clients.get(address)
+    async def ask(self, address: Address, request: Any, *, version: int, timeout_ms: float, lane: int = 0) -> Any:
+        """The answer. Raises one of AWAY where there is none. lane: each has a connection, where others do not wait."""
+        client = self._clients.get((address, lane))
         if client is None:
-            client = self._clients[address] = Client(address, _CLIENT_ID, secret=self._secret)
+            client = self._clients[address, lane] = Client(address, _CLIENT_ID, secret=self._secret)
         return await client.ask(request, version=version, timeout_ms=timeout_ms)
 
     def broker(self, broker_id: int) -> Address | None:
