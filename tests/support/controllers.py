@@ -13,6 +13,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tailrace.config import Config
+from tailrace.kafka.features import SUPPORTED
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment
@@ -56,9 +57,14 @@ class Node:
         listener = BrokerRegistrationRequest.Listener(
             name="UNIX-boot", host=str(self.directory / socket), port=0, security_protocol=0
         )
+        feature = BrokerRegistrationRequest.Feature
+        features = [
+            feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+            for name, levels in SUPPORTED.items()
+        ]
         return BrokerRegistrationRequest(
             broker_id=broker_id, cluster_id="", incarnation_id=UUID(int=incarnation), listeners=[listener],
-            features=[], rack=None, log_dirs=[],
+            features=features, rack=None, log_dirs=[],
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
-_NAME = re.compile(r"`([a-z_]+)(?:\{[a-z_]+\})?`")
+_NAME = re.compile(r"`([a-z_]+)(?:\{[a-z_,]+\})?`")
 
 
 def documented() -> dict[str, set[str]]:

@@ -155,7 +155,7 @@ async def test_a_database_of_a_newer_tailrace_is_refused_in_a_sentence(node: Nod
         pass
     with closing(sqlite3.connect(node.directory / "metadata.db")) as user, user:
         user.execute("update schema_version set version = 99")
-    with pytest.raises(ConfigError, match="schema version 99, this Tailrace knows 2"):
+    with pytest.raises(ConfigError, match="schema version 99, this Tailrace knows 3"):
         async with node.controller():
             raise AssertionError("a controller on an unknown schema")
 

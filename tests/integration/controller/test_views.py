@@ -83,7 +83,7 @@ def check(cluster: Cluster, query: Query) -> None:
         "a lag in SQL",
     )
     assert (offset["topic"], offset["partition_id"], offset["metadata"]) == (TOPIC, 0, "here")
-    assert (offset["committed_offset"], offset["log_end_offset"], offset["lag"]) == (3, 5, 2)
+    assert (offset["committed_offset"], offset["log_end_offset"], offset["lag"]) == (3, 6, 3)
     (transaction,) = until(lambda: query("SELECT * FROM transactions WHERE start_ms > 0"), "a transaction in SQL")
     told = {name: transaction[name] for name in ("transactional_id", "state", "partitions")}
     assert told == {"transactional_id": TRANSACTION, "state": "Ongoing", "partitions": 1}

@@ -164,7 +164,7 @@ def find_hanging(
 def abort(
     topic: Annotated[str, typer.Option("--topic", "-t", callback=given)],
     partition: Annotated[int, typer.Option("--partition", "-p")],
-    start_offset: Annotated[int, typer.Option("--start-offset", help="as `find-hanging` tells it")],
+    start_offset: Annotated[int, typer.Option("--start-offset", help="as `find-hanging` tells it", min=0)],
     bootstrap: Bootstrap = None,
 ) -> None:
     """End a transaction that hangs on a partition: its records are aborted there, and on no other partition."""
