@@ -3,6 +3,7 @@
 One row is one API: a function of the stage and the version that answers the requests to send, each to its node.
 """
 
+import contextlib
 import functools
 import uuid
 from collections.abc import Callable
@@ -13,10 +14,12 @@ from support.batches import batch
 from support.raw import build
 from support.stage import LOADING, Member, Topic, coordinator, create_topic, filled_topic, joined, unique
 from support.targets import Target
+from support.transactional import Transactional
 from support.waiting import until
 
 MISSING_ID = uuid.UUID("00000000-0000-0000-0000-0000000000aa")
 MISSING = "no-such-topic"
+MISSING_TRANSACTION = "no-such-transaction"
 TOPIC, BROKER = 2, 4
 
 
@@ -41,6 +44,18 @@ class Stage:
     def group_node(self) -> int:
         """The node of that group."""
         return coordinator(self.target, self.group)
+
+    @functools.cached_property
+    def transactional_id(self) -> tuple[str, int]:
+        """An id that nobody has, and the node that would coordinate it."""
+        with contextlib.closing(Transactional(self.target)) as one:
+            one.init()
+        name = MISSING_TRANSACTION
+        return name, until(lambda: self._coordinator_of(name), f"coordinator of {name}")[0]
+
+    def _coordinator_of(self, name: str) -> tuple[int] | None:
+        answer = self.target.ask(build(10, key=name, key_type=1), 3)
+        return None if answer.error_code else (answer.node_id,)
 
     def committed_group(self) -> str:
         """A new group without members, with that offset."""
@@ -285,6 +300,62 @@ def init_producer_id(stage: Stage, version: int) -> list[Ask]:
     return [Ask(build(22, transactional_id=None, transaction_timeout_ms=1000, producer_id=-1, producer_epoch=-1))]
 
 
+def add_partitions_to_txn(stage: Stage, version: int) -> list[Ask]:
+    name, node = stage.transactional_id
+    topics = [{"name": stage.topic.name, "partitions": [0]}]
+    producer = {"transactional_id": name, "producer_id": 77, "producer_epoch": 0}
+    if version >= 4:
+        rows = [{**producer, "verify_only": only, "topics": topics} for only in (False, True)]
+        return [
+            Ask(build(24, transactions=some), node) for some in ([rows[0]], [rows[1]])
+        ]  # Kafka never answers one without any
+    fields = {f"v3_and_below_{field}": value for field, value in producer.items()}
+    missing = [{"name": MISSING, "partitions": [0]}]
+    return [Ask(build(24, **fields, v3_and_below_topics=some), node) for some in (topics, missing)]
+
+
+def add_offsets_to_txn(stage: Stage, version: int) -> list[Ask]:
+    name, node = stage.transactional_id
+    return [Ask(build(25, transactional_id=name, producer_id=77, producer_epoch=0, group_id=stage.group), node)]
+
+
+def end_txn(stage: Stage, version: int) -> list[Ask]:
+    name, node = stage.transactional_id
+    fields = {"transactional_id": name, "producer_id": 77, "producer_epoch": 0}
+    return [Ask(build(26, **fields, committed=committed), node) for committed in (True, False)]
+
+
+def write_txn_markers(stage: Stage, version: int) -> list[Ask]:
+    topics = [{"name": MISSING, "partition_indexes": [0]}]
+    marker = {"producer_id": 77, "producer_epoch": 0, "transaction_result": True, "coordinator_epoch": 0}
+    return [Ask(build(27, markers=markers)) for markers in ([{**marker, "topics": topics}], [])]
+
+
+def txn_offset_commit(stage: Stage, version: int) -> list[Ask]:
+    name, _ = stage.transactional_id
+    fields = {"transactional_id": name, "group_id": stage.group, "producer_id": 77, "producer_epoch": 0}
+    row = {"partition_index": 0, "committed_offset": 1}
+    return [
+        Ask(build(28, **fields, topics=[{"name": topic, "partitions": [row]}]), stage.group_node)
+        for topic in (stage.topic.name, MISSING)
+    ]
+
+
+def update_features(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(57, timeout_ms=1000, feature_updates=[{"feature": "nope", "max_version_level": 1}]))]
+
+
+def describe_transactions(stage: Stage, version: int) -> list[Ask]:
+    name, node = stage.transactional_id
+    return [Ask(build(65, transactional_ids=ids), node) for ids in ([name], [])]
+
+
+def list_transactions(stage: Stage, version: int) -> list[Ask]:
+    _, node = stage.transactional_id
+    filters = ({"producer_id_filters": [10**9]}, {"state_filters": ["Nonsense"], "producer_id_filters": [10**9]})
+    return [Ask(build(66, **one), node) for one in filters]
+
+
 def offset_for_leader_epoch(stage: Stage, version: int) -> list[Ask]:
     def ask(name: str, partition: int, epoch: int) -> Ask:
         row = {"partition": partition, "current_leader_epoch": -1, "leader_epoch": epoch}
@@ -516,6 +587,11 @@ ROWS: dict[int, Row] = {
     21: delete_records,
     22: init_producer_id,
     23: offset_for_leader_epoch,
+    24: add_partitions_to_txn,
+    25: add_offsets_to_txn,
+    26: end_txn,
+    27: write_txn_markers,
+    28: txn_offset_commit,
     29: describe_acls,
     30: create_acls,
     31: delete_acls,
@@ -533,9 +609,12 @@ ROWS: dict[int, Row] = {
     48: describe_client_quotas,
     49: alter_client_quotas,
     55: describe_quorum,
+    57: update_features,
     60: describe_cluster,
     61: describe_producers,
     64: unregister_broker,
+    65: describe_transactions,
+    66: list_transactions,
     74: list_config_resources,
     75: describe_topic_partitions,
 }
