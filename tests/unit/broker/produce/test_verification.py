@@ -20,6 +20,7 @@ from support.stub_coordinator import (
     write_markers,
 )
 from tailrace.errors import ErrorCode
+from tailrace_broker.produce import verification
 
 E = ErrorCode
 BOTH = pytest.mark.parametrize("version", [7, 11, 12, 13])
@@ -187,6 +188,21 @@ async def test_what_waits_behind_a_refused_batch_asks_for_itself(tmp_path: Path)
         assert second == {0: (E.NOT_LEADER_OR_FOLLOWER, -1)}, "the batch before it must be sent again"
         assert await produce(broker, {0: data()}) == {0: (0, 0)}
         assert await produce(broker, {0: data(sequence=1)}) == {0: (0, 1)}
+
+
+async def test_what_is_held_has_a_bound_and_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "MOST_BYTES", 1500)
+    async with with_coordinator(tmp_path) as (broker, stub):
+        stub.gate.clear()
+        sent = Pipelined(broker)
+        for sequence in range(3):
+            await sent.send({0: data(b"x" * 400, sequence=sequence)})
+        await begun(stub)
+        stub.gate.set()
+        assert [answer[0][0] for answer in await sent.answers()] == [E.NONE, E.NONE, E.NOT_ENOUGH_REPLICAS]
+        assert await produce(broker, {0: data(b"x", sequence=2)}) == {0: (0, 2)}
 
 
 async def test_an_answer_that_a_marker_overtook_lets_nothing_in(tmp_path: Path) -> None:
