@@ -89,6 +89,18 @@ DIFFERENCES = (
         "coordinators are other processes than brokers",
     ),
     Difference(
+        "AddPartitionsToTxn v4-5 without any transaction",
+        "no answer",
+        "an answer without any",
+        "brokers alone send it, and a request without an answer holds up its connection",
+    ),
+    Difference(
+        "InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn or EndTxn while an earlier transaction's markers are written",
+        "CONCURRENT_TRANSACTIONS",
+        "the same, but only after 100 ms: the request waits for the markers so long, and is served if they come",
+        "a client waits longer before it asks again than the markers take",
+    ),
+    Difference(
         "KIP-848 groups, share groups, streams groups, SCRAM, delegation tokens, telemetry",
         "served",
         "not in ApiVersions",
