@@ -95,9 +95,9 @@ DIFFERENCES = (
         "brokers alone send it, and a request without an answer holds up its connection",
     ),
     Difference(
-        "InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn while markers of the transaction before are written",
+        "a request about a transaction while the markers of the one before are written",
         "CONCURRENT_TRANSACTIONS",
-        "the same, but only after 100 ms: the request waits for the markers so long, and is served if they come",
+        "the same, but only after 100 ms: so long the request waits for the markers, and is served if they come",
         "a client waits longer before it asks again than the markers take",
     ),
     Difference(
