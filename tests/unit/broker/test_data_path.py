@@ -301,6 +301,23 @@ async def test_a_new_owner_that_knows_its_epoch_before_the_broker_is_fenced_in_w
         assert (await asked).barrier_offset == 0
 
 
+async def test_a_new_topic_that_its_shards_owner_knows_before_the_broker_is_fenced_when_the_news_comes(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as broker:
+        known = broker.follower.image
+        without = {name: one for name, one in known.topics.items() if name != "__consumer_offsets"}
+        names = {topic_id: name for topic_id, name in known.topic_names.items() if topic_id != OFFSETS_ID}
+        broker.follower.move(topics=without, topic_names=names)
+        asked = asyncio.create_task(fence(broker, 5))
+        await asyncio.wait(
+            {asked, asyncio.ensure_future(broker.follower.waited_for.wait())}, return_when="FIRST_COMPLETED"
+        )
+        assert not asked.done()
+        broker.follower.move(topics=known.topics, topic_names=known.topic_names)
+        assert (await asked).error_code == ErrorCode.NONE
+
+
 async def test_an_older_shard_epoch_is_fenced_also_after_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         assert await internal_produce(broker, 4) == ErrorCode.NOT_COORDINATOR  # the image says 5

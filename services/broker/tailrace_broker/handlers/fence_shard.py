@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 async def handle(request: FenceShardRequest, context: Context, broker: Broker) -> FenceShardResponse:
     """Answers the barrier's offset. NOT_COORDINATOR to an older epoch, UNKNOWN_LEADER_EPOCH to one nobody gave."""
+    await _known(request, broker)
     partition = _led(request, context, broker)
     if broker.refuse_shard_epoch(partition, request.shard_epoch) == ErrorCode.UNKNOWN_LEADER_EPOCH:
         await _news(partition, request.shard_epoch, broker)
@@ -57,6 +58,14 @@ def _led(request: FenceShardRequest, context: Context, broker: Broker) -> Partit
     if not partition.internal or not context.connection.identity.is_service:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     return partition
+
+
+async def _known(request: FenceShardRequest, broker: Broker) -> None:
+    """The owner of a new topic's shard often knows the topic before this broker does: gives the image a moment."""
+    topic_id = request.topic_id
+    if topic_id is not None and broker.follower.image.topic_by_id(topic_id) is None:
+        with suppress(TimeoutError):
+            await broker.follower.wait_for(lambda image: image.topic_by_id(topic_id) is not None, _NEWS_TIMEOUT_MS)
 
 
 async def _news(partition: Partition, shard_epoch: int, broker: Broker) -> None:
