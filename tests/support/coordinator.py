@@ -196,6 +196,7 @@ class Stage:
             catch_up=self._catch_up,
             peers=self.peers,
             markers=self.markers,
+            offsets_topic_partitions=CONFIG.offsets_topic_num_partitions,
         )
         self.metrics = CoordinatorMetrics(CollectorRegistry(), self.coordinator)
         self.coordinator.incarnation_id = INCARNATION

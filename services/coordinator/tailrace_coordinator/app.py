@@ -88,6 +88,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             catch_up=partial(follower.catch_up, _CATCH_UP_MS),
             peers=peers,
             markers=markers,
+            offsets_topic_partitions=config.offsets_topic_num_partitions,
         )
         CoordinatorMetrics(environment.registry, coordinator)
         server = await _serve(config, environment, coordinator)

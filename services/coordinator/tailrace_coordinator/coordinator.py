@@ -6,9 +6,11 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID
 
+from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
+from tailrace.state.partitioner import partition_for
 from tailrace_coordinator.shards.runtime import CoordinatorRuntime
 from tailrace_coordinator.transactions.markers import MarkerSender
 from tailrace_coordinator.transactions.peers import Peers
@@ -28,8 +30,9 @@ class Coordinator:
         catch_up: Callable[[], Awaitable[bool]],
         peers: Peers,
         markers: MarkerSender,
+        offsets_topic_partitions: int,
     ) -> None:
-        """catch_up waits for the newest image."""
+        """catch_up waits for the newest image. offsets_topic_partitions: what `__consumer_offsets` is made with."""
         self.coordinator_id = coordinator_id
         self.runtimes = runtimes
         self.groups = runtimes[GROUP_METADATA_TOPIC]
@@ -42,10 +45,21 @@ class Coordinator:
         self.offset_deletions = 0
         self._random = random
         self._catch_up = catch_up
+        self._offsets_topic_partitions = offsets_topic_partitions
 
     def new_member_uuid(self) -> str:
         """The random part of a member id."""
         return str(UUID(int=self._random.getrandbits(128), version=4))
+
+    async def offsets_partition(self, group_id: str) -> TopicPartition:
+        """The group's partition of `__consumer_offsets`, also before that topic is made: by the count it will have.
+
+        Raises ApiError COORDINATOR_NOT_AVAILABLE while nobody can say whether the topic is there.
+        """
+        topic = self.groups.topic
+        if self.image.topic(topic) is None and await self.caught_up() and self.image.topic(topic) is None:
+            return topic, partition_for(group_id, self._offsets_topic_partitions)
+        return topic, self.groups.partition_of(group_id)
 
     def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
         """Takes the next image, whose shards may be others. None are ours if the image shows another process."""

@@ -205,8 +205,9 @@ class Instance(Process):
         )
 
         def code_of(answer: Any) -> int:
-            code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-            return code
+            rows = answer.results_by_topic_v3_and_below[0].results_by_partition
+            codes = [row.partition_error_code for row in rows]  # one that is refused keeps the others from being tried
+            return next((one for one in codes if one != ErrorCode.OPERATION_NOT_ATTEMPTED), 0)
 
         await self._ask_coordinator(request, 3, code_of)
 

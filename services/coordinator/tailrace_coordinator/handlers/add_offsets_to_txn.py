@@ -21,9 +21,9 @@ async def handle(
     try:
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        partition = coordinator.groups.partition_of(request.group_id)
+        partition = await coordinator.offsets_partition(request.group_id)
         producer = Producer(request.producer_id, request.producer_epoch)
-        await add(coordinator, request.transactional_id, producer, [(coordinator.groups.topic, partition)], 0)
+        await add(coordinator, request.transactional_id, producer, [partition], 0)
     except ApiError as refused:
         code = of_version(refused.code, context.api_version, since=2)
     return AddOffsetsToTxnResponse(error_code=code)

@@ -133,8 +133,9 @@ class TransactionMachine:
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
             found = self._of(transactional_id, producer)
             if found.state is Status.ONGOING and all(state.has(found, one) for one in partitions):
-                return ErrorCode.NONE
-            self._append(decision, state.with_partitions(found, partitions, decision.now_ms, version))
+                self._append(decision, found)  # see end
+            else:
+                self._append(decision, state.with_partitions(found, partitions, decision.now_ms, version))
             return ErrorCode.NONE
 
         return self._answer(now_ms, token, decide)
@@ -159,7 +160,11 @@ class TransactionMachine:
         return self._answer(now_ms, token, decide)
 
     def end(self, now_ms: int, token: Token, request: end.End) -> TransactionEffects:
-        """Replies the Producer that may go on, once the outcome is in the log; its markers follow."""
+        """Replies the Producer that may go on, once the outcome is in the log; its markers follow.
+
+        What is done already is written once more before it is said: a coordinator whose shard another one owns by now
+        may know of an earlier transaction only, and would say of that one what is asked of the next.
+        """
 
         def decide(decision: TransactionDecision) -> Producer:
             found = self.transactions.get(request.transactional_id)
@@ -167,6 +172,7 @@ class TransactionMachine:
                 raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
             status = end.outcome(found, request)
             if status is None:
+                self._append(decision, found)
                 return Producer(found.producer_id, found.producer_epoch)
             rotates = request.version >= 2 and state.is_exhausted(found.producer_epoch)
             if rotates and request.new_producer_id == NO_PRODUCER_ID:

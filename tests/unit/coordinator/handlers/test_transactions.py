@@ -136,10 +136,12 @@ class Cluster:
         found = answer.groups[0].topics[0].partitions[0]
         return found.committed_offset, found.error_code
 
-    async def state(self) -> str:
+    async def described(self) -> Any:
         request = m.DescribeTransactionsRequest(transactional_ids=["id"])
-        answer = await self.stage.answered(self.stage.ask(request, 0))
-        state: str = answer.transaction_states[0].transaction_state
+        return (await self.stage.answered(self.stage.ask(request, 0))).transaction_states[0]
+
+    async def state(self) -> str:
+        state: str = (await self.described()).transaction_state
         return state
 
 
@@ -156,6 +158,24 @@ async def test_offsets_count_from_the_commit_on_and_never_after_an_abort() -> No
         await settle()
         assert await cluster.fetched(require_stable=True) == (expected, ErrorCode.NONE)
     assert await cluster.state() == "CompleteAbort"
+
+
+async def test_a_groups_partition_is_added_before_there_is_a_topic_of_offsets() -> None:
+    cluster = await Cluster().start()
+    producer = await cluster.init()
+    without = {name: each for name, each in whole().topics.items() if name != GROUP_METADATA_TOPIC}
+    await cluster.stage.become(replace(whole(), topics=without))
+    cluster.stage.caught_up = False
+    assert await cluster.add_offsets(producer) == ErrorCode.COORDINATOR_NOT_AVAILABLE  # perhaps it has just been made
+    cluster.stage.caught_up = True
+    assert await cluster.add_offsets(producer) == ErrorCode.NONE
+    described = await cluster.described()
+    assert [(each.topic, list(each.partitions)) for each in described.topics] == [(GROUP_METADATA_TOPIC, [3])]
+    assert (await cluster.end(producer, True)).error_code == ErrorCode.NONE
+    await settle()
+    cluster.stage.clock.advance(20)
+    await settle()
+    assert await cluster.state() == "CompleteCommit"  # nobody can have written offsets
 
 
 async def test_the_offsets_of_an_open_transaction_survive_the_coordinator() -> None:

@@ -72,6 +72,20 @@ def test_an_outcome_is_decided_once_and_told_again_to_who_asks_again(commit: boo
     assert ids.state().partitions == (("orders", (1,)),)
 
 
+def test_what_is_there_already_is_written_before_it_is_said() -> None:
+    # A coordinator that lost its shard without hearing of it may know an earlier transaction of the same producer id
+    # and epoch: its "yes" would be about that one. It cannot write any more, so nobody hears it.
+    ids, producer = begun()
+    state, written = ids.state(), len(ids.log)
+    assert ids.add(producer, P) is ErrorCode.NONE
+    assert (ids.state(), len(ids.log)) == (state, written + 1)
+    ids.end(producer, True)
+    ids.complete()
+    state, written = ids.state(), len(ids.log)
+    assert ids.end(producer, True) == producer
+    assert (ids.state(), len(ids.log)) == (state, written + 1)
+
+
 def test_what_is_told_twice_of_one_transaction_does_not_complete_the_next() -> None:
     """Up to version 1 both have one producer id, one epoch, and here one time: the next one has no marker yet."""
     ids, producer = begun()
