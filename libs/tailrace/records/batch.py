@@ -31,6 +31,7 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40  # base_timestamp is the time from which tombstones may go (KIP-534)
+LAST_PRODUCER_EPOCH: Final = 2**15 - 1  # of one producer id (KIP-360)
 
 RECORD_BYTES_MIN: Final = 7  # its length, attributes, time, offset, key's length, value's length, count of headers
 _LAST_CODEC: Final = int(Codec.ZSTD)

@@ -145,7 +145,7 @@ class Process:
         self.paused = False
         self.wall_skew_ms = 0
         self._backlog: list[tuple[int, Callable[[], object]]] = []
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in order: a set's order is that of addresses in memory
 
     def deliver(self, life: int, act: Callable[[], object]) -> None:
         """Lets this life act."""
@@ -159,8 +159,8 @@ class Process:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A coroutine that dies with this life."""
         task = self.world.spawn(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
 
     def boot(self) -> None:

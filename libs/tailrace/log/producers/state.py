@@ -14,11 +14,10 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers.open_transactions import OpenTransactions
 from tailrace.log.producers.transactions import AbortedTransaction, Marker
 from tailrace.log.producers.verification import Verification, Verifications
-from tailrace.records.batch import TRANSACTIONAL, BatchHeader, checksum, corrupt
+from tailrace.records.batch import LAST_PRODUCER_EPOCH, TRANSACTIONAL, BatchHeader, checksum, corrupt
 from tailrace.records.markers import ABORT
 
 EPOCH_BUMPS_FROM: Final = 2  # transaction.version whose markers carry an epoch of their own (KIP-890, KIP-1228)
-LAST_EPOCH: Final = 2**15 - 1
 RETAINED_BATCHES: Final = 5  # as many as max.in.flight.requests.per.connection allows an idempotent producer
 MAX_SEQUENCE: Final = 2**31 - 1
 _PATIENCE_MS: Final = 600_000  # as long as Kafka may take to look: its producer.id.expiration.check.interval.ms
@@ -142,7 +141,7 @@ def check_marker(
         return
     epoch = header.producer_epoch
     late = transaction_version >= EPOCH_BUMPS_FROM and epoch == entry.producer_epoch
-    late = late and entry.current_txn_first_offset >= 0 and epoch != LAST_EPOCH
+    late = late and entry.current_txn_first_offset >= 0 and epoch != LAST_PRODUCER_EPOCH
     if epoch < entry.producer_epoch or late:
         message = f"producer {header.producer_id} has epoch {entry.producer_epoch}, the marker {header.producer_epoch}"
         raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)

@@ -19,9 +19,8 @@ from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.members.endpoints import address_of
+from tailrace.net.members.shards import coordinators, owner_address, shard_of
 from tailrace.net.metadata.follower import MetadataFollower
-from tailrace.state.partitioner import partition_for
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage
 from tailrace_broker.transactions import add_partitions
@@ -55,7 +54,8 @@ class Coordinators:
 
     def ask(self, question: Question) -> None:
         """Sends it with the next request to the id's coordinator; COORDINATOR_NOT_AVAILABLE at once without one."""
-        address = self.owner(TRANSACTION_STATE_TOPIC, self._shard_of(question.asked.transactional_id))
+        shard = shard_of(self._follower.image, TRANSACTION_STATE_TOPIC, question.asked.transactional_id)
+        address = self.owner(TRANSACTION_STATE_TOPIC, shard)
         if address is None:
             question.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
@@ -67,19 +67,12 @@ class Coordinators:
 
     def owner(self, topic: str, shard: int) -> Address | None:
         """Where the owner of an internal topic's shard listens."""
-        image = self._follower.image
-        found = image.shards.get((topic, shard))
-        service = None if found is None else image.services.get(("coordinator", found.owner))
-        return None if service is None else address_of(service.endpoints, self._boot_id)
+        return owner_address(self._follower.image, topic, shard, self._boot_id)
 
     async def close(self) -> None:
         """Ends what is on its way."""
         for coordinator in self._by_address.values():
             await coordinator.close()
-
-    def _shard_of(self, transactional_id: str) -> int:
-        topic = self._follower.image.topic(TRANSACTION_STATE_TOPIC)
-        return -1 if topic is None or not topic.partitions else partition_for(transactional_id, len(topic.partitions))
 
     def _coordinator(self, address: Address) -> _Coordinator:
         found = self._by_address.get(address)
@@ -91,7 +84,7 @@ class Coordinators:
 
     def _forget_idle(self) -> None:
         """Those that are not in the image any more and owe nothing."""
-        known = {address_of(s.endpoints, self._boot_id) for s in self._follower.image.services_of("coordinator")}
+        known = set(coordinators(self._follower.image, self._boot_id))
         for address in [one for one, c in self._by_address.items() if one not in known and c.is_idle]:
             self._by_address.pop(address).abort()
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.state import EndOfTransaction, Producer
 
-LAST_EPOCH = 2**15 - 1
 _REMEMBERED = 10_000
 
 

@@ -13,8 +13,10 @@ from tailrace.coordination.group_records import (
     OffsetRemoved,
 )
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
+from tailrace.records.batch import LAST_PRODUCER_EPOCH
 from tailrace.state import Effects, EndOfTransaction, InTransaction, Producer, Token
 from tailrace.wire.messages import HeartbeatRequest, SyncGroupRequest
 from tailrace_coordinator.groups import offsets
@@ -24,9 +26,9 @@ from tailrace_coordinator.groups.classic.pending import PendingIds
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.groups.consumer.group import ConsumerGroup
 from tailrace_coordinator.groups.decision import EXPIRY_KEY, GroupDecision, Written, heartbeat_key
-from tailrace_coordinator.groups.ended_transactions import LAST_EPOCH, EndedTransactions
+from tailrace_coordinator.groups.ended_transactions import EndedTransactions
 from tailrace_coordinator.groups.group import Group
-from tailrace_coordinator.groups.offsets import Commit, Offsets, Position, TopicPartition
+from tailrace_coordinator.groups.offsets import Commit, Offsets, Position
 
 GroupEffects = Effects[Written]
 MANY = 500  # offsets: a decision that looks at or changes so many takes some milliseconds
@@ -200,7 +202,7 @@ class GroupMachine:
             self.ended.validate_marker(end)
             producer_id, epoch = end.producer
             held = self.offsets.pending.epoch_of(producer_id)
-            if held > epoch or (transaction_version >= 2 and held == epoch != LAST_EPOCH):
+            if held > epoch or (transaction_version >= 2 and held == epoch != LAST_PRODUCER_EPOCH):
                 raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
             decision.append(end)
             return ErrorCode.NONE

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from tailrace.coordination.group_records import OffsetCommitted, OffsetRemoved
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
 from tailrace.state import EndOfTransaction, InTransaction, Producer
 from tailrace_coordinator.groups.decision import GroupDecision
 from tailrace_coordinator.groups.group import Group
 from tailrace_coordinator.groups.pending_offsets import PendingOffsets
 
-TopicPartition = tuple[str, int]
 _NEVER_MS = 2**63 - 1  # the latest time that a record can hold
 
 

@@ -11,9 +11,9 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tailrace.coordination.group_records import OffsetCommitted
+from tailrace.kafka.ids import TopicPartition
 from tailrace.state import Producer
 
-TopicPartition = tuple[str, int]
 _GroupPartition = tuple[str, str, int]
 
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
 from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
 from tailrace.state import Producer
 from tailrace.wire.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.asking import add, of_version
-from tailrace_coordinator.transactions.state import TopicPartition
 
 _TOPIC = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 _PARTITION = _TOPIC.AddPartitionsToTxnPartitionResult

@@ -13,13 +13,13 @@ from typing import Any
 
 from tailrace.coordination.group_records import OffsetCommitted
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
 from tailrace.net.context import Context
 from tailrace.net.limits.answer_budget import AnswerBudget, text_bytes
 from tailrace.net.pieces import in_pieces, others_first
 from tailrace.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.groups.machine import MANY
-from tailrace_coordinator.groups.offsets import TopicPartition
 from tailrace_coordinator.handlers.offset_commit import find_topic
 
 Found = Mapping[TopicPartition, OffsetCommitted | None]  # None: not stable

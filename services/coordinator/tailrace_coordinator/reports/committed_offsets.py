@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError
+from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
@@ -21,7 +22,6 @@ from tailrace.net.members.endpoints import address_of
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_coordinator.groups.machine import GroupMachine
-from tailrace_coordinator.groups.offsets import TopicPartition
 
 MAX_ROWS = 20_000
 FEW_ROWS = 1_000

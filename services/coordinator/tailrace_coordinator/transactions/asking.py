@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
 from tailrace.state import Producer
 from tailrace.wire import messages as m
 from tailrace_coordinator.coordinator import Coordinator
 from tailrace_coordinator.transactions.machine import NeedsProducerId
 from tailrace_coordinator.transactions.peers import AWAY
-from tailrace_coordinator.transactions.state import NO_PRODUCER_ID, TopicPartition
+from tailrace_coordinator.transactions.state import NO_PRODUCER_ID
 
 T = TypeVar("T")
 _PATIENCE_MS: Final = 100.0  # as long as Kafka's add.partitions.to.txn.retry.backoff.max.ms
@@ -92,11 +93,7 @@ async def verify(
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 verify_only=not adds,
-                topics=[
-                    m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction.AddPartitionsToTxnTopic(
-                        name=topic, partitions=[index]
-                    )
-                ],
+                topics=[row.AddPartitionsToTxnTopic(name=topic, partitions=[index])],
             )
         ]
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.records.batch import LAST_PRODUCER_EPOCH
 from tailrace.state import Producer
 from tailrace_coordinator.transactions.state import NO_PRODUCER_ID, is_exhausted
 
@@ -53,6 +54,8 @@ def _of_version_1(found: TransactionState, request: End) -> Status | None:
 
 def _of_version_2(found: TransactionState, request: End) -> Status | None:
     producer_id, epoch = request.producer
+    if found.next_producer_id == producer_id != NO_PRODUCER_ID:  # it has been told so, and takes it with the last marker
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     again = found.producer_epoch == epoch + 1
     again_with_next_id = found.previous_producer_id == producer_id and is_exhausted(epoch) and found.producer_epoch == 0
     if found.producer_id != producer_id and not again_with_next_id:
@@ -68,9 +71,10 @@ def _of_version_2(found: TransactionState, request: End) -> Status | None:
     if found.state is Status.ONGOING:
         return _PREPARE[request.commit]
     if is_retry and not is_present:
-        if found.state is _COMPLETE[request.commit]:
-            return None
-        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+        if found.state is not _COMPLETE[request.commit]:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE)
+        # Aborted by a fence that took the last epoch, which no client is given: it goes on with another producer id.
+        return Status.PREPARE_ABORT if found.producer_epoch == LAST_PRODUCER_EPOCH else None
     if request.commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     return Status.PREPARE_ABORT  # nothing was begun, or no coordinator has heard of it: the epoch goes on all the same

@@ -18,16 +18,17 @@ from tailrace.coordination.transaction_records import (
     TransactionStateRemoved,
 )
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.features import TRANSACTION_VERSION
+from tailrace.kafka.ids import TopicPartition
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.state import Effects, Producer, Token
 from tailrace_coordinator.transactions import end, state
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import EXPIRY_KEY, TIMEOUTS_KEY, SendMarkers, TransactionDecision
-from tailrace_coordinator.transactions.state import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from tailrace_coordinator.transactions.state import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 TransactionEffects = Effects[TransactionRecord]
-_TRANSACTION_VERSION = "transaction.version"
 
 
 class NeedsProducerId(Exception):
@@ -193,14 +194,17 @@ class TransactionMachine:
 
     def _prepare(self, decision: TransactionDecision, after: TransactionState) -> None:
         """Decides the outcome; a transaction without partitions is complete at once."""
-        self._append(decision, after)
-        if after.partitions:
-            decision.act(SendMarkers(after))
+        held = self._append(decision, after)
+        if held.partitions:
+            decision.act(SendMarkers(held))
         else:
-            self._append(decision, state.completed(after, decision.now_ms))
+            self._append(decision, state.completed(held, decision.now_ms))
 
     def complete(self, now_ms: int, token: Token, prepared: TransactionState) -> TransactionEffects:
-        """Every partition has the marker of this state, or is gone: the transaction is over. Replies None."""
+        """Every partition has the marker of this state, or is gone: the transaction is over. Replies None.
+
+        prepared: as SendMarkers had it. Nothing is done when that transaction is over already.
+        """
 
         def decide(decision: TransactionDecision) -> None:
             found = self.transactions.get(prepared.transactional_id)
@@ -243,7 +247,7 @@ class TransactionMachine:
         return Effects()
 
     def _take_version(self, image: MetadataImage) -> None:
-        self._value_version = min(1, image.features.get(_TRANSACTION_VERSION, 0))
+        self._value_version = min(1, image.features.get(TRANSACTION_VERSION, 0))
 
     def on_timer(self, key: Hashable, now_ms: int) -> TransactionEffects:
         """Aborts what is past its timeout, or forgets ids that nobody has used for transactional.id.expiration.ms."""
@@ -263,8 +267,10 @@ class TransactionMachine:
 
     # -- shared ------------------------------------------------------------------------------------------------------
 
-    def _append(self, decision: TransactionDecision, after: TransactionState) -> None:
-        decision.append(replace(after, value_version=self._value_version))
+    def _append(self, decision: TransactionDecision, after: TransactionState) -> TransactionState:
+        held = replace(after, value_version=self._value_version)
+        decision.append(held)
+        return held
 
     def _answer(self, now_ms: int, token: Token, decide: Callable[[TransactionDecision], object]) -> TransactionEffects:
         decision = TransactionDecision(self.config, now_ms)
@@ -294,11 +300,11 @@ def _refuse_another(found: TransactionState, expected: Producer) -> None:
 
 
 def _same_end(found: TransactionState, prepared: TransactionState) -> bool:
-    return (found.state, found.producer_id, found.producer_epoch) == (
-        prepared.state,
-        prepared.producer_id,
-        prepared.producer_epoch,
-    )
+    """Whether it is this very transaction: up to version 1 the next one has the same outcome, producer id and epoch.
+
+    What is told twice, or late, must not complete that one, whose markers are not written.
+    """
+    return found is prepared
 
 
 def _is_wanted(one: TransactionState, wanted: Wanted, now_ms: int) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from tailrace.clock import Cancellable, Clock
 from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
@@ -22,7 +23,7 @@ from tailrace.wire import messages as m
 from tailrace_coordinator.shards.partition_log import OwnedPartition
 from tailrace_coordinator.transactions.decision import SendMarkers
 from tailrace_coordinator.transactions.peers import AWAY, Peers
-from tailrace_coordinator.transactions.state import TopicPartition, partitions_of
+from tailrace_coordinator.transactions.state import partitions_of
 
 _VERSION: Final = 2
 _TIMEOUT_MS: Final = 30_000
@@ -38,7 +39,7 @@ Complete = Callable[[OwnedPartition, TransactionState], Awaitable[Any]]
 class Sending:
     """One transaction whose markers are on their way; left: the partitions that have none yet."""
 
-    __slots__ = ("attempts", "ended", "is_caught_up", "left", "owned", "queued", "transaction")
+    __slots__ = ("again", "attempts", "is_caught_up", "left", "owned", "queued", "transaction", "waiting")
 
     def __init__(self, owned: OwnedPartition, transaction: TransactionState) -> None:
         self.owned = owned
@@ -47,7 +48,8 @@ class Sending:
         self.queued: set[TopicPartition] = set()  # of those: what is on its way
         self.attempts = 0
         self.is_caught_up = False  # whether the image has all that was there when the outcome was decided
-        self.ended = asyncio.Event()
+        self.again: Cancellable | None = None  # the timer until what is left is sent once more
+        self.waiting: list[asyncio.Event] = []  # each set once the markers are not on their way any more
 
 
 Row = tuple[Sending, TopicPartition]
@@ -106,11 +108,14 @@ class MarkerSender:
         sending = self._sending.get(transactional_id)
         if sending is None:
             return
-        timer = self._clock.call_later(timeout_ms, sending.ended.set)
+        over = asyncio.Event()  # of this caller only: its timeout is not another's
+        sending.waiting.append(over)
+        timer = self._clock.call_later(timeout_ms, over.set)
         try:
-            await sending.ended.wait()
+            await over.wait()
         finally:
             timer.cancel()
+            sending.waiting.remove(over)
 
     async def close(self) -> None:
         """Stops sending."""
@@ -123,7 +128,8 @@ class MarkerSender:
     def _give_up(self, sending: Sending) -> None:
         if self._sending.get(sending.transaction.transactional_id) is sending:
             del self._sending[sending.transaction.transactional_id]
-        sending.ended.set()
+        for over in sending.waiting:
+            over.set()
 
     def _is_current(self, sending: Sending) -> bool:
         return self._sending.get(sending.transaction.transactional_id) is sending
@@ -135,12 +141,13 @@ class MarkerSender:
         if not self._is_current(sending):
             return
         waits = looks = False
-        for partition in sending.left - sending.queued:
+        for partition in sorted(sending.left - sending.queued):  # so that a seed of a simulation is one history
             topic = self._image().topic(partition[0])
             if topic is None or partition[1] >= len(topic.partitions):
                 if sending.is_caught_up:
                     sending.left.discard(partition)  # it was deleted
-                looks = not sending.is_caught_up
+                else:
+                    looks = True
                 continue
             address = self._destination(partition)
             if address is None:
@@ -168,14 +175,17 @@ class MarkerSender:
 
     def _again(self, sending: Sending) -> None:
         """Sends what is left once more, later each time; one timer for each transaction is enough."""
+        if sending.again is not None:
+            return
         delay_ms = _RETRY_MS[min(sending.attempts, len(_RETRY_MS) - 1)]
         sending.attempts += 1
 
         def due() -> None:
             self._timers.discard(timer)
+            sending.again = None
             self._send(sending)
 
-        timer = self._clock.call_later(delay_ms, due)
+        timer = sending.again = self._clock.call_later(delay_ms, due)
         self._timers.add(timer)
 
     # -- sending -----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
-from tailrace.state import partition_for
+from tailrace.net.members.shards import coordinators, owner_address, shard_of
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import InitProducerIdRequest
 
@@ -35,6 +35,7 @@ class Peers:
         """The answer. Raises one of AWAY where there is none. lane: each has a connection, where others do not wait."""
         client = self._clients.get((address, lane))
         if client is None:
+            self._forget_those_gone()
             client = self._clients[address, lane] = Client(address, _CLIENT_ID, secret=self._secret)
         return await client.ask(request, version=version, timeout_ms=timeout_ms)
 
@@ -49,16 +50,11 @@ class Peers:
 
     def owner(self, topic: str, index: int) -> Address | None:
         """Where the coordinator listens that owns the shard."""
-        shard = self._image().shards.get((topic, index))
-        service = None if shard is None else self._image().services.get(("coordinator", shard.owner))
-        return None if service is None else address_of(service.endpoints, self._boot_id)
+        return owner_address(self._image(), topic, index, self._boot_id)
 
     def transaction_coordinator(self, transactional_id: str) -> Address | None:
         """Where the coordinator of the transactional id listens."""
-        topic = self._image().topic(TRANSACTION_STATE_TOPIC)
-        if topic is None or not topic.partitions:
-            return None
-        return self.owner(topic.name, partition_for(transactional_id, len(topic.partitions)))
+        return self.owner(TRANSACTION_STATE_TOPIC, shard_of(self._image(), TRANSACTION_STATE_TOPIC, transactional_id))
 
     async def new_producer_id(self) -> int:
         """One that nobody has, of any broker's block. Raises ApiError COORDINATOR_LOAD_IN_PROGRESS (retriable)."""
@@ -78,6 +74,14 @@ class Peers:
             if answer.error_code == ErrorCode.NONE:
                 return int(answer.producer_id)
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no broker gave a producer id")
+
+    def _forget_those_gone(self) -> None:
+        """Breaks off what leads to an address that is not in the image any more."""
+        image = self._image()
+        known = {address_of(broker.endpoints, self._boot_id) for broker in image.brokers.values()}
+        known.update(coordinators(image, self._boot_id))
+        for key in [key for key in self._clients if key[0] not in known]:
+            self._clients.pop(key).abort()
 
     async def close(self) -> None:
         """Closes all connections."""

@@ -12,15 +12,14 @@ from typing import Any, Final
 
 from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
+from tailrace.records.batch import LAST_PRODUCER_EPOCH
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
-_LAST_EPOCH: Final = 2**15 - 1  # of a fence only; no client is given it
 ENDED: Final = frozenset({Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT})
 ENDING: Final = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
 COMPLETE: Final = {Status.PREPARE_COMMIT: Status.COMPLETE_COMMIT, Status.PREPARE_ABORT: Status.COMPLETE_ABORT}
-
-TopicPartition = tuple[str, int]
 
 
 def created(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> TransactionState:
@@ -30,7 +29,7 @@ def created(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: in
 
 def is_exhausted(producer_epoch: int) -> bool:
     """Whether no epoch may follow that a client is given: another producer id must take its place."""
-    return producer_epoch >= _LAST_EPOCH - 1
+    return producer_epoch >= LAST_PRODUCER_EPOCH - 1  # the last one is of a fence only
 
 
 def with_next_epoch(state: TransactionState, expected_epoch: int, timeout_ms: int, now_ms: int) -> TransactionState:
@@ -100,7 +99,7 @@ def prepared(
     changes: dict[str, Any] = {}
     if version >= 2:
         changes = {
-            "producer_epoch": state.producer_epoch + 1,
+            "producer_epoch": min(state.producer_epoch + 1, LAST_PRODUCER_EPOCH),
             "last_producer_epoch": state.producer_epoch,
             "next_producer_id": next_producer_id,
         }
@@ -121,7 +120,7 @@ def fenced(state: TransactionState, now_ms: int) -> TransactionState:
     return replace(
         state,
         state=Status.PREPARE_ABORT,
-        producer_epoch=min(state.producer_epoch + 1, _LAST_EPOCH),
+        producer_epoch=min(state.producer_epoch + 1, LAST_PRODUCER_EPOCH),
         last_producer_epoch=NO_PRODUCER_EPOCH,
         last_update_timestamp_ms=now_ms,
     )

@@ -10,12 +10,12 @@ import struct
 
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.members.shards import shard_epoch_of, shard_of
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.forward import listed, several_ids
 from tailrace_gateway.forward.controller import NotSentError, UnansweredError, exchange, refusal
 from tailrace_gateway.forward.owners import AWAY, owner
-from tailrace_gateway.forward.shards import shard_epoch_of, shard_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay import peek
 from tailrace_gateway.relay.client import ClientLink

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tailrace.net.members.shards import coordinators, owner_address, shard_of
 from tailrace.net.pieces import in_pieces
 from tailrace.state import hashing_rows
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.forward.controller import request_of
 from tailrace_gateway.forward.owners import AWAY, ask
-from tailrace_gateway.forward.shards import coordinators, owner_address, shard_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.net.address import Address
+from tailrace.net.members.shards import shard_of
 from tailrace.net.pieces import in_pieces
 from tailrace.state import hashing_rows
 from tailrace.wire import messages as m
@@ -17,7 +18,6 @@ from tailrace.wire.apis import ApiKey
 from tailrace.wire.refuse import refuse
 from tailrace_gateway.forward.controller import request_of
 from tailrace_gateway.forward.owners import ask, owner
-from tailrace_gateway.forward.shards import shard_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame

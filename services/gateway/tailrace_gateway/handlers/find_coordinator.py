@@ -16,10 +16,10 @@ from tailrace.errors import ErrorCode
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Context
+from tailrace.net.members.shards import owner_address, shard_of
 from tailrace.net.pieces import in_pieces
 from tailrace.state import hashing_rows
 from tailrace.wire.messages import FindCoordinatorResponse
-from tailrace_gateway.forward.shards import owner_address, shard_of
 from tailrace_gateway.gateway import Gateway
 
 _GROUP = 0

@@ -276,6 +276,37 @@ async def test_an_end_that_the_shard_has_no_room_for_is_told_again() -> None:
     assert (completed, len(sender)) == ([state], 0)
 
 
+async def test_who_waits_for_markers_has_a_timeout_of_its_own() -> None:
+    """One caller's patience is not another's: the markers are still on their way when the first one gives up."""
+    clock = ManualClock()
+
+    async def complete(owned: OwnedPartition, transaction: TransactionState) -> None:
+        raise AssertionError("nobody takes its markers")
+
+    async def catch_up() -> bool:
+        return True
+
+    state = with_partitions(created("id", 1000, 1000, 0), [("t", 0)], 0, 2)
+    state = prepared(state, Status.PREPARE_COMMIT, 0, version=2)
+    sender = MarkerSender(MemoryPeers(whole, "boot"), whole, clock, complete, catch_up)
+    sender.act(OwnedPartition(TRANSACTIONS_ID, 0, 3, 0, 0, Address("127.0.0.1", 2)), SendMarkers(state))
+    first = asyncio.ensure_future(sender.ended("id", 100))
+    await settle()
+    clock.advance(60)
+    await settle()
+    second = asyncio.ensure_future(sender.ended("id", 100))
+    await settle()
+    clock.advance(40)
+    await settle()
+    third = asyncio.ensure_future(sender.ended("id", 100))
+    await settle()
+    assert (first.done(), second.done(), third.done()) == (True, False, False)
+    sender.on_image(lambda owned: False)
+    await settle()
+    assert second.done() and third.done()
+    await sender.close()
+
+
 async def test_a_new_owner_of_the_shard_sends_the_markers_and_the_old_one_does_not() -> None:
     cluster = await Cluster().start()
     producer = await cluster.init()

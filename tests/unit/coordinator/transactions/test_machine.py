@@ -72,6 +72,22 @@ def test_an_outcome_is_decided_once_and_told_again_to_who_asks_again(commit: boo
     assert ids.state().partitions == (("orders", (1,)),)
 
 
+def test_what_is_told_twice_of_one_transaction_does_not_complete_the_next() -> None:
+    """Up to version 1 both have one producer id, one epoch, and here one time: the next one has no marker yet."""
+    ids, producer = begun()
+    ids.end(producer, True)
+    told = ids.markers
+    ids.complete()
+    ids.add(producer, P)
+    ids.end(producer, True)
+    later, ids.markers = ids.markers, told
+    ids.complete()
+    assert ids.state().state is Status.PREPARE_COMMIT
+    ids.markers = later
+    ids.complete()
+    assert ids.state().state is Status.COMPLETE_COMMIT
+
+
 def test_nothing_is_ended_where_nothing_was_begun() -> None:
     ids = Ids()
     producer = ids.init()
@@ -144,8 +160,10 @@ def test_who_was_told_the_next_producer_id_waits_until_it_counts() -> None:
     after = ids.end(producer, True, version=2)
     assert ids.add(after, P, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert ids.init(after) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert ids.end(after, False, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
     ids.complete()
     assert ids.add(after, P, version=2) is ErrorCode.NONE
+    assert ids.end(after, False, version=2) == Producer(1002, 1)
 
 
 def test_a_fence_at_the_last_epoch_does_not_go_beyond_what_a_record_holds() -> None:
@@ -155,6 +173,21 @@ def test_a_fence_at_the_last_epoch_does_not_go_beyond_what_a_record_holds() -> N
     assert ids.state().producer_epoch == LAST + 1
     ids.complete()
     assert ids.init() == Producer(1002, 0)
+
+
+def test_of_version_2_who_ends_what_a_fence_at_the_last_epoch_aborted_gets_another_producer_id() -> None:
+    """No client is given the fence's epoch: nothing could follow it in a record."""
+    ids, producer = with_epoch(LAST)
+    ids.add(producer, P, version=2)
+    ids.now_ms += 60_000
+    ids.timer(TIMEOUTS_KEY)
+    ids.complete()
+    assert ids.end(producer, True, version=2) is ErrorCode.INVALID_TXN_STATE
+    after = ids.end(producer, False, version=2)
+    assert after == Producer(1002, 0)
+    assert ids.end(producer, False, version=2) == after  # its answer was lost
+    assert ids.add(after, P, version=2) is ErrorCode.NONE
+    assert ids.end(after, True, version=2) == Producer(1002, 1)
 
 
 def test_a_leader_learns_which_partitions_a_transaction_has() -> None:

@@ -12,9 +12,9 @@ from support.logs import NOW, open_log, some_batch
 from tailrace.errors import ErrorCode
 from tailrace.log.filesystem.memory import MemoryFilesystem
 from tailrace.log.log import Appended, Log
-from tailrace.log.producers.state import LAST_EPOCH
 from tailrace.log.producers.transactions import Marker, marker_batch
 from tailrace.log.producers.verification import MOST_KEPT, Verification, Verifications
+from tailrace.records.batch import LAST_PRODUCER_EPOCH
 from tailrace.records.markers import ABORT, COMMIT
 
 E = ErrorCode
@@ -145,7 +145,7 @@ def test_a_marker_may_come_again(version: int) -> None:
 
 
 def test_the_last_epoch_has_none_above_it() -> None:
-    assert end(begun(LAST_EPOCH), LAST_EPOCH, version=2).error_code == 0
+    assert end(begun(LAST_PRODUCER_EPOCH), LAST_PRODUCER_EPOCH, version=2).error_code == 0
 
 
 def test_a_marker_of_an_earlier_coordinator_is_fenced() -> None:

@@ -13,6 +13,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
+from tailrace.net.members.shards import owner_address, shard_of
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.producers import Described, decode_describe_producers
@@ -20,7 +21,6 @@ from tailrace.wire.messages import ApiMessage, DescribeProducersRequest
 from tailrace_gateway.cluster_state import ClusterState, state_of
 from tailrace_gateway.forward import unfenced
 from tailrace_gateway.forward.controller import READ_ONLY
-from tailrace_gateway.forward.shards import owner_address, shard_of
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.rest.backend import READ_TIMEOUT_MS, ControllerView
 

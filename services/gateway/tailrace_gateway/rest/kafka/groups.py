@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.ids import TopicPartition
 from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.wire.messages import (
     ApiMessage,
@@ -25,7 +26,6 @@ from tailrace_gateway.rest.kafka.assignment import partitions_of
 OFFSET_FETCH_BY_NAME = 9  # v10 addresses topics by id (KIP-848)
 LIST_OFFSETS_VERSION = 7
 LATEST = -1
-TopicPartition = tuple[str, int]
 
 
 class Member(NamedTuple):
