@@ -1,14 +1,21 @@
 """Apache Kafka's own DumpLogSegments reads every file of ours without complaint."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from support import kafka_peer
+from support.stage import create_topic, wait_for_topic
+from support.targets import Target
+from support.transactional import Transactional
 from support.transactions import data_batch, marker_batch, write
 from tailrace.coordination.group_records import (
     GroupMetadata,
@@ -19,6 +26,16 @@ from tailrace.coordination.group_records import (
     OffsetRemoved,
 )
 from tailrace.coordination.group_records import encode as encode_group
+from tailrace.coordination.transaction_records import (
+    STATES,
+    Status,
+    TransactionRecord,
+    TransactionState,
+    TransactionStateRemoved,
+)
+from tailrace.coordination.transaction_records import encode as encode_transaction
+from tailrace.errors import ErrorCode
+from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
 from tailrace.log.config import LogConfig
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.log.filesystem.real import RealFilesystem
@@ -27,6 +44,7 @@ from tailrace.log.producers.transactions import AbortedTransaction, encode
 from tailrace.records.compression import Codec
 from tailrace.records.markers import ABORT
 from tailrace.records.record import Record, build
+from tailrace.state.partitioner import partition_for
 from tailrace_broker.partitions.shard_barriers import barrier
 
 NOW = 1_700_000_000_000
@@ -52,6 +70,22 @@ def dump(*options: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
+
+
+def transactions_in(log: Path) -> list[tuple[str, str | None, Any]]:
+    """Transactional id, version and fields of each record, as Kafka's decoder prints them; None for a tombstone."""
+    shown = dump("--transaction-log-decoder", "--print-data-log", "--files", str(log))
+    assert "isvalid: false" not in shown and "xception" not in shown
+    found = []
+    for key, payload in re.findall(r" key: (\{.*\}) payload: (.*)$", shown, re.MULTILINE):
+        value = {"version": None, "data": None} if payload == "<DELETE>" else json.loads(payload)
+        found.append((json.loads(key)["data"]["transactionalId"], value["version"], value["data"]))
+    return found
+
+
+def shard(target: Target, transactional_id: str) -> int:
+    """The partition of `__transaction_state` that holds the id."""
+    return partition_for(transactional_id, len(wait_for_topic(target, TRANSACTION_STATE_TOPIC).leaders))
 
 
 def fill(log: Log, numbers: range) -> None:
@@ -153,3 +187,81 @@ def test_kafkas_offsets_decoder_reads_what_coordinators_write(tmp_path: Path) ->
     assert '"protocolType":"consumer","generation":5' in shown and '"memberId":"m-1"' in shown
     assert "isvalid: false" not in shown and "xception" not in shown
     assert shown.count("isvalid: true") >= 2
+
+
+def test_kafkas_transaction_decoder_reads_what_coordinators_write(tmp_path: Path) -> None:
+    """Every state, in the version before KIP-890 and in that of it; a barrier of ours; an id that expired."""
+    begun = TransactionState("ledger", 7, 2, 60_000, Status.ONGOING, (("topic", (0, 3)),), NOW + 1, NOW)
+    of_version_2 = TransactionState(
+        "billing", 8, 3, 9_000, Status.PREPARE_COMMIT, (("topic", (1,)),), NOW, NOW, 6, 9, 2, 4
+    )
+    written: list[TransactionRecord] = [
+        *(replace(begun, state=state, value_version=version) for state in STATES for version in (0, 1)),
+        of_version_2,
+        TransactionStateRemoved("ledger"),
+    ]
+    logs = LogDir.open(RealFilesystem(), str(tmp_path), node_id=0, cluster_id="dump", now_ms=NOW)
+    log = logs.create("__transaction_state", 0, uuid4(), LogConfig())
+    log.append([barrier(1, 0, NOW)], 0, NOW, from_client=False)
+    records = [Record(timestamp=NOW, key=key, value=value) for key, value in map(encode_transaction, written)]
+    log.append([build(records)], 0, NOW, from_client=False)
+    logs.close(broker_epoch=3)
+    rows = transactions_in(Path(log.directory) / "00000000000000000000.log")
+    common = {
+        "producerId": 7,
+        "producerEpoch": 2,
+        "transactionTimeoutMs": 60_000,
+        "transactionPartitions": [{"topic": "topic", "partitionIds": [0, 3]}],
+        "transactionLastUpdateTimestampMs": NOW + 1,
+        "transactionStartTimestampMs": NOW,
+    }
+    assert rows == [
+        *(
+            ("ledger", version, {**common, "transactionStatus": number})
+            for number in range(len(STATES))
+            for version in ("0", "1")
+        ),
+        (
+            "billing",
+            "1",
+            {
+                "producerId": 8,
+                "producerEpoch": 3,
+                "transactionTimeoutMs": 9_000,
+                "transactionStatus": 2,
+                "transactionPartitions": [{"topic": "topic", "partitionIds": [1]}],
+                "transactionLastUpdateTimestampMs": NOW,
+                "transactionStartTimestampMs": NOW,
+                "previousProducerId": 6,
+                "nextProducerId": 9,
+                "clientTransactionVersion": 2,
+                "nextProducerEpoch": 4,
+            },
+        ),
+        ("ledger", None, None),
+    ]
+
+
+@pytest.mark.by("java")
+@pytest.mark.capability("transactions of the Java client, and kafka-transactions.sh")
+@pytest.mark.parametrize(("version", "client_version"), [(3, 0), (5, 2)], ids=["first protocol", "second protocol"])
+def test_a_running_coordinators_log_tells_the_story_of_a_transaction(
+    target: Target, version: int, client_version: int
+) -> None:
+    topic, producer = create_topic(target), Transactional(target)
+    assert producer.init(timeout_ms=7_000) is ErrorCode.NONE
+    producer_id = producer.producer_id
+    assert producer.begun(topic, 0) == [ErrorCode.NONE]
+    assert producer.produce(topic, "v") is ErrorCode.NONE
+    assert producer.ended(True, version=version) is ErrorCode.NONE
+    producer.wait_for("CompleteCommit")
+    producer.close()
+    replica = next(target.folder.glob(f"**/__transaction_state-{shard(target, producer.name)}/*0.log"))
+    told = [data for name, _, data in transactions_in(replica) if name == producer.name and data]
+    assert {(data["producerId"], data["transactionTimeoutMs"]) for data in told} == {(producer_id, 7_000)}
+    empty, ongoing, prepared, complete = told
+    assert [data["transactionStatus"] for data in told] == [0, 1, 2, 4]
+    partitions = [{"topic": topic.name, "partitionIds": [0]}]
+    told_partitions = [data["transactionPartitions"] for data in (empty, ongoing, prepared, complete)]
+    assert told_partitions == [None, partitions, partitions, []]
+    assert [data.get("clientTransactionVersion") for data in (prepared, complete)] == [client_version or None] * 2

@@ -3,7 +3,6 @@
 import functools
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,7 @@ from support import java_tools as tools
 from support.java_tools import JavaTools, Shell
 from support.stage import coordinator, create_topic, unique, wait_for_topic
 from support.targets import Target
-from support.transactional import Transactional
-from support.transactions_read import values
 from support.waiting import until
-from tailrace.errors import ErrorCode
 from tailrace.records.record import Record, build
 
 pytestmark = pytest.mark.by("java")
@@ -193,31 +189,3 @@ def test_the_performance_tools_move_ten_thousand_records(target: Target, shell: 
     limits = ("--num-records", "10000", "--timeout", "40000")
     report = shell.out(tools.CONSUMER_PERFORMANCE, "--topic", topic.name, *limits)
     assert report.splitlines()[-1].split(",")[4].strip() == "10000"
-
-
-@pytest.mark.capability("transactions of the Java client, and kafka-transactions.sh")
-def test_transactions_of_the_java_producer(target: Target, shell: Shell) -> None:
-    topic, name = create_topic(target), unique("transaction")
-    load = ("--topic", topic.name, "--num-records", "200", "--record-size", "10", "--throughput", "1000")
-    of_a_transaction = ("--transactional-id", name, "--transaction-duration-ms", "50")
-    assert "200 records sent" in shell.out(tools.PRODUCER_PERFORMANCE, *load, *of_a_transaction)
-    until(lambda: len(values(target, topic, committed=True)) == 200 or None, "what was committed")
-    listed = [row.split() for row in shell.out(tools.TRANSACTIONS, "list").splitlines()]
-    assert [row[3] for row in listed if row[0] == name] == ["CompleteCommit"]
-    described = shell.out(tools.TRANSACTIONS, "describe", "--transactional-id", name).splitlines()[-1].split()
-    assert described[1] == name
-
-
-@pytest.mark.capability("transactions of the Java client, and kafka-transactions.sh")
-def test_a_hanging_transaction_is_found_and_ended(target: Target, shell: Shell) -> None:
-    """It is open in the partition; its coordinator does not know: as after a marker that was written too early."""
-    topic, one = create_topic(target), Transactional(target)
-    one.init()
-    assert one.begun(topic, 0) == [ErrorCode.NONE]
-    assert one.produce(topic, "hangs") == ErrorCode.NONE
-    assert values(target, topic, committed=True) == []
-    place = ("--topic", topic.name, "--partition", "0", "--start-offset", "0")
-    shell.out(tools.TRANSACTIONS, "abort", *place)
-    topic.produce(bytes(build([Record(timestamp=int(time.time() * 1000), key=None, value=b"after")])))
-    until(lambda: values(target, topic, committed=True) == ["after"] or None, "what was held up")
-    one.close()

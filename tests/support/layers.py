@@ -178,7 +178,7 @@ LAYERS = {
         extra="spark",
         jars=newest_connector_jars,
         before=newest_pyspark,
-        tests=tests_of("spark", "connector_batch connector_sink connector_stream once"),
+        tests=tests_of("spark", "connector_batch connector_sink connector_stream connector_transactions once"),
     ),
     "bench": Layer("speed beside Apache Kafka; reports only", default=False, commands=(module("bench"),)),
 }

@@ -47,6 +47,7 @@ class MemoryBackend:
         self.moves: dict[tuple[int, str, int], int] = {}  # what was copied to /second, in bytes
         self.space: dict[int, tuple[int, int]] = {}  # by broker: total and usable bytes
         self.cleaned: dict[int, list[Any]] = {}  # by broker: rows of DescribeCleaner
+        self.opened: dict[int, list[Any]] = {}  # by broker: rows of DescribeOpenTransactions
         self.described = Described(0, 0)  # what DescribeProducers finds
         self.silent: set[int] = set()  # brokers that do not answer
         self.with_broken_disk = {0}
@@ -91,6 +92,8 @@ class MemoryBackend:
             return self._log_dirs(node_id, message)
         if isinstance(message, m.AlterReplicaLogDirsRequest):
             return self._move(node_id, message)
+        if isinstance(message, m.DescribeOpenTransactionsRequest):
+            return m.DescribeOpenTransactionsResponse(error_code=0, transactions=self.opened.get(node_id, []))
         if isinstance(message, m.DescribeCleanerRequest):
             return m.DescribeCleanerResponse(error_code=0, partitions=self.cleaned.get(node_id, []))
         return self._ask(f"broker {node_id}", message)

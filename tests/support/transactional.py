@@ -125,12 +125,14 @@ class Transactional:
         version: int = 11,
         known: tuple[int, int] | None = None,
         name: str | None = "",
+        ago_ms: int = 0,
     ) -> ErrorCode:
         """Appends one record within the transaction; name None: a request without a transactional id."""
         producer_id, epoch = known or self.known
         place = (topic.name, partition)
         sequence = self.sequences.get(place, 0)
-        record = Record(timestamp=int(time.time() * 1000), key=None, value=value.encode())  # one of 1970 rolls the log
+        now_ms = int(time.time() * 1000)  # a record of 1970 rolls the log
+        record = Record(timestamp=now_ms - ago_ms, key=None, value=value.encode())
         batch = build_batch(
             [record], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
         )

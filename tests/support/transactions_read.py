@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+from support.batches import batch
 from support.raw import build
 from support.stage import Topic
 from support.targets import Target
@@ -28,13 +31,18 @@ def values(target: Target, topic: Topic, partition: int = 0, *, committed: bool)
     aborted = sorted((one.first_offset, one.producer_id) for one in found.aborted_transactions or ())
     leaving: set[int] = set()
     seen = []
-    for batch in split(bytes(found.records or b"")):
-        header = read_header(batch)
+    for one in split(bytes(found.records or b"")):
+        header = read_header(one)
         while aborted and aborted[0][0] <= header.last_offset:
             leaving.add(aborted.pop(0)[1])
         if header.is_control:
-            if marker_type(batch, header) == ABORT:
+            if marker_type(one, header) == ABORT:
                 leaving.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in leaving):
-            seen += [(record.value or b"").decode() for record in iterate(batch)]
+            seen += [(record.value or b"").decode() for record in iterate(one)]
     return seen
+
+
+def write_plain(topic: Topic, partition: int = 0) -> None:
+    """Appends "plain" without a transaction: a reader at read_committed sees it when no older one is open."""
+    assert topic.produce(batch(b"plain", base_timestamp=int(time.time() * 1000)), partition=partition).error_code == 0

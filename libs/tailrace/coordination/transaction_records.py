@@ -89,7 +89,8 @@ def _value(record: TransactionState) -> bytes:
             record.timeout_ms,
             _NUMBERS[record.state],
         ),
-        _count(len(record.partitions), flexible),
+        # Without a transaction there is no list, as in Kafka: null, and not an empty one.
+        _count(len(record.partitions) or (-1 if record.state is Status.EMPTY else 0), flexible),
     ]
     for topic, indexes in record.partitions:
         name = topic.encode()

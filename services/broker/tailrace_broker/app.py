@@ -62,6 +62,7 @@ from tailrace_broker.handlers import (
     describe_cleaner,
     describe_configs,
     describe_log_dirs,
+    describe_open_transactions,
     describe_producers,
     fence_shard,
     incremental_alter_configs,
@@ -79,6 +80,7 @@ from tailrace_broker.produce.many_rows import ManyRowsProduce
 from tailrace_broker.produce.plain import PlainProduce
 from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.transactions.coordinators import Coordinators
+from tailrace_broker.transactions.hanging import HangingTransactions
 
 HANDLERS: dict[int, Handler] = {
     ApiKey.LIST_OFFSETS: list_offsets.handle,
@@ -93,6 +95,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
     ApiKey.FENCE_SHARD: fence_shard.handle,
     ApiKey.DESCRIBE_CLEANER: describe_cleaner.handle,
+    ApiKey.DESCRIBE_OPEN_TRANSACTIONS: describe_open_transactions.handle,
     ApiKey.ADOPT_CONNECTION: adopt_connection.handle,
 }
 # What a client may ask a broker directly; DescribeConfigs and the like go to the gateway, which knows whom to ask.
@@ -217,6 +220,10 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                 watch = DirWatch(broker, lifecycle, clock, log)
                 replicas = Replicas(broker, clock, environment.random, environment.boot_id, log, environment.secret)
                 gauges.count_replicas(metrics, replicas)
+                assert broker.coordinators is not None  # of the listener
+                hanging = HangingTransactions(broker.open_transactions, broker.coordinators, clock)
+                broker.hanging = hanging
+                gauges.count_hanging(metrics, hanging)
                 gauges.count_dirs(metrics, pressure, dirs)
                 previous_epoch = storage.previous_epoch
                 async with beside(watch.run()), beside(replicas.run()):
@@ -226,6 +233,7 @@ async def open_broker(config: Config, environment: Environment) -> AsyncIterator
                         beside(lifecycle.run(previous_epoch)),
                         beside(Housekeeping(broker, clock, log).run()),
                         beside(open_cleaner(broker, environment, pace).run()),
+                        beside(hanging.run()),
                     ):
                         yield OpenBroker(broker, lifecycle, addresses)
                     if config.controlled_shutdown_enable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,8 @@ from tailrace_broker.replication.leader import IsrChange
 from tailrace_broker.replication.node import Node
 from tailrace_broker.replication.throttle import Throttle
 from tailrace_broker.transactions.coordinators import Coordinators
+from tailrace_broker.transactions.hanging import HangingTransactions
+from tailrace_broker.transactions.open_transactions import OpenTransaction, by_partition, late_after_ms
 from tailrace_broker.waiting.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class Broker:
         self.adopted: Adopted | None = None
         self.held_producers: dict[Any, Any] = {}  # requests that wait for a coordinator (produce/verification.py)
         self.coordinators: Coordinators | None = None  # of transactions and groups, put in by app.py
+        self.hanging: HangingTransactions | None = None  # put in by app.py
         self.on_isr_change: Callable[[Partition, IsrChange], None] = lambda partition, change: None
         self.purgatory = Purgatory(clock, loop.call_soon)
         self.lookups = Lookups()
@@ -128,6 +131,10 @@ class Broker:
             self.topics.hold_back()
         self.on_image(MetadataImage(), follower.image)
         follower.subscribe(self.on_image)
+
+    def open_transactions(self) -> Iterator[list[OpenTransaction]]:
+        """Of each partition that is led here."""
+        return by_partition(self.topics.partitions(), self.node_id, self.now_ms(), late_after_ms(self.config))
 
     @property
     def image(self) -> MetadataImage:

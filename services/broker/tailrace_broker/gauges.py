@@ -15,6 +15,7 @@ from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.replication.replicas import Replicas
+from tailrace_broker.transactions.hanging import HangingTransactions
 
 
 def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
@@ -164,3 +165,8 @@ def count_dirs(metrics: BrokerMetrics, pressure: DiskPressure, dirs: list[LogDir
             ),
         }
     )
+
+
+def count_hanging(metrics: BrokerMetrics, hanging: HangingTransactions) -> None:
+    """Transactions that nothing ends, by partition."""
+    metrics.hanging = hanging.by_partition

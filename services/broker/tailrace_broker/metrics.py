@@ -19,6 +19,8 @@ class BrokerMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         # (topic, partition, open transactions, late ones), of those that have any; put in by gauges.py.
         self.transactions: Callable[[], list[tuple[str, int, int, int]]] = list
+        # (topic, partition, transactions that hang there); put in by gauges.py.
+        self.hanging: Callable[[], list[tuple[str, int, int]]] = list
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self.requests = [0] * _API_KEYS  # of clients served without a relay
         self.bytes_in = 0
@@ -95,7 +97,12 @@ class BrokerMetrics(Collector):
             opened.add_metric([topic, str(index)], open_count)
             if late_count:
                 late.add_metric([topic, str(index)], late_count)
-        return [opened, late]
+        hanging = GaugeMetricFamily(
+            "tailrace_hanging_transactions", "Late ones that no coordinator has open (KIP-664).", labels=labels
+        )
+        for topic, index, count in self.hanging():
+            hanging.add_metric([topic, str(index)], count)
+        return [opened, late, hanging]
 
     def describe(self) -> list[Metric]:
         """Nothing ahead of time: gauges are added after registration."""

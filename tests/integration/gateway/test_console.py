@@ -17,6 +17,7 @@ from support.plugin import leave_out
 from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.runtime.clock import SystemClock
+from tailrace.wire.messages import DescribeOpenTransactionsResponse, ListTransactionsResponse
 from tailrace_gateway.rest.backend import ControllerView
 from tailrace_gateway.rest.server import open_rest
 
@@ -164,6 +165,28 @@ async def test_the_dot_is_not_green_and_the_page_says_why(
     assert state(page)[0] == kind
     assert f'<li><span class="{kind}">{sentence}</span></li>' in page
     assert [row[0] for row in rows(page, "groups")] == ["billing"]
+
+
+async def test_open_transactions_are_shown_and_one_that_hangs_is_a_problem(
+    browser: str, tmp_path: Path, backend: MemoryBackend
+) -> None:
+    row = DescribeOpenTransactionsResponse.OpenTransaction
+    opened = row(topic_name="orders", partition_index=0, producer_id=1, start_offset=7, last_timestamp=0)
+    known = ListTransactionsResponse.TransactionState(transactional_id="billing-1", producer_id=1)
+    backend.transactions, backend.opened[0] = [known], [opened]
+    page = await page_of(browser, tmp_path / "open", backend)
+    assert state(page) == ("good", "all is well")
+    (shown,) = rows(page, "transactions")
+    assert shown[:5] == ["orders-0", "open", "billing-1", "1", "7"]
+    backend.opened[1] = [row(topic_name="orders", partition_index=1, producer_id=2, is_late=True, is_hanging=True)]
+    page = await page_of(browser, tmp_path / "hanging", backend)
+    assert state(page) == ("warn", "1 problem")
+    said = "1 transaction hangs: readers at read_committed wait at orders-1."
+    assert f'<li><span class="warn">{said}</span></li>' in page
+    assert [shown[:3] for shown in rows(page, "transactions")] == [
+        ["orders-1", "hanging", ""],
+        ["orders-0", "open", "billing-1"],
+    ]
 
 
 @pytest.mark.parametrize("link", ["#gone", "#%E0%A4%A"], ids=["a deleted topic", "a cut link"])

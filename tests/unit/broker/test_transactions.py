@@ -107,3 +107,15 @@ async def test_a_transaction_that_nobody_ends_is_counted(tmp_path: Path) -> None
         assert broker.replicas.late_transactions() == 1
         write(broker, marker_batch(7, COMMIT))
         assert broker.replicas.late_transactions() == 0
+
+
+async def test_the_metrics_name_the_partitions_with_open_late_and_hanging_transactions(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        write(broker, data_batch(7))
+        metrics = broker.broker.metrics
+        metrics.transactions = broker.replicas.transactions_by_partition
+        metrics.hanging = lambda: [("t", 0, 1)]
+        families = {family.name: family.samples for family in metrics.collect()}
+        for name in ("open", "late", "hanging"):
+            (sample,) = families[f"tailrace_{name}_transactions"]
+            assert (sample.labels, sample.value) == ({"topic": "t", "partition": "0"}, 1)

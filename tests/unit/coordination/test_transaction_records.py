@@ -77,6 +77,16 @@ def test_the_bytes_are_those_of_the_schema() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("version", "null"), [(0, b"\xff\xff\xff\xff"), (1, b"\0")])
+def test_an_id_without_a_transaction_has_no_list_of_partitions(version: int, null: bytes) -> None:
+    """Kafka writes null, which its DumpLogSegments tells from a list of none."""
+    record = replace(SIMPLE, state=Status.EMPTY, partitions=(), value_version=version)
+    _, value = encode(record)
+    assert value is not None
+    assert value[17 : 17 + len(null) + 16] == null + (11).to_bytes(8) + (10).to_bytes(8)
+    assert decode(b"\0\0\0\2id", value) == record
+
+
 @pytest.mark.parametrize("cut", range(1, 40))
 def test_a_cut_value_is_told(cut: int) -> None:
     key, value = encode(SIMPLE)

@@ -32,7 +32,7 @@ COMMANDS: Final = {
     "consume": Command(f"{_DAILY}.records", "consume", "Print each record's value as one line."),
     "group": Command(f"{_DAILY}.groups", "app", "Consumer groups, their members and their lag."),
     "transaction": Command(
-        f"{_DAILY}.transactions.commands", "app", "Transactions: who has which, and those that nobody ends."
+        f"{_DAILY}.transactions.commands", "app", "Transactions: show them, find those that hang, end one."
     ),
     "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
     "broker": Command(f"{_DAILY}.brokers", "app", "List brokers, empty one, forget one; or run one."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ def given(name: str | None) -> str | None:
     return name
 
 
+_YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
 # Names that clients chose, as group ids, may hold what moves a terminal's cursor.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -60,6 +62,13 @@ def pairs(items: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{item}: expected key=value")
         found[key.strip()] = value
     return found
+
+
+def local_time(time_ms: int) -> str:
+    """A time in this machine's zone, with its offset; the bare number where no calendar has it."""
+    if not 0 <= time_ms < _YEAR_10000_MS:
+        return str(time_ms)
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "milliseconds")
 
 
 def table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:

@@ -23,6 +23,7 @@ _ADVICE: Final[Mapping[int, str]] = {
 
 _WITHOUT_WORDS: Final[Mapping[int, str]] = {  # where the API has no field for a message
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "not a regular expression in RE2's syntax",
     ErrorCode.UNKNOWN_SERVER_ERROR: "a fault of the cluster; the log of its processes says more",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has members; stop its consumers first",
 }

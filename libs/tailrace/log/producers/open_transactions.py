@@ -25,6 +25,10 @@ class OpenTransactions:
     def __len__(self) -> int:
         return len(self._ongoing)
 
+    def producers(self) -> list[int]:
+        """The producer ids of the transactions that are open, the oldest transaction first."""
+        return list(self._ongoing.values())
+
     def begin(self, producer_id: int, first_offset: int) -> None:
         """Takes up a transaction's batch; nothing happens if it is not the first."""
         if first_offset not in self._ongoing:

@@ -7,6 +7,7 @@ leaves nothing behind.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -227,14 +228,13 @@ class ProducerState:
             return None
         return AbortedTransaction(header.producer_id, first_offset, header.base_offset, stable)
 
+    def open_transactions(self) -> Iterator[tuple[int, ProducerEntry]]:
+        """Producer id and entry of each producer with an open transaction, the oldest transaction first."""
+        return ((producer_id, self.entries[producer_id]) for producer_id in self.transactions.producers())
+
     def late_transactions(self, now_ms: int, late_ms: int) -> int:
         """How many transactions are open whose producer wrote nothing for more than late_ms (KIP-664)."""
-        if not self.transactions:
-            return 0
-        return sum(
-            entry.current_txn_first_offset >= 0 and now_ms - entry.last_timestamp > late_ms
-            for entry in self.entries.values()
-        )
+        return sum(now_ms - entry.last_timestamp > late_ms for _, entry in self.open_transactions())
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets producers that were quiet for producer.id.expiration.ms and have no transaction open.

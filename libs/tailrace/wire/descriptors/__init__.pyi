@@ -809,6 +809,89 @@ class DescribeCleanerResponse(ApiMessage):
     def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
 
 
+class DescribeOpenTransactionsRequest(ApiMessage):
+    transactions_max: int
+    def __init__(
+        self,
+        *args: Any,
+        transactions_max: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class DescribeOpenTransactionsResponse(ApiMessage):
+    class OpenTransaction(DataContainer):
+        topic_name: str
+        partition_index: int
+        producer_id: int
+        producer_epoch: int
+        start_offset: int
+        last_timestamp: int
+        is_late: bool
+        is_hanging: bool
+        def __init__(
+            self,
+            *args: Any,
+            topic_name: str = ...,
+            partition_index: int = ...,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+            start_offset: int = ...,
+            last_timestamp: int = ...,
+            is_late: bool = ...,
+            is_hanging: bool = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    error_code: int
+    transactions: list[OpenTransaction]
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        transactions: list[OpenTransaction] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
 class FenceShardRequest(ApiMessage):
     topic_id: uuid.UUID
     partition: int

@@ -13,13 +13,13 @@ from tailrace.net.backoff import Backoff
 from tailrace_broker.partitions.topics import Changes
 from tailrace_broker.replication.fetcher import ReplicaFetcher
 from tailrace_broker.replication.isr import IsrUpdates
+from tailrace_broker.transactions.open_transactions import late_after_ms
 
 if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
     from tailrace_broker.partitions.partition import Partition
 
 _FIRST_BACKOFF_MS, _MOST_BACKOFF_MS = 10, 250
-_LATE_MS = 5 * 60_000  # beyond transaction.max.timeout.ms, as in Kafka
 _MOST_TOLD = 1000  # partitions with open transactions that the metrics name
 
 
@@ -122,7 +122,7 @@ class Replicas:
         return sorted(rows, key=lambda row: -row[3])[:_MOST_TOLD]
 
     def _with_transactions(self) -> Iterator[tuple[Partition, int, int]]:
-        now_ms, late_ms = self._broker.now_ms(), self._broker.config.transaction_max_timeout_ms + _LATE_MS
+        now_ms, late_ms = self._broker.now_ms(), late_after_ms(self._broker.config)
         for partition in self._broker.topics.partitions():
             log = partition.opened
             if log is not None and (count := len(log.producers.transactions)):

@@ -69,6 +69,15 @@ class Coordinators:
         """Where the owner of an internal topic's shard listens."""
         return owner_address(self._follower.image, topic, shard, self._boot_id)
 
+    def owners(self) -> list[Address]:
+        """The owners of all shards of `__transaction_state`; raises Disconnected where a shard has none."""
+        topic = self._follower.image.topic(TRANSACTION_STATE_TOPIC)
+        shards = range(len(topic.partitions) if topic is not None else 0)
+        found = {self.owner(TRANSACTION_STATE_TOPIC, shard) for shard in shards}
+        if None in found:
+            raise Disconnected("a shard has no owner")
+        return sorted(address for address in found if address is not None)
+
     async def close(self) -> None:
         """Ends what is on its way."""
         for coordinator in self._by_address.values():

@@ -28,6 +28,26 @@ class ActiveProducer(BaseModel):
     current_txn_start_offset: int | None
 
 
+class OpenTransaction(BaseModel):
+    """A transaction that is open in a partition, as its leader knows it; readers at read_committed stop at its start.
+
+    OPEN; LATE: its producer is silent for longer than any transaction may take; HANGING: late, and no coordinator has
+    it open, so nothing ends it. last_timestamp_ms is its last record's own. null: no coordinator knows the producer.
+    """
+
+    kind: Literal["TailraceOpenTransaction"] = "TailraceOpenTransaction"
+    metadata: Metadata
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    state: Literal["OPEN", "LATE", "HANGING"]
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+
+
 class TransactionSummary(BaseModel):
     """A transactional id, its producer and the state of its last transaction."""
 

@@ -10,7 +10,7 @@ from support.rest_backend import MemoryBackend, MemoryGroup
 from support.rest_links import dead, followed
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.wire.hot.producers import Described, Producer, pack
-from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
+from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse, DescribeOpenTransactionsResponse
 
 ROOT = "/v3/clusters/memory"
 # What nothing links to: those who know of it ask for it.
@@ -31,6 +31,8 @@ def fill(backend: MemoryBackend) -> None:
     backend.sizes = {(node, "orders", n): 100 for node in (0, 1, 2) for n in (0, 1)}
     backend.moves = {(0, "orders", 0): 50}
     backend.described = Described(0, 0, None, pack([Producer(7, 0, 5, 1000, -1, -1)]))
+    opened = DescribeOpenTransactionsResponse.OpenTransaction
+    backend.opened[0] = [opened(topic_name="orders", partition_index=0, producer_id=7, last_timestamp=1000)]
     row = DescribeCleanerResponse.CleanedPartition
     backend.cleaned[0] = [row(partition_index=0, dirty_ratio=0.5, cleaned_offset=1, last_cleaned_ms=-1)]
     member: Any = DescribeGroupsResponse.DescribedGroup.DescribedGroupMember
@@ -52,7 +54,12 @@ async def test_no_link_of_any_answer_is_dead(http: httpx.AsyncClient, backend: M
         answer = await http.get(place)
         return answer.status_code, answer.json()
 
-    more = (*UNLINKED, "topics/orders/partitions/-/compaction", "topics/orders/partitions/-/reassignment")
+    more = (
+        *UNLINKED,
+        "topics/-/partitions/-/transactions",
+        "topics/orders/partitions/-/compaction",
+        "topics/orders/partitions/-/reassignment",
+    )
     found = await followed(get, "/v3/clusters", *(f"{ROOT}/{place}" for place in more))
     assert dead(found) == {}
     reached = {place.removeprefix("http://here").removeprefix(ROOT + "/") for place in found}

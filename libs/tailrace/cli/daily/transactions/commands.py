@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, given, table
-from tailrace.cli.daily.nodes import NOT_YET, Nodes, nodes
+from tailrace.cli.daily.connection import Bootstrap, Json, local_time, table
+from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
-from tailrace.errors import ErrorCode
+from tailrace.cli.daily.transactions.end import TransactionalId, abort, described, terminate
+from tailrace.coordination.transaction_records import STATES
 from tailrace.metadata.moves import Partition
 from tailrace.net.address import Address
 from tailrace.wire import messages as m
@@ -21,14 +21,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Transactions: who has which, and those that nobody ends.",
+    help="Transactions: show them, find those that hang, end one.",
 )
-TransactionalId = Annotated[str, typer.Argument(help="transactional id", callback=given)]
-_TRANSACTION = 1  # key type of FindCoordinator
-_ABORT = False
-# Of the transaction that a fence would begin; none is.
-_FENCE_TIMEOUT_MS = 60_000
-_NOT_FOUND = frozenset({ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 
 
 @app.command("list")
@@ -37,14 +31,15 @@ def list_transactions(
         list[str] | None, typer.Option("--state", help="Ongoing, PrepareCommit, ... ; may be repeated")
     ] = None,
     producer_ids: Annotated[list[int] | None, typer.Option("--producer-id", help="may be repeated")] = None,
-    longer_than_ms: Annotated[int, typer.Option("--longer-than-ms", help="open for longer than this")] = -1,
+    longer_than_ms: Annotated[int, typer.Option("--longer-than-ms", help="only those that are open for longer")] = -1,
     pattern: Annotated[str | None, typer.Option("--pattern", help="a regular expression (RE2) for whole ids")] = None,
     as_data: Json = False,
     bootstrap: Bootstrap = None,
 ) -> None:
     """All transactional ids, or some, with their producer and state."""
     request = m.ListTransactionsRequest(
-        state_filters=states or [],
+        # For Kafka an id without a transaction is as old as 1970, and a transaction that ended is as old as its begin.
+        state_filters=states or (list(hanging.OPEN_STATES) if longer_than_ms >= 0 else []),
         producer_id_filters=producer_ids or [],
         duration_filter=longer_than_ms,
         transactional_id_pattern=pattern,
@@ -68,7 +63,8 @@ def _listed(cluster: Nodes, request: Any) -> list[dict[str, Any]]:
             continue
         answer = cluster.ask(request, 2, Address(broker.host, broker.port))
         if answer.unknown_state_filters:
-            raise RefusedError(f"no state of a transaction: {', '.join(answer.unknown_state_filters)}")
+            wrong = ", ".join(answer.unknown_state_filters)
+            raise RefusedError(f"{wrong}: no such state; the states are {', '.join(STATES)}")
         found += [
             {
                 "transactional_id": one.transactional_id,
@@ -100,26 +96,12 @@ def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap
     if as_data:
         typer.echo(json.dumps(row))
         return
-    told = "-" if start_ms < 0 else datetime.fromtimestamp(start_ms / 1000).astimezone().isoformat(" ", "milliseconds")
+    told = "-" if start_ms < 0 else local_time(start_ms)
     named = {**row, "start_ms": told, "partitions": " ".join(partitions) or "-"}
     table(
         ("transactional id", "producer", "epoch", "state", "timeout in ms", "begun", "partitions"),
         [tuple(named.values())],
     )
-
-
-def described(cluster: Nodes, transactional_id: str) -> Any:
-    """The row of DescribeTransactions; refused where nobody knows the id."""
-    answer = cluster.ask(
-        m.DescribeTransactionsRequest(transactional_ids=[transactional_id]),
-        0,
-        cluster.coordinator(transactional_id, _TRANSACTION),
-        handled=_NOT_FOUND,
-    )
-    (found,) = answer.transaction_states
-    if found.error_code:
-        raise RefusedError(f"{transactional_id}: no such transactional id; `tailrace transaction list` names them")
-    return found
 
 
 @app.command("find-hanging")
@@ -138,82 +120,35 @@ def find_hanging(
         raise typer.BadParameter("--partition needs exactly one --topic")
     with nodes(bootstrap) as cluster:
         now_ms = cluster.wall_ms()
-        asked = hanging.places(cluster, topics or (), partition, broker)
+        asked, leaderless = hanging.places(cluster, topics or (), partition, broker)
         found = hanging.find(cluster, asked, now_ms - 60_000 * max_timeout_minutes)
-    rows = [
-        {
-            "topic": name,
-            "partition": index,
-            "producer_id": one.producer_id,
-            "producer_epoch": one.producer_epoch,
-            "coordinator_epoch": one.coordinator_epoch,
-            "start_offset": one.current_txn_start_offset,
-            "last_timestamp": one.last_timestamp,
-            "minutes": (now_ms - one.last_timestamp) // 60_000,
-        }
-        for (name, index), one in found
-    ]
+    rows = [_row(partition, one, now_ms) for partition, one in found]
     if as_data:
         typer.echo(json.dumps(rows))
-    else:
-        head = ("topic", "partition", "producer", "epoch", "coordinator epoch", "start offset", "timestamp", "minutes")
-        table(head, [tuple(row.values()) for row in rows])
+    elif rows:
+        shown = [{**row, "last_timestamp": local_time(row["last_timestamp"])} for row in rows]
+        table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in shown])
+    elif not leaderless:
+        typer.echo("No transaction hangs.")
+    for name, index in leaderless:
+        typer.echo(f"{name}-{index}: no broker leads it, so it was not looked at", err=True)
+    if leaderless:
+        raise typer.Exit(1)
 
 
-@app.command()
-def abort(
-    topic: Annotated[str, typer.Option("--topic", "-t", callback=given)],
-    partition: Annotated[int, typer.Option("--partition", "-p")],
-    start_offset: Annotated[int, typer.Option("--start-offset", help="as `find-hanging` tells it", min=0)],
-    bootstrap: Bootstrap = None,
-) -> None:
-    """End a transaction that hangs on a partition: its records are aborted there, and on no other partition."""
-    with nodes(bootstrap) as cluster:
-        leader, producer = _open_at(cluster, (topic, partition), start_offset)
-        marker = m.WriteTxnMarkersRequest.WritableTxnMarker
-        asked = marker(
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            transaction_result=_ABORT,
-            topics=[marker.WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
-            coordinator_epoch=max(0, producer.coordinator_epoch),
-        )
-        cluster.ask(m.WriteTxnMarkersRequest(markers=[asked]), 1, leader)
-    typer.echo(f"{topic}-{partition}: the transaction of producer {producer.producer_id} is aborted")
+def _row(place: Partition, one: Any, now_ms: int) -> dict[str, Any]:
+    topic, partition = place
+    return {
+        "topic": topic,
+        "partition": partition,
+        "start_offset": one.current_txn_start_offset,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "coordinator_epoch": one.coordinator_epoch,
+        "last_timestamp": one.last_timestamp,
+        "minutes": (now_ms - one.last_timestamp) // 60_000,
+    }
 
 
-def _open_at(cluster: Nodes, partition: Partition, start_offset: int) -> tuple[Address, Any]:
-    """The partition's leader, and the producer whose open transaction begins at the offset."""
-    name, index = partition
-    part = cluster.partitions([name]).get(partition)
-    if part is None:
-        raise RefusedError(f"{name} has no partition {index}")
-    leader = next((one for one in cluster.brokers() if one.broker_id == part.leader_id and not one.fenced), None)
-    if leader is None:
-        raise RefusedError(
-            f"{name}-{index}: no broker leads it; `tailrace status` names the partitions that are offline"
-        )
-    for one in hanging.producers(cluster, {partition: leader.broker_id})[partition]:
-        if one.current_txn_start_offset == start_offset:
-            return Address(leader.host, leader.port), one
-    raise RefusedError(
-        f"{name}-{index}: no open transaction begins at offset {start_offset}; `tailrace topic producers` names them"
-    )
-
-
-@app.command()
-def terminate(transactional_id: TransactionalId, bootstrap: Bootstrap = None) -> None:
-    """Fence a transactional id's producer: its open transaction is aborted, and the producer fails for good."""
-    with nodes(bootstrap) as cluster:
-        described(cluster, transactional_id)
-        at = cluster.coordinator(transactional_id, _TRANSACTION)
-        request = m.InitProducerIdRequest(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=_FENCE_TIMEOUT_MS,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        fenced = cluster.ask(request, 4, at, again={*NOT_YET, ErrorCode.CONCURRENT_TRANSACTIONS})
-    typer.echo(
-        f"{transactional_id}: fenced; epoch {fenced.producer_epoch} of producer {fenced.producer_id} is the next"
-    )
+app.command()(abort)
+app.command()(terminate)

@@ -7,25 +7,29 @@ from typing import Any, Final
 
 from tailrace.cli.daily.nodes import Nodes
 from tailrace.cli.daily.refusals import RefusedError, sentence
+from tailrace.coordination.transaction_records import Status
 from tailrace.errors import ErrorCode
 from tailrace.metadata.moves import Partition
 from tailrace.net.address import Address
 from tailrace.wire import messages as m
 
-_KNOWN_BY_ITS_COORDINATOR: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+OPEN_STATES: Final = (Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT, Status.PREPARE_EPOCH_FENCE)
 _GONE: Final = frozenset({ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 _IDS_AT_ONCE: Final = 500
 Hanging = tuple[Partition, Any]
 
 
-def places(cluster: Nodes, topics: Sequence[str], partition: int | None, broker: int | None) -> Mapping[Partition, int]:
-    """Whom to ask for each partition: its leader, or the broker if it has a replica."""
+def places(
+    cluster: Nodes, topics: Sequence[str], partition: int | None, broker: int | None
+) -> tuple[dict[Partition, int], list[Partition]]:
+    """Whom to ask for each partition: its leader, or the broker if it has a replica; then those without a leader."""
     parts = {key: row for key, row in cluster.partitions(topics).items() if partition in (None, key[1])}
     if not parts and partition is not None:
         raise RefusedError(f"{topics[0]} has no partition {partition}")
-    if broker is None:
-        return {key: row.leader_id for key, row in parts.items() if row.leader_id >= 0}
-    return {key: broker for key, row in parts.items() if broker in row.replica_nodes}
+    if broker is not None:
+        return {key: broker for key, row in parts.items() if broker in row.replica_nodes}, []
+    led = {key: row.leader_id for key, row in parts.items() if row.leader_id >= 0}
+    return led, sorted(parts.keys() - led.keys())
 
 
 def producers(cluster: Nodes, asked: Mapping[Partition, int]) -> dict[Partition, list[Any]]:
@@ -49,14 +53,15 @@ def find(cluster: Nodes, asked: Mapping[Partition, int], before_ms: int) -> list
     ]
     if not late:
         return []
-    known = set(_known(cluster, sorted({one.producer_id for _, one in late})))
+    known = coordinated(cluster, sorted({one.producer_id for _, one in late}))
     return [(partition, one) for partition, one in late if (one.producer_id, partition) not in known]
 
 
-def _known(cluster: Nodes, producer_ids: list[int]) -> Iterator[tuple[int, Partition]]:
-    """The partitions that coordinators have in open transactions of these producers."""
+def coordinated(cluster: Nodes, producer_ids: Sequence[int]) -> dict[tuple[int, Partition], str]:
+    """By producer and partition the transactional id: what coordinators have in these producers' open transactions."""
+    found: dict[tuple[int, Partition], str] = {}
     for first in range(0, len(producer_ids), _IDS_AT_ONCE):
-        filters = producer_ids[first : first + _IDS_AT_ONCE]
+        filters = list(producer_ids[first : first + _IDS_AT_ONCE])
         request = m.ListTransactionsRequest(state_filters=[], producer_id_filters=filters)
         for broker in cluster.brokers():
             if broker.fenced:
@@ -64,12 +69,14 @@ def _known(cluster: Nodes, producer_ids: list[int]) -> Iterator[tuple[int, Parti
             at = Address(broker.host, broker.port)
             names = [one.transactional_id for one in cluster.ask(request, 0, at).transaction_states]
             for start in range(0, len(names), _IDS_AT_ONCE):
-                yield from _open(cluster, names[start : start + _IDS_AT_ONCE], at)
+                found.update(_open(cluster, names[start : start + _IDS_AT_ONCE], at))
+    return found
 
 
-def _open(cluster: Nodes, transactional_ids: list[str], at: Address) -> Iterator[tuple[int, Partition]]:
+def _open(cluster: Nodes, transactional_ids: list[str], at: Address) -> Iterator[tuple[tuple[int, Partition], str]]:
     request = m.DescribeTransactionsRequest(transactional_ids=transactional_ids)
     for row in cluster.ask(request, 0, at, handled=_GONE).transaction_states:
-        if row.transaction_state in _KNOWN_BY_ITS_COORDINATOR:
+        if row.transaction_state in OPEN_STATES:
             for topic in row.topics:
-                yield from ((row.producer_id, (topic.topic, index)) for index in topic.partitions)
+                for index in topic.partitions:
+                    yield (row.producer_id, (topic.topic, index)), row.transactional_id

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, Topic, table
+from tailrace.cli.daily.connection import Bootstrap, Json, Topic, local_time, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, sentence
 from tailrace.metadata.moves import Partition
 from tailrace.wire.hot.producers import Producer, most_telling_first
 
 _HEAD = ("partition", "producer", "epoch", "last sequence", "last timestamp", "coordinator epoch", "transaction since")
-_YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
 
 
 def producers(
@@ -70,6 +68,6 @@ def _refuse(asked: Mapping[Partition, int], found: Mapping[Partition, Any]) -> N
 
 
 def _cell(field: str, value: int) -> object:
-    if field == "last_timestamp" and 0 <= value < _YEAR_10000_MS:
-        return datetime.fromtimestamp(value / 1000).astimezone().isoformat(" ", "milliseconds")
-    return "-" if value < 0 else value
+    if value < 0:
+        return "-"
+    return local_time(value) if field == "last_timestamp" else value

@@ -1,15 +1,24 @@
-"""Transactions of all coordinators, or of one id: ListTransactions v1 and DescribeTransactions v0 (KIP-664)."""
+"""Transactions of all coordinators, or of one id: ListTransactions v1 and DescribeTransactions v0 (KIP-664).
+
+And those that are open in partitions, as the partitions' leaders know them: DescribeOpenTransactions v0.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from heapq import nsmallest
 from operator import attrgetter
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
-from tailrace.wire.messages import DescribeTransactionsRequest, ListTransactionsRequest
-from tailrace_gateway.rest.backend import AdminBackend
+from tailrace.wire.messages import (
+    DescribeOpenTransactionsRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from tailrace_gateway.rest.backend import SPARE_TIMEOUT_MS, AdminBackend
 from tailrace_gateway.rest.errors import check, not_found
 
 # The gateway's event loop also relays data: of very many ids `tailrace transaction list` shows all.
@@ -45,3 +54,37 @@ async def described(backend: AdminBackend, transactional_id: str) -> Any:
         raise unknown
     check(row.error_code)
     return row
+
+
+async def opened(backend: AdminBackend) -> list[tuple[Any, str | None]]:
+    """Rows of DescribeOpenTransactions, the worst first, each with its transactional id if a coordinator knows it.
+
+    Of a broker that does not answer nothing is known.
+    """
+    nodes = [node for node, broker in sorted(backend.image().brokers.items()) if not broker.fenced]
+    answers = await asyncio.gather(*(_opened_at(backend, node) for node in nodes))
+    rows = nsmallest(TRANSACTIONS_MAX, (row for answer in answers for row in answer), key=_urgency)
+    names = await _names(backend, {row.producer_id for row in rows}) if rows else {}
+    return [(row, names.get(row.producer_id)) for row in rows]
+
+
+def _urgency(row: Any) -> tuple[bool, bool, int, str, int]:
+    return (not row.is_hanging, not row.is_late, row.last_timestamp, row.topic_name, row.partition_index)
+
+
+async def _opened_at(backend: AdminBackend, node: int) -> list[Any]:
+    request = DescribeOpenTransactionsRequest(transactions_max=TRANSACTIONS_MAX)
+    try:
+        answer = await backend.ask_broker(node, request, timeout_ms=SPARE_TIMEOUT_MS)
+    except (ApiError, OSError):
+        return []
+    return [] if answer.error_code else list(answer.transactions)
+
+
+async def _names(backend: AdminBackend, producer_ids: Iterable[int]) -> dict[int, str]:
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producer_ids))
+    try:
+        answers = await backend.ask_coordinators(request, 1, topic=TRANSACTION_STATE_TOPIC)
+    except (ApiError, OSError):
+        return {}
+    return {row.producer_id: row.transactional_id for answer in answers for row in answer.transaction_states}

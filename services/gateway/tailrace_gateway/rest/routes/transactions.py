@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 from fastapi import APIRouter
 
 from tailrace_gateway.rest.kafka import transactions
 from tailrace_gateway.rest.kafka.groups import constant_case
 from tailrace_gateway.rest.models import Listing
-from tailrace_gateway.rest.producer_models import Transaction, TransactionSummary
+from tailrace_gateway.rest.producer_models import OpenTransaction, Transaction, TransactionSummary
 from tailrace_gateway.rest.scope import InCluster
 
-router = APIRouter(prefix="/v3/clusters/{cluster_id}/transactions", tags=["Transaction"])
+router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Transaction"])
 
 
-@router.get("")
+@router.get("/transactions")
 async def list_transactions(scope: InCluster) -> Listing[TransactionSummary]:
     """Lists transactional ids in the order of their names, 1,000 at most."""
     data = [
@@ -29,7 +31,7 @@ async def list_transactions(scope: InCluster) -> Listing[TransactionSummary]:
     return Listing(kind="TailraceTransactionList", metadata=scope.listing("transactions"), data=data)
 
 
-@router.get("/{transactional_id}")
+@router.get("/transactions/{transactional_id}")
 async def get_transaction(scope: InCluster, transactional_id: str) -> Transaction:
     """One transactional id with the partitions of its transaction."""
     row = await transactions.described(scope.backend, transactional_id)
@@ -47,3 +49,33 @@ async def get_transaction(scope: InCluster, transactional_id: str) -> Transactio
             scope.link("topics", topic.topic, "partitions", index) for topic in row.topics for index in topic.partitions
         ],
     )
+
+
+@router.get("/topics/-/partitions/-/transactions")
+async def list_open_transactions(scope: InCluster) -> Listing[OpenTransaction]:
+    """Lists what is open in partitions, 1,000 at most: what hangs, then late ones, then who is silent for longest."""
+    data = [
+        OpenTransaction(
+            metadata=scope.metadata(
+                "topics", row.topic_name, "partitions", row.partition_index, "producers", row.producer_id
+            ),
+            cluster_id=scope.cluster_id,
+            topic_name=row.topic_name,
+            partition_id=row.partition_index,
+            state=_state(row),
+            transactional_id=name,
+            producer_id=row.producer_id,
+            producer_epoch=row.producer_epoch,
+            start_offset=row.start_offset,
+            last_timestamp_ms=row.last_timestamp,
+        )
+        for row, name in await transactions.opened(scope.backend)
+    ]
+    here = scope.listing("topics", "-", "partitions", "-", "transactions")
+    return Listing(kind="TailraceOpenTransactionList", metadata=here, data=data)
+
+
+def _state(row: Any) -> Literal["OPEN", "LATE", "HANGING"]:
+    if row.is_hanging:
+        return "HANGING"
+    return "LATE" if row.is_late else "OPEN"

@@ -7,6 +7,7 @@ const LATE_MS = REFRESH_MS + 1500;
 const OLD_MS = REFRESH_MS + ANSWER_MS;
 const TICK_MS = 1000;
 const GROUPS_SHOWN = 50;
+const TRANSACTIONS_SHOWN = 50;
 const NAMES_SHOWN = 6;
 const BROKERS_SHOWN = 50;
 const RETRIABLE = 50003; // Confluent's number for what may be answered later
@@ -104,9 +105,11 @@ function problemsOf(status) {
   return found.sort((a, b) => (a[0] === b[0] ? 0 : a[0] === "bad" ? -1 : 1));
 }
 
-const seen = { problems: [], at: null, failure: null };
+// What hangs is no part of the status: brokers are asked for it apart.
+const seen = { problems: [], hanging: [], at: null, failure: null };
 
 function judge() {
+  const problems = [...seen.problems, ...seen.hanging];
   const state = document.getElementById("state");
   const isOld = seen.at === null || seen.failure !== null || Date.now() - seen.at > OLD_MS;
   const time = seen.at === null ? "" : new Date(seen.at).toLocaleTimeString();
@@ -119,14 +122,14 @@ function judge() {
     state.className = seen.failure ? "bad" : "";
     state.textContent = seen.failure ?? "loading";
   } else {
-    const [worst] = seen.problems;
+    const [worst] = problems;
     const isLate = Date.now() - seen.at > LATE_MS;
     state.className = worst ? worst[0] : isLate ? "warn" : "good";
-    const said = worst ? counted(seen.problems.length, "problem", "problems") : isLate ? "all was well" : "all is well";
+    const said = worst ? counted(problems.length, "problem", "problems") : isLate ? "all was well" : "all is well";
     state.textContent = `${said}, as of ${time}${isLate ? ", waiting for an answer" : ""}`;
   }
   document.getElementById("problems").replaceChildren(
-    ...seen.problems.map(([level, sentence]) => {
+    ...problems.map(([level, sentence]) => {
       const line = document.createElement("li");
       line.append(styled(sentence, level));
       return line;
@@ -243,6 +246,23 @@ async function refreshGroups(root, signal) {
   document.getElementById("more").textContent = hidden ? `and ${hidden} more groups` : "";
 }
 
+const TRANSACTION_LEVELS = { OPEN: "", LATE: "warn", HANGING: "bad" };
+
+async function refreshTransactions(root, signal) {
+  const { data } = await get(`${root}/topics/-/partitions/-/transactions`, signal);
+  const shown = data.slice(0, TRANSACTIONS_SHOWN);
+  show("transactions", shown.map((t) => [
+    `${t.topic_name}-${t.partition_id}`, styled(t.state.toLowerCase(), TRANSACTION_LEVELS[t.state]), t.transactional_id ?? "",
+    styled(String(t.producer_id), "number"), t.start_offset, new Date(t.last_timestamp_ms).toLocaleString(),
+  ]), "No transaction is open.");
+  const hidden = data.length - shown.length;
+  document.getElementById("more-transactions").textContent = hidden ? `and ${counted(hidden, "more", "more")}` : "";
+  const hanging = data.filter((t) => t.state === "HANGING");
+  const places = new Set(hanging.map((t) => `${t.topic_name}-${t.partition_id}`));
+  const names = [...places].slice(0, NAMES_SHOWN).join(", ") + (places.size > NAMES_SHOWN ? " …" : "");
+  seen.hanging = hanging.length ? [["warn", `${counted(hanging.length, "transaction hangs", "transactions hang")}: readers at read_committed wait at ${names}.`]] : [];
+}
+
 // -- asking again and again ----------------------------------------------------------------------------------------
 
 async function rootOf(signal) {
@@ -294,4 +314,5 @@ keep(refreshStatus, statusDone);
 keep(refreshTopics, noted("topics-note"));
 keep(refreshPartitions, partitionsDone);
 keep(refreshLogDirs, noted("log-dirs-note"));
+keep(refreshTransactions, noted("transactions-note"));
 keep(refreshGroups, noted("groups-note"));

@@ -51,6 +51,7 @@ class Cluster:
         return SimpleNamespace(
             transaction_states=[
                 SimpleNamespace(
+                    transactional_id=name,
                     producer_id=mine[name][0],
                     transaction_state=mine[name][1],
                     topics=[SimpleNamespace(topic=topic, partitions=[index]) for topic, index in mine[name][2]],
@@ -89,6 +90,25 @@ def test_a_transaction_hangs_where_its_coordinator_does_not_have_it(
     cluster.remembered["t", 0] = [producer(1)]
     cluster.transactions["mine"] = (1, state, partitions)
     assert found(cluster) == ([(("t", 0), 1)] if hangs else [])
+
+
+def test_what_a_coordinator_has_open_is_told_with_its_transactional_id() -> None:
+    cluster: Any = Cluster()
+    cluster.transactions = {"mine": (1, "Ongoing", [("t", 0), ("t", 1)]), "past": (1, "CompleteCommit", [("t", 2)])}
+    assert hanging.coordinated(cluster, [1]) == {(1, ("t", 0)): "mine", (1, ("t", 1)): "mine"}
+
+
+def test_partitions_without_a_leader_are_told_apart() -> None:
+    cluster: Any = SimpleNamespace(
+        partitions=lambda topics: {
+            ("t", index): SimpleNamespace(leader_id=leader, replica_nodes=[1, 2])
+            for index, leader in enumerate((2, -1))
+        }
+    )
+    assert hanging.places(cluster, ["t"], None, None) == ({("t", 0): 2}, [("t", 1)])
+    assert hanging.places(cluster, ["t"], None, 1) == ({("t", 0): 1, ("t", 1): 1}, [])
+    with pytest.raises(RefusedError, match="t has no partition 7"):
+        hanging.places(cluster, ["t"], 7, None)
 
 
 def test_without_late_transactions_no_coordinator_is_asked() -> None:

@@ -1,10 +1,12 @@
 """Transactions over HTTP: listed by their ids, described with their partitions, unknown ones not found."""
 
+from typing import Any
+
 import httpx
 
 from support.rest_backend import MemoryBackend
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.wire.messages import ListTransactionsResponse
+from tailrace.wire.messages import DescribeOpenTransactionsResponse, ListTransactionsResponse
 
 ROOT = "/v3/clusters/memory"
 
@@ -47,3 +49,44 @@ async def test_an_id_that_nobody_knows_is_not_found_also_before_the_first_one(
     backend.fail_next = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert (await http.get(f"{ROOT}/transactions/none")).status_code == 404
     assert (await http.get(f"{ROOT}/transactions")).json()["data"] == []
+
+
+OPEN = DescribeOpenTransactionsResponse.OpenTransaction
+PATH = f"{ROOT}/topics/-/partitions/-/transactions"
+
+
+async def test_what_is_open_in_partitions_is_listed_the_worst_first(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    place: Any = {"topic_name": "t", "producer_epoch": 2, "start_offset": 9}
+    backend.opened[0] = [
+        OPEN(**place, partition_index=0, producer_id=1, last_timestamp=50),
+        OPEN(**place, partition_index=1, producer_id=7, last_timestamp=70, is_late=True, is_hanging=True),
+        OPEN(**place, partition_index=2, producer_id=1, last_timestamp=60, is_late=True),
+        OPEN(**place, partition_index=3, producer_id=1, last_timestamp=40),
+    ]
+    known(backend, "a", "b")
+    listed = (await http.get(PATH)).json()
+    assert listed["kind"] == "TailraceOpenTransactionList"
+    assert [(one["partition_id"], one["state"], one["transactional_id"]) for one in listed["data"]] == [
+        (1, "HANGING", None),
+        (2, "LATE", "b"),
+        (3, "OPEN", "b"),
+        (0, "OPEN", "b"),
+    ]
+    told = {
+        key: listed["data"][0][key] for key in ("producer_id", "producer_epoch", "start_offset", "last_timestamp_ms")
+    }
+    assert told == {"producer_id": 7, "producer_epoch": 2, "start_offset": 9, "last_timestamp_ms": 70}
+
+
+async def test_open_transactions_are_listed_also_while_somebody_is_away(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    backend.opened[0] = [OPEN(topic_name="t", partition_index=0, producer_id=1, last_timestamp=50)]
+    known(backend, "a", "b")
+    backend.fail_next = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    (row,) = (await http.get(PATH)).json()["data"]
+    assert row["transactional_id"] is None
+    backend.silent = {0}
+    assert (await http.get(PATH)).json()["data"] == []

@@ -1,0 +1,101 @@
+"""Which late transactions hang: no coordinator has them open, so nothing ends them (KIP-664).
+
+Late ones alone are looked at, and once a minute: a coordinator aborts its own before they are late. While one does not
+answer, or a shard has no owner, nothing is known anew and what was found stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+from tailrace.clock import Clock
+from tailrace.net.address import Address
+from tailrace.net.client import Disconnected
+from tailrace.net.pieces import in_pieces
+from tailrace.wire import messages as m
+from tailrace.wire.malformed import Malformed
+from tailrace_broker.transactions.open_transactions import OpenTransaction, Place
+
+_LOOK_MS: Final = 60_000
+_MOST_LATE: Final = 1_000
+_OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+_PARTITIONS_AT_ONCE: Final = 50
+
+
+class AllCoordinators(Protocol):
+    """The owners of the shards of `__transaction_state`. Raises Disconnected, TimeoutError or Malformed."""
+
+    def owners(self) -> Sequence[Address]:
+        """All of them; Disconnected where a shard has none."""
+        ...
+
+    async def forward(self, address: Address, message: m.ApiMessage) -> Any:
+        """One request to one of them."""
+        ...
+
+
+class HangingTransactions:
+    """Of the partitions led here."""
+
+    def __init__(
+        self, opened: Callable[[], Iterable[list[OpenTransaction]]], coordinators: AllCoordinators, clock: Clock
+    ) -> None:
+        """opened: the open transactions of one partition after the other."""
+        self._opened = opened
+        self._coordinators = coordinators
+        self._clock = clock
+        self.found: frozenset[Place] = frozenset()
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        while True:
+            await self._clock.sleep(_LOOK_MS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Takes up what hangs now."""
+        late = (await self._late())[:_MOST_LATE]
+        try:
+            known = await self._known(sorted({place.producer_id for place in late})) if late else set()
+        except (Disconnected, TimeoutError, Malformed):
+            return
+        self.found = frozenset(place for place in late if place not in known)
+
+    def by_partition(self) -> list[tuple[str, int, int]]:
+        """(topic, partition, transactions that hang there)."""
+        counted = Counter((place.topic, place.partition) for place in self.found)
+        return [(topic, index, count) for (topic, index), count in sorted(counted.items())]
+
+    async def _late(self) -> list[Place]:
+        found = []
+        async for rows in in_pieces(self._opened(), _PARTITIONS_AT_ONCE):
+            found += [one.place for one in rows if one.is_late]
+        return found
+
+    async def _known(self, producer_ids: list[int]) -> set[Place]:
+        """Where coordinators have transactions of these producers open."""
+        known = set()
+        for address in self._coordinators.owners():
+            listed = await self._ask(
+                address, m.ListTransactionsRequest(state_filters=[], producer_id_filters=producer_ids)
+            )
+            names = [one.transactional_id for one in listed.transaction_states if one.transaction_state in _OPEN]
+            if not names:
+                continue
+            described = await self._ask(address, m.DescribeTransactionsRequest(transactional_ids=names))
+            known |= {
+                Place(topic.topic, index, one.producer_id)
+                for one in described.transaction_states
+                if one.transaction_state in _OPEN
+                for topic in one.topics
+                for index in topic.partitions
+            }
+        return known
+
+    async def _ask(self, address: Address, message: m.ApiMessage) -> Any:
+        answer = await self._coordinators.forward(address, message)
+        if getattr(answer, "error_code", 0):
+            raise Disconnected(f"{address} does not know yet")
+        return answer

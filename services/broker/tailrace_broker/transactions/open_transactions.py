@@ -1,0 +1,57 @@
+"""The transactions that are open in the partitions led here, and which of them are late (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from tailrace.config import Config
+from tailrace_broker.partitions.partition import Partition
+
+_LATE_MS: Final = 5 * 60_000  # beyond transaction.max.timeout.ms, as in Kafka
+
+
+class Place(NamedTuple):
+    """Where a transaction is open: a producer has one at a time in a partition."""
+
+    topic: str
+    partition: int
+    producer_id: int
+
+
+class OpenTransaction(NamedTuple):
+    """last_timestamp_ms is its last record's own."""
+
+    place: Place
+    producer_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+    is_late: bool
+
+
+def late_after_ms(config: Config) -> int:
+    """For so long a producer with an open transaction may be silent."""
+    return int(config.transaction_max_timeout_ms) + _LATE_MS
+
+
+def by_partition(
+    partitions: Iterable[Partition], node_id: int, now_ms: float, late_ms: int
+) -> Iterator[list[OpenTransaction]]:
+    """Of each partition that the node leads; a log that nobody used since the start is not opened for it."""
+    for partition in partitions:
+        if partition.opened is not None and partition.leader == node_id:
+            yield _of(partition, now_ms, late_ms)
+
+
+def _of(partition: Partition, now_ms: float, late_ms: int) -> list[OpenTransaction]:
+    assert partition.opened is not None
+    return [
+        OpenTransaction(
+            Place(partition.topic, partition.index, producer_id),
+            entry.producer_epoch,
+            entry.current_txn_first_offset,
+            entry.last_timestamp,
+            now_ms - entry.last_timestamp > late_ms,
+        )
+        for producer_id, entry in partition.opened.producers.open_transactions()
+    ]
