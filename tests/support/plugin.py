@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 TARGETS = ("tailrace1", "tailrace3", "kafka")
 # tailrace1 hands sockets over and tailrace3 relays: every script meets both ways. On demand each the other way round.
-ON_DEMAND = ("tailrace1r", "tailrace3h")
+# With p, brokers take the plain way alone (broker.fast.path=false).
+ON_DEMAND = ("tailrace1r", "tailrace3h", "tailrace1p", "tailrace3p")
 REPORT = pytest.StashKey[Report]()
 
 
@@ -45,7 +46,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     chosen = metafunc.config.getoption("--targets").split(",")
     only = metafunc.definition.get_closest_marker("only")
     wanted = [
-        name for name in (*TARGETS, *ON_DEMAND) if name in chosen and (only is None or name.rstrip("hr") in only.args)
+        name for name in (*TARGETS, *ON_DEMAND) if name in chosen and (only is None or name.rstrip("hrp") in only.args)
     ]
     marks = {"kafka": [pytest.mark.kafka_peer]}
     rows = [pytest.param(name, marks=marks.get(name, [])) for name in wanted]

@@ -15,8 +15,17 @@ from support.kafka_peer import KafkaPeer
 from support.raw import REQUESTS, Raw
 from tailrace.testing import Cluster
 
-RELAYED = ("tailrace1r", "tailrace3")
-BROKERS = {"tailrace1": 1, "tailrace1r": 1, "tailrace3": 3, "tailrace3h": 3, "kafka": 1}
+RELAYED = ("tailrace1r", "tailrace3", "tailrace3p")
+PLAIN = ("tailrace1p", "tailrace3p")
+BROKERS = {
+    "tailrace1": 1,
+    "tailrace1r": 1,
+    "tailrace1p": 1,
+    "tailrace3": 3,
+    "tailrace3h": 3,
+    "tailrace3p": 3,
+    "kafka": 1,
+}
 # Both must be told the same; what the scripts need is short group timers and nothing that waits.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -115,6 +124,8 @@ class Targets:
             settings = SETTINGS if BROKERS[name] == 1 else SETTINGS | LIKE_ONE_BROKER
             if name in RELAYED:
                 settings = settings | {"gateway.handover": "false"}
+            if name in PLAIN:
+                settings = settings | {"broker.fast.path": "false"}
             cluster = Cluster(brokers=BROKERS[name], data_dir=folder, settings=settings)
         self._stack.callback(cluster.stop)
         cluster.start()
