@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
 from tailrace.net.client import Client
@@ -24,7 +25,7 @@ from tailrace.net.context import Identity
 from tailrace.records.record import Record, build
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment
-from tailrace.wire.messages import FetchRequest, ProduceRequest
+from tailrace.wire.messages import FetchRequest, PreambleRequest, ProduceRequest
 from tailrace_broker import app
 from tailrace_broker.broker import Broker
 from tailrace_broker.directories.storage import Storage
@@ -108,6 +109,17 @@ class Running:
         self.address = address
         self.service = Client(address, "service", secret=SECRET)
         self.client = Client(address, "client", CLIENT, SECRET)
+
+    async def open_wire(self) -> Any:
+        """The transport of the client's connection, for requests to which a test expects no answer."""
+        if self.address.is_unix:
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_unix_connection(asyncio.Protocol, self.address.host)
+        else:
+            transport = await open_proven(self.address, SECRET)
+        self.client.take_over(transport)
+        await self.client.ask(PreambleRequest(**CLIENT._asdict()), timeout_ms=5000, version=0)
+        return transport
 
     async def produce(
         self,
