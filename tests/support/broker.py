@@ -187,12 +187,13 @@ async def running(
     space: Any = None,
     log_dirs: list[LogDir] | None = None,
     held_back: str = "",
+    log: Any = None,
     **settings: str,
 ) -> AsyncIterator[Running]:
     """held_back: as a broker is until it has registered; otherwise it leads what has no other replica."""
     overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
     config = Config.load("broker", overrides=overrides)
-    clock, log = SystemClock(), structlog.get_logger()
+    clock, log = SystemClock(), log or structlog.get_logger()
     environment = Environment(clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry(), SECRET)
     follower: Any = FollowerTwin(metadata or image())
     opened = app.open_log_dirs(config, environment, "c") if log_dirs is None else nullcontext(log_dirs)
