@@ -196,6 +196,7 @@ class Stage:
             catch_up=self._catch_up,
             peers=self.peers,
             markers=self.markers,
+            earlier_transaction_ms=100,
         )
         self.metrics = CoordinatorMetrics(CollectorRegistry(), self.coordinator)
         self.coordinator.incarnation_id = INCARNATION

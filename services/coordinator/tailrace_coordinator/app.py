@@ -88,6 +88,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             catch_up=partial(follower.catch_up, _CATCH_UP_MS),
             peers=peers,
             markers=markers,
+            earlier_transaction_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
         )
         CoordinatorMetrics(environment.registry, coordinator)
         server = await _serve(config, environment, coordinator)

@@ -28,14 +28,16 @@ class Coordinator:
         catch_up: Callable[[], Awaitable[bool]],
         peers: Peers,
         markers: MarkerSender,
+        earlier_transaction_ms: float,
     ) -> None:
-        """catch_up waits for the newest image."""
+        """catch_up waits for the newest image; a request waits so long for the markers of an earlier transaction."""
         self.coordinator_id = coordinator_id
         self.runtimes = runtimes
         self.groups = runtimes[GROUP_METADATA_TOPIC]
         self.transactions = runtimes[TRANSACTION_STATE_TOPIC]
         self.peers = peers
         self.markers = markers
+        self.earlier_transaction_ms = earlier_transaction_ms
         self.image = MetadataImage()
         self.incarnation_id: UUID | None = None  # None: not registered in this life, another life's shards are ours
         self.offset_commits = 0

@@ -195,7 +195,13 @@ class CoordinatorProcess(Process):
             topic: CoordinatorRuntime(topic, kind, self._around(topic, markers)) for topic, kind in kinds.items()
         }
         coordinator = self.coordinator = Coordinator(
-            self.number, runtimes, random=self.world.random, catch_up=self._caught_up, peers=peers, markers=markers
+            self.number,
+            runtimes,
+            random=self.world.random,
+            catch_up=self._caught_up,
+            peers=peers,
+            markers=markers,
+            earlier_transaction_ms=100,
         )
         coordinator.incarnation_id = self.incarnation_id
 
