@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -39,10 +40,15 @@ def private_folder(path: Path) -> None:
 def private_data_dir(path: Path) -> None:
     """As private_folder, but a folder that holds something stays as it is: it may be one for all, named by mistake.
 
-    Nothing rests on it: each file and folder in a data directory is private by itself.
+    Who may read it learns names alone: each file and folder in a data directory is private by itself. Who may write
+    to it could put other files in their place: raises PermissionError if all users may and the folder is ours. One
+    that was given to us, as to a container, is its owner's business; in one with a sticky bit nobody can do so.
     """
     if not path.exists() or not any(path.iterdir()):
         private_folder(path)
+    status = path.stat()
+    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX and status.st_uid == os.geteuid():
+        raise PermissionError(errno.EACCES, "every user of this machine may write to it (chmod o-w)", str(path))
 
 
 def take_from_others(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from support import kafka_python_suite
 from support.kafka_peer import KafkaPeer
-from support.targets import SETTINGS, Target
+from support.targets import SETTINGS, WAYS, Target
 from tailrace.testing import Cluster
 
 FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")
@@ -30,7 +30,7 @@ def bootstrap(target: Target, tmp_path: Path) -> Iterator[str]:
     if target.is_kafka:
         cluster = KafkaPeer(tmp_path, ITS_SETTINGS)
     else:
-        cluster = Cluster(brokers=1, data_dir=tmp_path, settings=ITS_SETTINGS)
+        cluster = Cluster(brokers=1, data_dir=tmp_path, settings=ITS_SETTINGS | WAYS.get(target.name, {}))
     try:
         cluster.start()
         yield cluster.bootstrap

@@ -8,7 +8,7 @@ import pytest
 from support.kafka_peer import KafkaPeer
 from support.raw import build
 from support.stage import coordinator, unique, wait_for_topic
-from support.targets import SETTINGS, Target
+from support.targets import SETTINGS, WAYS, Target
 from tailrace.testing import Cluster
 
 OFFSETS_TOPIC, CLUSTER_METADATA = "__consumer_offsets", "__cluster_metadata"
@@ -21,7 +21,7 @@ def fresh(target: Target, tmp_path: Path) -> Iterator[Target]:
     if target.is_kafka:
         cluster = KafkaPeer(tmp_path, SETTINGS)
     else:
-        cluster = Cluster(brokers=1, data_dir=tmp_path, settings=SETTINGS)
+        cluster = Cluster(brokers=1, data_dir=tmp_path, settings=SETTINGS | WAYS.get(target.name, {}))
     try:
         cluster.start()
         host, _, port = cluster.bootstrap.rpartition(":")

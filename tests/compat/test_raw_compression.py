@@ -12,6 +12,8 @@ from support.targets import Target
 from tailrace.records.compression import Codec, compress
 from tailrace.records.record import iterate_all
 
+pytestmark = pytest.mark.also_plain
+
 CASES = (
     ("producer", None),
     ("uncompressed", Codec.NONE),

@@ -12,6 +12,8 @@ from support.raw import REQUESTS, build
 from support.stage import Topic, create_topic, filled_topic
 from support.targets import Target
 
+pytestmark = pytest.mark.also_plain
+
 OFFSET_OUT_OF_RANGE, FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH = 1, 70, 71
 VERSION = 12
 

@@ -11,6 +11,8 @@ from support.raw import build
 from support.stage import Topic, create_topic
 from support.targets import Target
 
+pytestmark = pytest.mark.also_plain
+
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST = 3, 42
 
 UNSUPPORTED_VERSION = 35

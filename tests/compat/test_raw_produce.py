@@ -12,6 +12,8 @@ from support.targets import Target
 from support.waiting import until
 from tailrace.records.compression import Codec, compress
 
+pytestmark = pytest.mark.also_plain
+
 UNKNOWN_SERVER_ERROR, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TOPIC_EXCEPTION = -1, 2, 10, 17
 INVALID_TIMESTAMP, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 32, 45, 47
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_RECORD = 53, 87

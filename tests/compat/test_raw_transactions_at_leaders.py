@@ -17,7 +17,10 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTION_ABORTABLE, UNKNOWN_TOPIC_OR_P
 OUT_OF_ORDER_SEQUENCE_NUMBER, TRANSACTION_COORDINATOR_FENCED = 45, 52
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN, WRITE_MARKERS, LIST_OFFSETS, FIND_COORDINATOR = 22, 24, 26, 27, 2, 10
 FIRST_PROTOCOL = pytest.mark.parametrize("version", [9, 11])
-pytestmark = pytest.mark.capability("transactions: a leader verifies and adds partitions (KIP-890)")
+pytestmark = [
+    pytest.mark.capability("transactions: a leader verifies and adds partitions (KIP-890)"),
+    pytest.mark.also_plain,
+]
 
 
 class Producer:

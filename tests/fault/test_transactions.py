@@ -109,7 +109,7 @@ def tell(world: ExactlyOnce, faults: int) -> None:
 
 @pytest.fixture(scope="module")
 def cables() -> Iterator[tuple[TailraceNodes, Network]]:
-    """Brokers (hosts 0 to 2) and coordinators (3 and 4) have a network namespace each; the others are with the clients."""
+    """Brokers (hosts 0 to 2) and coordinators (3 and 4) have a network namespace each; the others are the clients'."""
     if absent := hosts.missing():
         pytest.skip(absent)
     with ExitStack() as stack:
@@ -132,7 +132,7 @@ def cables() -> Iterator[tuple[TailraceNodes, Network]]:
 
 
 def test_each_input_has_its_effect_once_whatever_cable_is_cut(cables: tuple[TailraceNodes, Network]) -> None:
-    """A cable stays cut until all loops go on without it: others lead and coordinate, and who is cut off is a zombie."""
+    """A cable stays cut until all loops go on without it: others lead and coordinate, who is cut off is a zombie."""
     nodes, network = cables
     with ExactlyOnce(nodes.bootstrap) as world:
         faults: list[Callable[[], Any]] = [

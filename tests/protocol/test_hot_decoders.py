@@ -147,9 +147,10 @@ def test_a_head_is_read_once_and_told_apart_by_topic_partition_and_version(versi
 
 def test_heads_are_forgotten_when_there_are_too_many() -> None:
     heads = Heads()
-    for index in range(_MAX_HEADS + 1):
-        heads.read(9, one_batch(9, "t", index, b"a" * 70))
-    assert len(heads._by_name) == 1  # noqa: SLF001
+    found = [heads.read(9, one_batch(9, "t", index, b"a" * 70)) for index in (*range(_MAX_HEADS + 1), _MAX_HEADS, 0)]
+    first, last, last_again, first_again = (usual and usual[0] for usual in (found[0], *found[-3:]))
+    assert first is not None and last is not None
+    assert last_again is last and first_again is not first
 
 
 @pytest.mark.parametrize("version", range(9, 14))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ Task = TypeVar("Task")
 
 class Told(Protocol):
     """What a world came to."""
+
+    @property
+    def seed(self) -> int: ...
 
     @property
     def story(self) -> str: ...
@@ -93,6 +97,38 @@ def explore(
                     failed.append(outcome)
                     progress.update(bar, failed=f"{len(failed)} failed")
     return failed
+
+
+def main(simulator: str, about: str | None, simulate: Callable[..., Told], *counts: str) -> int:
+    """Any number of worlds that have a seed alone, or the story of one; counts are added up. Returns 1 on a failure."""
+    asked = arguments(simulator, about).parse_args()
+    if asked.story:
+        outcome = simulate(asked.first, whole_story=True)
+        print(outcome.story)
+        print(f"\nseed {outcome.seed}: {outcome.failure or 'every promise was kept'}")
+        return int(outcome.failure is not None)
+    began, seeds, sums = time.monotonic(), range(asked.first, asked.first + asked.seeds), dict.fromkeys(counts, 0)
+    failed = explore(simulate, seeds, len(seeds), asked.jobs, Console(), sums)
+    for line in report(failed, lambda world: f"seed {world.seed}", lambda world: again(simulator, world)):
+        print(line)
+    told = ", ".join(f"{count} {name}" for name, count in sums.items())
+    print(f"{len(seeds)} worlds in {time.monotonic() - began:.0f} s: {told}; {len(failed)} failed")
+    return int(bool(failed))
+
+
+def again(simulator: str, world: Told) -> str:
+    """The command that tells a world's story."""
+    return f"python -m {simulator} --story --from {world.seed}"
+
+
+def kept(simulator: str, simulate: Callable[[int], Came], seeds: Iterable[int]) -> Iterator[Came]:
+    """What the worlds of these seeds came to; AssertionError, with the story, where a promise was broken."""
+    for seed in seeds:
+        outcome = simulate(seed)
+        assert outcome.failure is None, (
+            f"seed {seed}: {outcome.failure}\n{outcome.story}\nagain: PYTHONPATH=tests {again(simulator, outcome)}"
+        )
+        yield outcome
 
 
 def report(failed: Sequence[Came], name: Callable[[Came], str], again: Callable[[Came], str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
 from tailrace.net.client import Client
@@ -24,7 +25,7 @@ from tailrace.net.context import Identity
 from tailrace.records.record import Record, build
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment
-from tailrace.wire.messages import FetchRequest, ProduceRequest
+from tailrace.wire.messages import FetchRequest, PreambleRequest, ProduceRequest
 from tailrace_broker import app
 from tailrace_broker.broker import Broker
 from tailrace_broker.directories.storage import Storage
@@ -109,6 +110,17 @@ class Running:
         self.service = Client(address, "service", secret=SECRET)
         self.client = Client(address, "client", CLIENT, SECRET)
 
+    async def open_wire(self) -> Any:
+        """The transport of the client's connection, for requests to which a test expects no answer."""
+        if self.address.is_unix:
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_unix_connection(asyncio.Protocol, self.address.host)
+        else:
+            transport = await open_proven(self.address, SECRET)
+        self.client.take_over(transport)
+        await self.client.ask(PreambleRequest(**CLIENT._asdict()), timeout_ms=5000, version=0)
+        return transport
+
     async def produce(
         self,
         partition: int,
@@ -175,12 +187,13 @@ async def running(
     space: Any = None,
     log_dirs: list[LogDir] | None = None,
     held_back: str = "",
+    log: Any = None,
     **settings: str,
 ) -> AsyncIterator[Running]:
     """held_back: as a broker is until it has registered; otherwise it leads what has no other replica."""
     overrides = {"node.id": "0", **{key.replace("_", "."): value for key, value in settings.items()}}
     config = Config.load("broker", overrides=overrides)
-    clock, log = SystemClock(), structlog.get_logger()
+    clock, log = SystemClock(), log or structlog.get_logger()
     environment = Environment(clock, random.Random(1), log, path, path / "run", "boot", CollectorRegistry(), SECRET)
     follower: Any = FollowerTwin(metadata or image())
     opened = app.open_log_dirs(config, environment, "c") if log_dirs is None else nullcontext(log_dirs)

@@ -197,6 +197,7 @@ class Stage:
             peers=self.peers,
             markers=self.markers,
             offsets_topic_partitions=CONFIG.offsets_topic_num_partitions,
+            earlier_transaction_ms=100,
         )
         self.metrics = CoordinatorMetrics(CollectorRegistry(), self.coordinator)
         self.coordinator.incarnation_id = INCARNATION

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 TARGETS = ("tailrace1", "tailrace3", "kafka")
 # tailrace1 hands sockets over and tailrace3 relays: every script meets both ways. On demand each the other way round.
-ON_DEMAND = ("tailrace1r", "tailrace3h")
+# Those with a p have brokers without the fast path (broker.fast.path=false).
+ON_DEMAND = ("tailrace1r", "tailrace3h", "tailrace1p", "tailrace3p")
+PLAIN = "tailrace1p"  # without --targets, too, where a script says so
 REPORT = pytest.StashKey[Report]()
 
 
@@ -36,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "capability(words): what the script shows, a row of docs/compatibility.md")
     config.addinivalue_line("markers", "by(client): which client the script is, if it has no client parameter")
     config.addinivalue_line("markers", "only(*targets): the targets for which the script means something")
+    config.addinivalue_line("markers", "also_plain: runs against a broker without its fast path, too")
     config.stash[REPORT] = Report()
 
 
@@ -43,9 +46,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "target" not in metafunc.fixturenames:
         return
     chosen = metafunc.config.getoption("--targets").split(",")
+    if chosen == list(TARGETS) and metafunc.definition.get_closest_marker("also_plain"):
+        chosen.append(PLAIN)
     only = metafunc.definition.get_closest_marker("only")
     wanted = [
-        name for name in (*TARGETS, *ON_DEMAND) if name in chosen and (only is None or name.rstrip("hr") in only.args)
+        name for name in (*TARGETS, *ON_DEMAND) if name in chosen and (only is None or name.rstrip("hrp") in only.args)
     ]
     marks = {"kafka": [pytest.mark.kafka_peer]}
     rows = [pytest.param(name, marks=marks.get(name, [])) for name in wanted]

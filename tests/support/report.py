@@ -54,7 +54,7 @@ class Report:
         named = parameters.params.get("client") or parameters.params.get("library")
         client = named or (by.args[0] if by else "raw")
         target = parameters.params.get("target") or parameters.params.get("cluster")
-        if target is not None:
+        if target in TARGETS:
             row = self.outcomes[mark.args[0], client]
             row[target] = row.get(target, True) and report.outcome == "passed"
 

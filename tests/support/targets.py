@@ -15,8 +15,24 @@ from support.kafka_peer import KafkaPeer
 from support.raw import REQUESTS, Raw
 from tailrace.testing import Cluster
 
-RELAYED = ("tailrace1r", "tailrace3")
-BROKERS = {"tailrace1": 1, "tailrace1r": 1, "tailrace3": 3, "tailrace3h": 3, "kafka": 1}
+# On which way requests go through the gateway and the broker.
+_RELAYED = {"gateway.handover": "false"}
+WITHOUT_FAST_PATH = {"broker.fast.path": "false"}
+WAYS = {
+    "tailrace1r": _RELAYED,
+    "tailrace1p": WITHOUT_FAST_PATH,
+    "tailrace3": _RELAYED,
+    "tailrace3p": _RELAYED | WITHOUT_FAST_PATH,
+}
+BROKERS = {
+    "tailrace1": 1,
+    "tailrace1r": 1,
+    "tailrace1p": 1,
+    "tailrace3": 3,
+    "tailrace3h": 3,
+    "tailrace3p": 3,
+    "kafka": 1,
+}
 # Both must be told the same; what the scripts need is short group timers and nothing that waits.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -113,9 +129,7 @@ class Targets:
             cluster = KafkaPeer(folder, SETTINGS)
         else:
             settings = SETTINGS if BROKERS[name] == 1 else SETTINGS | LIKE_ONE_BROKER
-            if name in RELAYED:
-                settings = settings | {"gateway.handover": "false"}
-            cluster = Cluster(brokers=BROKERS[name], data_dir=folder, settings=settings)
+            cluster = Cluster(brokers=BROKERS[name], data_dir=folder, settings=settings | WAYS.get(name, {}))
         self._stack.callback(cluster.stop)
         cluster.start()
         host, _, port = cluster.bootstrap.rpartition(":")

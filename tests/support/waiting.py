@@ -3,9 +3,11 @@
 A client of a cluster has no event for "the topic has a leader now"; everything else waits on events.
 """
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,3 +25,11 @@ def until(ask: Callable[[], T | None], what: str, timeout_s: float = 30) -> T:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {timeout_s} s, last answer {answer!r}")
         pause.wait(PAUSE_S)
+
+
+async def another_process(shows: Callable[[], bool], timeout_s: float = 30) -> None:
+    """Rests until the loop has heard of what another process does; one that spins takes the processor from it."""
+    async with asyncio.timeout(timeout_s):
+        while not shows():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.Event().wait(), PAUSE_S)

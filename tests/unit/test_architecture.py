@@ -92,6 +92,8 @@ CLOCK_CALLS = {
 }
 SLEEPS = {("asyncio", "sleep"), ("time", "sleep"), ("trio", "sleep"), ("anyio", "sleep"), ("gevent", "sleep")}
 RANDOM_IDS = {"uuid1", "uuid4"}
+# A full /tmp stops no role: a command, the helper for tests and the Spark jobs make temporary files.
+TEMPORARY = {"libs/tailrace/cli/files/exporting.py", "libs/tailrace/testing/cluster.py"}
 
 
 def name_of(path: Path) -> str:
@@ -201,6 +203,11 @@ def test_only_one_file_reads_a_clock() -> None:
         if (module, name) in CLOCK_CALLS and path.relative_to(ROOT).as_posix() != CLOCK_FILE
     ]
     assert found == []
+
+
+def test_no_role_makes_temporary_files() -> None:
+    makers = {name_of(path) for path in product_files() if "tempfile" in imports(path)}
+    assert {name for name in makers if not name.startswith("spark/")} == TEMPORARY
 
 
 def test_nothing_waits_by_sleeping() -> None:

@@ -93,6 +93,16 @@ def test_a_data_directory_that_holds_something_already_stays_as_it_is(tmp_path: 
     assert [mode(tmp_path / name) for name in ("var", "empty", "new")] == [0o755, 0o700, 0o700]
 
 
+def test_a_data_directory_in_which_all_may_put_other_files_is_refused(tmp_path: Path) -> None:
+    for name, bits in (("all", 0o777), ("group", 0o775), ("sticky", 0o1777)):
+        (tmp_path / name / "broker-0").mkdir(parents=True)
+        (tmp_path / name).chmod(bits)
+    with pytest.raises(PermissionError, match="every user of this machine may write to it"):
+        private_data_dir(tmp_path / "all")
+    for name in ("group", "sticky"):
+        private_data_dir(tmp_path / name)
+
+
 def test_a_file_that_is_not_there_stays_away(tmp_path: Path) -> None:
     take_from_others(tmp_path / "none")
     assert not (tmp_path / "none").exists()

@@ -10,6 +10,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
+from tailrace.net.large import Large
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS
 from tailrace.wire.connection import SIZE, ClientConnection
@@ -108,6 +109,7 @@ class Client:
         self._wire: _Wire | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._correlation_id = 0
+        self._large = Large()
 
     async def connect(self, timeout_ms: float = 5000) -> None:
         """Connects if it is not; raises Disconnected or TimeoutError."""
@@ -120,7 +122,7 @@ class Client:
             await asyncio.shield(self._wire.lost)
 
     async def ask(self, message: ApiMessage, *, timeout_ms: float, version: int | None = None) -> Any:
-        """Sends one request and returns its response message.
+        """Sends one request and returns its response message; a thread decodes a large one.
 
         Raises Disconnected, TimeoutError (the answer is then dropped when it comes) or codec.Malformed.
         """
@@ -130,7 +132,7 @@ class Client:
             wire = await self._connected()
             future = self._send(wire, message, version)
             frame = await future
-        return codec.decode_response(key, version, codec.response_body(key, version, frame))
+        return await self._large.decode_answer(key, version, frame)
 
     async def ask_frame(self, frame: bytes, *, timeout_ms: float) -> bytes:
         """Sends somebody's whole request frame (without its size) and returns the answer's, with its size.

@@ -328,13 +328,13 @@ class Connection(Answering):
             request = codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
             self._begin(self._run, header, request)
         else:
-            self._begin(self._run_large, header, bytes(frame[header.body_offset :]))
+            self._begin(self._run_large, header, self.keep(frame[header.body_offset :]))
 
     def _not_admitted(self, frame: memoryview, code: int) -> None:
         header = parse_request_header(frame)
-        self._begin(self._run_not_admitted, header, bytes(frame[header.body_offset :]), code)
+        self._begin(self._run_not_admitted, header, self.keep(frame[header.body_offset :]), code)
 
-    async def _run_not_admitted(self, header: RequestHeader, body: bytes, code: int) -> None:
+    async def _run_not_admitted(self, header: RequestHeader, body: memoryview, code: int) -> None:
         large = self._service.large
         try:
             async with large.request(header.api_key, header.api_version, body) as request:
@@ -391,7 +391,7 @@ class Connection(Answering):
         self._idle()
         self._parse()
 
-    async def _run_large(self, header: RequestHeader, body: bytes) -> None:
+    async def _run_large(self, header: RequestHeader, body: memoryview) -> None:
         """What takes long to decode is decoded elsewhere."""
         try:
             async with self._service.large.request(header.api_key, header.api_version, body) as request:

@@ -82,8 +82,12 @@ class Large:
 
     async def decode_response(self, key: int, version: int, frame: bytes) -> Any:
         """As codec.decode_response, of a whole frame, likewise; to be let go while the request is still there."""
-        work = partial(codec.decode_response, key, version, codec.response_body(key, version, memoryview(frame)[4:]))
-        return await self.run(work) if len(frame) >= LARGE_BYTES else work()
+        return await self.decode_answer(key, version, memoryview(frame)[4:])
+
+    async def decode_answer(self, key: int, version: int, answer: bytes | bytearray | memoryview) -> Any:
+        """The same of a frame without its size."""
+        work = partial(codec.decode_response, key, version, codec.response_body(key, version, answer))
+        return await self.run(work) if len(answer) >= LARGE_BYTES else work()
 
     async def refuse(self, request: Any, key: int, version: int, code: int, message: str | None = None) -> Any:
         """As refuse.refuse, likewise: the code in every row of the request."""

@@ -78,7 +78,10 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     config = load_config(role.name, options.config, options.set)
     run_dir = Path(config.run_dir or Path(config.data_dir) / "run").absolute()
     FileReporter.refuse_a_second(run_dir, role.name, config.node_id)
-    private_data_dir(Path(config.data_dir).absolute())
+    try:
+        private_data_dir(Path(config.data_dir).absolute())
+    except OSError as error:
+        leave(f"data.dir {config.data_dir} cannot be used: {error.strerror}", REFUSED)
     for warning in config.warnings:
         logs.logger(role.name, config.node_id, named=False).warning(warning)
     reporter = FileReporter(run_dir, role.name, config.node_id)

@@ -89,6 +89,7 @@ async def open_coordinator(config: Config, environment: Environment) -> AsyncIte
             peers=peers,
             markers=markers,
             offsets_topic_partitions=config.offsets_topic_num_partitions,
+            earlier_transaction_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
         )
         CoordinatorMetrics(environment.registry, coordinator)
         server = await _serve(config, environment, coordinator)

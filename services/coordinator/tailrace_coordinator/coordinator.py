@@ -31,14 +31,19 @@ class Coordinator:
         peers: Peers,
         markers: MarkerSender,
         offsets_topic_partitions: int,
+        earlier_transaction_ms: float,
     ) -> None:
-        """catch_up waits for the newest image. offsets_topic_partitions: what `__consumer_offsets` is made with."""
+        """catch_up waits for the newest image. offsets_topic_partitions: what `__consumer_offsets` is made with.
+
+        earlier_transaction_ms: how long a request waits for the markers of an earlier transaction.
+        """
         self.coordinator_id = coordinator_id
         self.runtimes = runtimes
         self.groups = runtimes[GROUP_METADATA_TOPIC]
         self.transactions = runtimes[TRANSACTION_STATE_TOPIC]
         self.peers = peers
         self.markers = markers
+        self.earlier_transaction_ms = earlier_transaction_ms
         self.image = MetadataImage()
         self.incarnation_id: UUID | None = None  # None: not registered in this life, another life's shards are ours
         self.offset_commits = 0

@@ -15,9 +15,14 @@ from support.kafka_peer import missing
 from support.nodes import Nodes
 from support.plugin import leave_out
 from support.tailrace_nodes import TailraceNodes
+from support.targets import WITHOUT_FAST_PATH
 
 NODES = 4
-KINDS: dict[str, type[KafkaNodes | TailraceNodes]] = {"tailrace3": TailraceNodes, "kafka": KafkaNodes}
+KINDS: dict[str, type[KafkaNodes | TailraceNodes]] = {
+    "tailrace3": TailraceNodes,
+    "tailrace3p": TailraceNodes,
+    "kafka": KafkaNodes,
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -26,7 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     chosen = metafunc.config.getoption("--targets").split(",")
     marks = {"kafka": [pytest.mark.kafka_peer]}
     only = metafunc.definition.get_closest_marker("only")
-    wanted = [name for name in KINDS if name in chosen and (only is None or name in only.args)]
+    wanted = [name for name in KINDS if name in chosen and (only is None or name.rstrip("p") in only.args)]
     rows = [pytest.param(name, marks=marks.get(name, [])) for name in wanted]
     metafunc.parametrize("cluster", rows, indirect=True, scope="session")
 
@@ -49,7 +54,8 @@ def cluster(request: pytest.FixtureRequest, clusters: dict[str, Nodes]) -> Nodes
     if name == "kafka" and (absent := missing()):
         leave_out(absent)
     if name not in clusters:
-        clusters[name] = KINDS[name](Path(tempfile.mkdtemp(prefix=f"{name}-nodes-")), NODES)
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-nodes-"))
+        clusters[name] = KINDS[name](folder, NODES, settings=WITHOUT_FAST_PATH if name == "tailrace3p" else None)
         clusters[name].start()
         clusters[name].wait_for_all()
     return clusters[name]

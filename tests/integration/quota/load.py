@@ -7,20 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from kafka import KafkaAdminClient
 
 from support.batches import Batch, record
 from tailrace.net.address import Address
 from tailrace.net.client import Client
 from tailrace.runtime.clock import SystemClock
+from tailrace.testing import Cluster
 from tailrace.wire.messages import AlterClientQuotasRequest, FetchRequest, ProduceRequest
 
 CLOCK = SystemClock()
 _TIMEOUT_MS = 30_000
 _PRODUCE_VERSION, _FETCH_VERSION = 9, 12
+
+
+@contextmanager
+def measured_cluster(*arguments: str, **settings: str) -> Iterator[Cluster]:
+    """A cluster with the topic "measured"; underscores of settings stand for dots."""
+    dotted = {name.replace("_", "."): value for name, value in settings.items()}
+    with Cluster(port=0, arguments=arguments, settings=dotted) as running:
+        admin = KafkaAdminClient(bootstrap_servers=running.bootstrap)
+        try:
+            admin.create_topics({"measured": {"num_partitions": 1, "replication_factor": 1}})
+        finally:
+            admin.close()
+        yield running
 
 
 @dataclass

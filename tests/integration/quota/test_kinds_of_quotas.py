@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
 
-from integration.quota.load import CLOCK, Answered, alter_quotas, producing
+from integration.quota.load import CLOCK, Answered, alter_quotas, measured_cluster, producing
 from tailrace.errors import ErrorCode
 from tailrace.net.address import Address
 from tailrace.net.client import Client
@@ -33,12 +32,7 @@ TIMEOUT_MS = 30_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(port=0, settings={"quota.max.throttle.ms": "1000"}) as running:
-        admin = KafkaAdminClient(bootstrap_servers=running.bootstrap)
-        try:
-            admin.create_topics({"measured": {"num_partitions": 1, "replication_factor": 1}})
-        finally:
-            admin.close()
+    with measured_cluster(quota_max_throttle_ms="1000") as running:
         yield running
 
 

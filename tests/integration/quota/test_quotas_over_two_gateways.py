@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaAdminClient
 
-from integration.quota.load import alter_quotas, fetching, producing
+from integration.quota.load import alter_quotas, fetching, measured_cluster, producing
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
@@ -22,12 +21,7 @@ SIZE_BYTES = 8_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(port=0, arguments=["--gateways", "2"]) as running:
-        admin = KafkaAdminClient(bootstrap_servers=running.bootstrap)
-        try:
-            admin.create_topics({"measured": {"num_partitions": 1, "replication_factor": 1}})
-        finally:
-            admin.close()
+    with measured_cluster("--gateways", "2") as running:
         yield running
 
 

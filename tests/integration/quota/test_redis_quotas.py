@@ -6,9 +6,8 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaAdminClient
 
-from integration.quota.load import alter_quotas, producing
+from integration.quota.load import alter_quotas, measured_cluster, producing
 from support.redis_server import MISSING, RedisServer
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
@@ -27,12 +26,7 @@ def redis() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def cluster(redis: RedisServer) -> Iterator[Cluster]:
-    with Cluster(port=0, arguments=["--gateways", "2", "--quotas", "2", "--quota-url", redis.url]) as running:
-        admin = KafkaAdminClient(bootstrap_servers=running.bootstrap)
-        try:
-            admin.create_topics({"measured": {"num_partitions": 1, "replication_factor": 1}})
-        finally:
-            admin.close()
+    with measured_cluster("--gateways", "2", "--quotas", "2", "--quota-url", redis.url) as running:
         yield running
 
 

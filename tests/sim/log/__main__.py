@@ -3,38 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
-
-from rich.console import Console
 
 from sim import worlds
-from sim.log.simulation import EVENTS, simulate
-
-
-def main() -> int:
-    """Returns 1 when a promise was broken."""
-    asked = worlds.arguments("sim.log", __doc__).parse_args()
-    if asked.story:
-        outcome = simulate(asked.first, whole_story=True)
-        print(outcome.story)
-        print(f"\nseed {outcome.seed}: {outcome.failure or 'every promise was kept'}")
-        return int(outcome.failure is not None)
-    return explore(range(asked.first, asked.first + asked.seeds), asked.jobs)
-
-
-def explore(seeds: range, jobs: int) -> int:
-    """Runs them all behind a progress bar."""
-    began = time.monotonic()
-    sums = dict.fromkeys(("faults", "recoveries", "compactions", "acknowledged"), 0)
-    failed = worlds.explore(simulate, seeds, len(seeds), jobs, Console(), sums)
-    again = "python -m sim.log --story --from {}"
-    for line in worlds.report(failed, lambda world: f"seed {world.seed}", lambda world: again.format(world.seed)):
-        print(line)
-    seconds = time.monotonic() - began
-    told = ", ".join(f"{count} {name}" for name, count in sums.items())
-    print(f"{len(seeds)} worlds in {seconds:.0f} s: {len(seeds) * EVENTS} events, {told}; {len(failed)} failed")
-    return int(bool(failed))
-
+from sim.log.simulation import simulate
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(worlds.main("sim.log", __doc__, simulate, "events", "faults", "recoveries", "compactions", "acknowledged"))

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from sim.log.simulation import simulate
+from sim.worlds import kept
 
 SEEDS = int(os.environ.get("LOG_SEEDS", "200"))
 PART = 20
@@ -13,12 +14,7 @@ PART = 20
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, PART))
 def test_every_promise_is_kept(first: int) -> None:
     acknowledged = faults = recoveries = 0
-    for seed in range(first, first + PART):
-        outcome = simulate(seed)
-        assert outcome.failure is None, (
-            f"seed {seed}: {outcome.failure}\n{outcome.story}\n"
-            f"again: PYTHONPATH=tests python -m sim.log --story --from {seed}"
-        )
+    for outcome in kept("sim.log", simulate, range(first, first + PART)):
         acknowledged += outcome.acknowledged
         faults += outcome.faults
         recoveries += outcome.recoveries

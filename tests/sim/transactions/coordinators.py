@@ -202,6 +202,7 @@ class CoordinatorProcess(Process):
             peers=peers,
             markers=markers,
             offsets_topic_partitions=CONFIG.offsets_topic_num_partitions,
+            earlier_transaction_ms=100,
         )
         coordinator.incarnation_id = self.incarnation_id
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from sim.transactions.simulation import simulate
+from sim.worlds import kept
 
 SEEDS = int(os.environ.get("TRANSACTION_SEEDS", "200"))
 PART = 20
@@ -15,12 +16,7 @@ PART = 20
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, PART))
 def test_every_promise_is_kept(first: int) -> None:
     committed = aborted = faults = 0
-    for seed in range(first, first + PART):
-        outcome = simulate(seed)
-        assert outcome.failure is None, (
-            f"seed {seed}: {outcome.failure}\n{outcome.story}\n"
-            f"again: PYTHONPATH=tests python -m sim.transactions --story --from {seed}"
-        )
+    for outcome in kept("sim.transactions", simulate, range(first, first + PART)):
         committed += outcome.committed
         aborted += outcome.aborted
         faults += outcome.faults

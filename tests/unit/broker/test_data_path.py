@@ -243,10 +243,10 @@ async def test_acks_zero_gets_no_answer_and_an_error_closes_the_connection(tmp_p
             return ProduceRequest(acks=0, timeout_ms=1, topic_data=[data(name="t", partition_data=[row])])
 
         frame = codec.encode_request(request(0), 9, 1, "c")
-        wire = await broker.client._connected()  # noqa: SLF001
-        wire.transport.write(frame)
+        wire = await broker.open_wire()
+        wire.write(frame)
         assert (await broker.fetch(0, 0, max_wait_ms=5000)).high_watermark == 1
-        wire.transport.write(codec.encode_request(request(2), 9, 2, "c"))
+        wire.write(codec.encode_request(request(2), 9, 2, "c"))
         with pytest.raises(Disconnected):
             await broker.fetch(0, 0, max_wait_ms=5000, min_bytes=1 << 20)
 

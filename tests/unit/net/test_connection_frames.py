@@ -316,6 +316,22 @@ def test_a_hot_handler_with_a_bug_ends_the_connection_and_is_not_called_again() 
         assert world.whys == ["request failed", "a request could not be answered, by a bug"]
 
 
+@pytest.mark.parametrize(("padding", "copied"), [(3_000, True), (3 << 20, False)])
+def test_what_a_request_keeps_is_not_written_over_and_a_large_one_is_not_copied(padding: int, copied: bool) -> None:
+    with closing(VirtualLoop()) as loop:
+        world, kept = World(loop), list[tuple[memoryview, memoryview]]()
+
+        def keep(connection: Connection, version: int, correlation_id: int, body: memoryview) -> None:
+            kept.append((body, connection.keep(body)))
+
+        world.role.produce = keep
+        world.do(world.transport.feed, b"".join(frame(number, number, padding) for number in range(4)))
+        assert [bytes(one) for _, one in kept] == [bytes([number]) + bytes(padding) for number in range(4)]
+        assert [one.obj is not body.obj for body, one in kept] == [copied] * 4
+        assert world.connection.buffer_bytes < 1 << 20
+        assert world.whys == []
+
+
 def test_a_request_that_somebody_cancels_ends_the_connection_with_a_reason() -> None:
     """Else its client would wait for ever, and so would everything behind it."""
     with closing(VirtualLoop()) as loop:

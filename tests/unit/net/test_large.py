@@ -93,7 +93,7 @@ class Halted:
         return self._really(*arguments)
 
 
-@pytest.mark.parametrize("name", ["decode_request", "encode_response"])
+@pytest.mark.parametrize("name", ["decode_request", "encode_response", "decode_response"])
 async def test_others_are_answered_while_a_thread_has_a_large_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -118,15 +118,17 @@ async def test_others_are_answered_while_a_thread_has_a_large_one(
 
 async def test_small_ones_need_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with clients(tmp_path) as (large, _):
-        decoding, encoding = Halted(monkeypatch, "decode_request"), Halted(monkeypatch, "encode_response")
+        names = ("decode_request", "encode_response", "decode_response")
+        halted = [Halted(monkeypatch, name) for name in names]
         answer = await large.ask(request(100), timeout_ms=5000, version=6)
         assert len(answer.topics[0].partitions) == 100
-        assert not decoding.intervals and not encoding.intervals
+        assert [one.intervals for one in halted] == [[], [], []]
 
 
 async def test_what_follows_a_large_request_on_its_connection_is_answered_after_it(tmp_path: Path) -> None:
     async with clients(tmp_path) as (large, _):
-        first = asyncio.create_task(large.ask(request(), timeout_ms=30_000, version=6))
+        frame = codec.encode_request(request(), 6, 1, "large")
+        first = asyncio.create_task(large.ask_raw(frame, timeout_ms=30_000))
         second = asyncio.create_task(beats(large))
         done, _ = await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
         assert first in done and await second

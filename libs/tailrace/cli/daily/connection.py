@@ -34,6 +34,14 @@ Bootstrap = Annotated[
 ]
 Topic = Annotated[str, typer.Argument(help="topic name", callback=given)]
 Json = Annotated[bool, typer.Option("--json", help="for programs")]
+Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="may be repeated; default: all")]
+OnePartition = Annotated[int | None, typer.Option("--partition", "-p", help="one partition of one --topic")]
+
+
+def one_topic(topics: list[str] | None, partition: int | None) -> None:
+    """Refuses a partition of no topic, or of several."""
+    if partition is not None and len(topics or ()) != 1:
+        raise typer.BadParameter("--partition needs exactly one --topic")
 
 
 def address(bootstrap: str | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json
+from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, Topics, one_topic
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition
@@ -18,8 +18,8 @@ _LOOKS_MAX = 40
 
 
 def elect_leaders(
-    topics: Annotated[list[str] | None, typer.Option("--topic", "-t", help="may be repeated; default: all")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="one partition of one --topic")] = None,
+    topics: Topics = None,
+    partition: OnePartition = None,
     unclean: Annotated[
         bool, typer.Option("--unclean", help="any live replica, where nobody leads: RECORDS MAY BE LOST")
     ] = False,
@@ -27,8 +27,7 @@ def elect_leaders(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Give partitions back to their preferred leaders, the first of their replicas."""
-    if partition is not None and len(topics or ()) != 1:
-        raise typer.BadParameter("--partition needs exactly one --topic")
+    one_topic(topics, partition)
     with nodes(bootstrap) as cluster:
         wanted = None
         if topics:

@@ -29,10 +29,8 @@ def list_groups(bootstrap: Bootstrap = None) -> None:
     """All groups with their state."""
     found = {}
     with nodes(bootstrap) as cluster:
-        for broker in cluster.brokers():
-            if not broker.fenced:
-                answer = cluster.ask(m.ListGroupsRequest(states_filter=[]), 4, Address(broker.host, broker.port))
-                found.update({group.group_id: (group.group_state, group.protocol_type) for group in answer.groups})
+        for _, _, answer in cluster.ask_each(m.ListGroupsRequest(states_filter=[]), 4):
+            found.update({group.group_id: (group.group_state, group.protocol_type) for group in answer.groups})
     table(("group", "state", "protocol"), [(group, *rest) for group, rest in sorted(found.items())])
 
 

@@ -161,6 +161,13 @@ class Nodes:
         rows = [Broker(row.broker_id, row.host, row.port, row.rack, row.is_fenced) for row in answer.brokers]
         return sorted(rows)
 
+    def ask_each(self, message: m.ApiMessage, version: int) -> Iterator[tuple[int, Address, Any]]:
+        """The id, the address and the answer of every broker that is not fenced, by id."""
+        for broker in self.brokers():
+            if not broker.fenced:
+                at = Address(broker.host, broker.port)
+                yield broker.broker_id, at, self.ask(message, version, at)
+
     def partitions(self, topics: Iterable[str] = ()) -> dict[Partition, Any]:
         """The rows of DescribeTopicPartitions, of all topics if none is named. An unknown topic is refused."""
         found: dict[Partition, Any] = {}

@@ -28,12 +28,23 @@ class Receiving(asyncio.BufferedProtocol):
         self._filled = 0
         self._need = 0  # bytes of the frame that has begun, where its size is known
         self._held = False  # nothing is read, because what was read has to be handled first
+        self._given_away = False  # the buffer, to a request in it
         self.received_bytes = 0
 
     @property
     def buffer_bytes(self) -> int:
         """How much memory it keeps for what comes."""
         return len(self._buffer)
+
+    def keep(self, body: memoryview) -> memoryview:
+        """The body of the request at hand, for as long as its handler wants: the buffer takes the next bytes soon.
+
+        A large one is not copied, which takes milliseconds: it has the buffer, and the connection gets another one.
+        """
+        if len(body) < _MAPPED_BYTES:
+            return memoryview(bytearray(body))
+        self._given_away = True
+        return body
 
     def _parse(self) -> None:
         raise AssertionError("a subclass handles what has come")
@@ -124,7 +135,20 @@ class Receiving(asyncio.BufferedProtocol):
         view[: self._filled] = self._view[: self._filled]
         self._buffer, self._view = bigger, view
 
+    def _begin_another_buffer(self, pos: int) -> None:
+        """For what came behind a request that has the old one: nothing, as a rule, since that was made for it."""
+        rest = self._view[pos : self._filled]
+        self._given_away = False
+        self._buffer = bytearray(max(_FIRST_BUFFER_BYTES, len(rest)))
+        self._view = memoryview(self._buffer)
+        self._view[: len(rest)] = rest
+        self._filled = len(rest)
+        self._share.keep(len(self._buffer))
+
     def _compact(self, pos: int, need: int) -> None:
+        if self._given_away:
+            self._begin_another_buffer(pos)
+            pos = 0
         rest, capacity = self._filled - pos, len(self._buffer)
         self._need = need
         if need > capacity:

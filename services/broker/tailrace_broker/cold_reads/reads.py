@@ -105,7 +105,7 @@ class ColdReads:
     """Who reads from the disk for one broker, and what waits for it."""
 
     def __init__(self, worker: ColdWorker | None = None) -> None:
-        self._worker = InThreads() if worker is None else worker
+        self.worker = InThreads() if worker is None else worker
         self._closed = False
         self.turns = FairQueue(MOST_AT_ONCE)
         self.walk: Callable[[BackgroundScan, _Done], None] = _refuse  # put in by the broker: its lookups do that
@@ -127,8 +127,8 @@ class ColdReads:
             job = ColdRead((), done)
             self.walk(walks[0], job.tell)
             return job
-        reader = cold_reader(state, self._worker.carry, self.begin)
-        pool = self._worker.pool if self._worker.reads_apart else None
+        reader = cold_reader(state, self.worker.carry, self.begin)
+        pool = self.worker.pool if self.worker.reads_apart else None
         return self.begin(
             [part for piece in wanted if isinstance(piece, Slice) for part in reader.wants(piece, pool)], done
         )
@@ -148,12 +148,12 @@ class ColdReads:
 
     async def _bring(self, piece: Slice) -> None:
         if isinstance(piece, PooledSlice):
-            count = await piece.fill(self._worker.read)
+            count = await piece.fill(self.worker.read)
             self.pool_bytes += count
             self._look_after_pool(_UNUSED_SECONDS)
             if not piece.missing:
                 return
-        await self._worker.warm(piece)
+        await self.worker.warm(piece)
         self.bytes += piece.length
 
     def _ended(self, job: ColdRead, task: asyncio.Task[None]) -> None:
@@ -176,23 +176,23 @@ class ColdReads:
     def _maybe_give_back(self, seen_bytes: int) -> None:
         """A block of the pool at a time, if nothing was read into it since."""
         self._timer = None
-        pool, rests = self._worker.pool, self.pool_bytes == seen_bytes
+        pool, rests = self.worker.pool, self.pool_bytes == seen_bytes
         if pool is not None and (not rests or pool.give_back()):
             self._look_after_pool(_A_MOMENT_SECONDS if rests else _UNUSED_SECONDS)
 
     @property
     def held_bytes(self) -> int:
         """What the pool holds."""
-        return 0 if self._worker.pool is None else self._worker.pool.held_bytes
+        return 0 if self.worker.pool is None else self.worker.pool.held_bytes
 
     @property
     def process_starts(self) -> int:
         """How often a process was started; growing means that they die."""
-        return self._worker.starts
+        return self.worker.starts
 
     def close(self) -> None:
         """Nobody waits for it any more."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._worker.close()
+        self.worker.close()

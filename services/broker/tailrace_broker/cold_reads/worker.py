@@ -23,7 +23,7 @@ from tailrace_broker.cold_reads.pool import UNREAD, BlockPool, PooledSlice
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_reads.cold_process")
 _NICEST: Final = 19
-_REST_SECONDS: Final = 10.0  # after a death, times their number
+REST_SECONDS: Final = 10.0
 _MOST_REST_SECONDS: Final = 600.0
 _LAST_BREATH_SECONDS: Final = 5.0
 _DEAD: Final = Status(0, -1)  # what no process says
@@ -100,9 +100,11 @@ class InThreads:
 class InProcess:
     """A process (cold_process.py), started at the first cold read, and again if it dies; threads until it is up."""
 
-    def __init__(self, threads: InThreads, pool: BlockPool | None = None) -> None:
+    def __init__(self, threads: InThreads, pool: BlockPool | None = None, rest_seconds: float = REST_SECONDS) -> None:
+        """rest_seconds: after a death, times their number."""
         self._threads = threads
         self._pool = pool
+        self._rest_seconds = rest_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._orders: socket.socket | None = None
         self._up = False  # it has said something
@@ -115,6 +117,11 @@ class InProcess:
     def pid(self) -> int | None:
         """Of the process while it runs."""
         return None if self._process is None else self._process.pid
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the process has said that it takes orders, and has not died since."""
+        return self._up
 
     async def warm(self, piece: Slice) -> None:
         """As ColdWorker.warm."""
@@ -187,7 +194,7 @@ class InProcess:
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         self.starts += 1
-        self._not_before = loop.time() + min(_MOST_REST_SECONDS, _REST_SECONDS * self.starts)
+        self._not_before = loop.time() + min(_MOST_REST_SECONDS, self._rest_seconds * self.starts)
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError:

@@ -59,7 +59,7 @@ class Adopted:
     """The broker's side of the hand-over."""
 
     def __init__(self, server: Server, relay: GatewayRelay, image: MetadataImage, log: Any) -> None:
-        self._server = server
+        self.server = server
         self._relay = relay
         self._log = log
         self._quotas = ClientQuotas(image.quotas)
@@ -70,7 +70,7 @@ class Adopted:
         self.returned_count = 0
 
     def __len__(self) -> int:
-        return len(self._server.connections)
+        return len(self.server.connections)
 
     def expect(self, connection: Connected, client_id: str) -> None:
         """The next thing on this internal connection is a client's socket. Raises ApiError where it can't be taken."""
@@ -93,11 +93,11 @@ class Adopted:
         except asyncio.CancelledError:
             transport.abort()
             raise
-        connection = AdoptedConnection(self, self._server, identity, unread, client_id)
+        connection = AdoptedConnection(self, self.server, identity, unread, client_id)
         self._relay.adopt(connection, transport)
         self.count += 1
         try:
-            await self._server.adopt(sock, connection)
+            await self.server.adopt(sock, connection)
         except (OSError, asyncio.CancelledError) as error:
             self._log.debug("a connection handed over broke", why=repr(error))
             self._relay.forget(connection)
@@ -112,7 +112,7 @@ class Adopted:
         if old.quotas is new.quotas:
             return
         self._quotas = ClientQuotas(new.quotas)
-        for connection in list(self._server.connections):
+        for connection in list(self.server.connections):
             assert isinstance(connection, AdoptedConnection)
             if connection.named is None:
                 connection.named = self.named(connection.client_id)
@@ -162,4 +162,4 @@ class Adopted:
         """Ends them all."""
         for task in [*self._coming, *self._seeking.values()]:
             task.cancel()
-        await self._server.close()
+        await self.server.close()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace_broker.broker import Broker
 
 # Between so many others have their turn: a few milliseconds. A log may have to be opened first.
-_PRODUCERS_AT_ONCE, _PARTITIONS_AT_ONCE = 2000, 8
+PRODUCERS_AT_ONCE, _PARTITIONS_AT_ONCE = 2000, 8
 _NO_TOPIC = "This server does not host this topic-partition."
 
 
@@ -64,10 +64,10 @@ async def _describe(broker: Broker, topic: str, index: int) -> Described:
     except OSError:
         return Described(index, int(ErrorCode.KAFKA_STORAGE_ERROR))
     rows, known = [], list(entries)
-    for at in range(0, len(known), _PRODUCERS_AT_ONCE):
+    for at in range(0, len(known), PRODUCERS_AT_ONCE):
         if at:
             await broker.others_first()
-        ids = known[at : at + _PRODUCERS_AT_ONCE]
+        ids = known[at : at + PRODUCERS_AT_ONCE]
         rows.append(pack(_producer(one, entry) for one in ids if (entry := entries.get(one)) is not None))
     return Described(index, 0, None, b"".join(rows))
 

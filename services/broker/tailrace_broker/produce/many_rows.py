@@ -39,7 +39,7 @@ class ManyRowsProduce:
 
     def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> asyncio.Future[list[Any]]:
         """A future of the answer, of no bytes for acks=0."""
-        kept = bytearray(body)  # the frame is gone by then, and appends write into their batches
+        kept = connection.keep(body)  # appends write into their batches
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[list[Any]] = loop.create_future()
         serving = loop.create_task(self._serve(connection, version, correlation_id, kept, answered))
@@ -65,10 +65,10 @@ class ManyRowsProduce:
             answered.set_result(serving.result())
 
     async def _serve(
-        self, connection: Any, version: int, correlation_id: int, body: bytearray, answered: asyncio.Future[list[Any]]
+        self, connection: Any, version: int, correlation_id: int, body: memoryview, answered: asyncio.Future[list[Any]]
     ) -> list[Any]:
         with COLLECTIONS.while_in_use(len(body)):
-            request = await self._large.run(lambda: decode_produce(version, memoryview(body)))
+            request = await self._large.run(lambda: decode_produce(version, body))
             pieces = []
             for topics in self._split(request.topics, by_id=version >= TOPIC_IDS_FROM):
                 piece = _Piece(connection)

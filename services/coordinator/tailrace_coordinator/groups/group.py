@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from tailrace.coordination.group_records import GroupRecord, OffsetCommitted
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
@@ -52,6 +52,15 @@ class Listed:
     group_type: str
 
 
+class Committer(NamedTuple):
+    """Who commits offsets; generation -1 and no member: a standalone consumer or an admin."""
+
+    member_id: str
+    group_instance_id: str | None
+    generation_id: int
+    in_transaction: bool
+
+
 class Group(ABC):
     """One group. Its offsets are kept apart from it (`offsets.py`); how members join depends on the kind."""
 
@@ -91,19 +100,11 @@ class Group(ABC):
         return Listed(self.group_id, self.shown_protocol_type, str(self.state), self.group_type.value)
 
     @abstractmethod
-    def validate_offset_commit(
-        self,
-        decision: GroupDecision,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        *,
-        in_transaction: bool = False,
-    ) -> None:
+    def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
         """Refuses those who may not commit; a member's commit is a sign of life. Raises ApiError.
 
-        generation_id -1 and no member: a standalone consumer or an admin. In a transaction (KIP-447) also a producer
-        that does not say whose offsets it commits; what fences that one is its transactional id.
+        In a transaction (KIP-447) also a producer that does not say whose offsets it commits: what fences that one is
+        its transactional id.
         """
 
     @abstractmethod

@@ -11,7 +11,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.ids import TopicPartition
 from tailrace.state import EndOfTransaction, InTransaction, Producer
 from tailrace_coordinator.groups.decision import GroupDecision
-from tailrace_coordinator.groups.group import Group
+from tailrace_coordinator.groups.group import Committer, Group
 from tailrace_coordinator.groups.pending_offsets import PendingOffsets
 
 _NEVER_MS = 2**63 - 1  # the latest time that a record can hold
@@ -96,13 +96,8 @@ def commit(
     """
     group = groups.get(request.group_id)
     if group is not None:
-        group.validate_offset_commit(
-            decision,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id,
-            in_transaction=producer is not None,
-        )
+        who = Committer(request.member_id, request.group_instance_id, request.generation_id, producer is not None)
+        group.validate_offset_commit(decision, who)
     elif request.generation_id >= 0:
         by_epoch = producer is None and request.api_version >= 9
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if by_epoch else ErrorCode.ILLEGAL_GENERATION)

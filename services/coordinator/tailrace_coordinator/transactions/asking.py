@@ -15,7 +15,6 @@ from tailrace_coordinator.transactions.peers import AWAY
 from tailrace_coordinator.transactions.state import NO_PRODUCER_ID
 
 T = TypeVar("T")
-_PATIENCE_MS: Final = 100.0  # as long as Kafka's add.partitions.to.txn.retry.backoff.max.ms
 _NEW_IDS_MAX: Final = 3
 _VERIFY_VERSION: Final = 5
 _VERIFY_TIMEOUT_MS: Final = 5_000
@@ -37,7 +36,7 @@ async def patiently(coordinator: Coordinator, transactional_id: str, ask: Callab
     except ApiError as refused:
         if refused.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
             raise
-    await coordinator.markers.ended(transactional_id, _PATIENCE_MS)
+    await coordinator.markers.ended(transactional_id, coordinator.earlier_transaction_ms)
     return await ask()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from tailrace.errors import ErrorCode
@@ -15,26 +16,55 @@ from tailrace.net.pieces import in_pieces
 from tailrace.state import hashing_rows
 from tailrace.wire import messages as m
 from tailrace.wire.apis import ApiKey
-from tailrace.wire.refuse import refuse
+from tailrace.wire.refuse import not_added, refuse
 from tailrace_gateway.forward.controller import request_of
 from tailrace_gateway.forward.owners import ask, owner
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.requests import Frame
 
-_Results = Callable[[Any, Any], Sequence[Any]]
-
 
 class Split(NamedTuple):
-    """One API: what it asks for, a request for some of that, and the results of an answer to such a request."""
+    """One API, by the names of fields."""
 
     topic: str
     from_version: int  # before it a request names one id, as its first field
-    asked: Callable[[Any], Sequence[Any]]
-    id_of: Callable[[Any], str]
-    part: Callable[[Any, list[Any]], Any]
-    results: _Results  # (part of the request, its answer)
-    name: str  # of the list of results
+    asked: str  # the list in the request
+    id: str  # in a row of that list; "": the row is the id
+    results: str  # the list in the answer
+
+    def rows(self, request: Any) -> Sequence[Any]:
+        """What a request asks for."""
+        found: Sequence[Any] = getattr(request, self.asked)
+        return found
+
+    def id_of(self, row: Any) -> str:
+        """Whose owner is to be asked."""
+        return str(getattr(row, self.id) if self.id else row)
+
+    def part(self, request: Any, rows: list[Any]) -> Any:
+        """The request, for these rows of it alone."""
+        part = copy(request)
+        setattr(part, self.asked, rows)
+        return part
+
+    def results_of(self, part: Any, answer: Any) -> Sequence[Any]:
+        """A result for each row of a part."""
+        if part.API_KEY == ApiKey.ADD_PARTITIONS_TO_TXN and answer.error_code:
+            return [_not_added(transaction, answer.error_code) for transaction in part.transactions]
+        found: Sequence[Any] = getattr(answer, self.results)
+        return found
+
+
+_SPLITS: dict[int, Split] = {
+    ApiKey.DESCRIBE_GROUPS: Split(GROUP_METADATA_TOPIC, 0, "groups", "", "groups"),
+    ApiKey.DELETE_GROUPS: Split(GROUP_METADATA_TOPIC, 0, "groups_names", "", "results"),
+    ApiKey.OFFSET_FETCH: Split(GROUP_METADATA_TOPIC, 8, "groups", "group_id", "groups"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Split(
+        TRANSACTION_STATE_TOPIC, 4, "transactions", "transactional_id", "results_by_transaction"
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: Split(TRANSACTION_STATE_TOPIC, 0, "transactional_ids", "", "transaction_states"),
+}
 
 
 class Only(NamedTuple):
@@ -49,85 +79,20 @@ def split_of(frame: Frame) -> Split | None:
     return None if split is None or frame.version < split.from_version else split
 
 
-def _describe_part(request: Any, groups: list[Any]) -> Any:
-    return m.DescribeGroupsRequest(groups=groups, include_authorized_operations=request.include_authorized_operations)
-
-
-def _fetch_part(request: Any, groups: list[Any]) -> Any:
-    return m.OffsetFetchRequest(groups=groups, require_stable=request.require_stable)
-
-
-def _added(request: Any, answer: Any) -> Sequence[Any]:
-    """The results of AddPartitionsToTxn v4+, one for each transaction also where all of them were refused at once."""
-    if not answer.error_code:
-        found: Sequence[Any] = answer.results_by_transaction
-        return found
-    result = m.AddPartitionsToTxnResponse.AddPartitionsToTxnResult
-    topic = result.AddPartitionsToTxnTopicResult
-    partition = topic.AddPartitionsToTxnPartitionResult
-    return [
-        result(
-            transactional_id=transaction.transactional_id,
-            topic_results=[
-                topic(
-                    name=asked.name,
-                    results_by_partition=[
-                        partition(partition_index=index, partition_error_code=answer.error_code)
-                        for index in asked.partitions
-                    ],
-                )
-                for asked in transaction.topics
-            ],
-        )
-        for transaction in request.transactions
-    ]
-
-
-_SPLITS: dict[int, Split] = {
-    ApiKey.DESCRIBE_GROUPS: Split(
-        GROUP_METADATA_TOPIC, 0, lambda q: q.groups, str, _describe_part, lambda _, a: a.groups, "groups"
-    ),
-    ApiKey.DELETE_GROUPS: Split(
-        GROUP_METADATA_TOPIC,
-        0,
-        lambda q: q.groups_names,
-        str,
-        lambda _, groups: m.DeleteGroupsRequest(groups_names=groups),
-        lambda _, a: a.results,
-        "results",
-    ),
-    ApiKey.OFFSET_FETCH: Split(
-        GROUP_METADATA_TOPIC, 8, lambda q: q.groups, lambda g: g.group_id, _fetch_part, lambda _, a: a.groups, "groups"
-    ),
-    ApiKey.ADD_PARTITIONS_TO_TXN: Split(
-        TRANSACTION_STATE_TOPIC,
-        4,
-        lambda q: q.transactions,
-        lambda t: t.transactional_id,
-        lambda _, transactions: m.AddPartitionsToTxnRequest(transactions=transactions),
-        _added,
-        "results_by_transaction",
-    ),
-    ApiKey.DESCRIBE_TRANSACTIONS: Split(
-        TRANSACTION_STATE_TOPIC,
-        0,
-        lambda q: q.transactional_ids,
-        str,
-        lambda _, ids: m.DescribeTransactionsRequest(transactional_ids=ids),
-        lambda _, a: a.transaction_states,
-        "transaction_states",
-    ),
-}
+def _not_added(transaction: Any, code: int) -> Any:
+    return m.AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
+        transactional_id=transaction.transactional_id, topic_results=not_added(transaction.topics, code)
+    )
 
 
 async def answer(gateway: Gateway, connection: ClientLink, frame: Frame, split: Split) -> bytes | Only:
     """The joined answer frame; Only where there is nothing to split."""
     async with request_of(gateway, frame) as request:
-        ids = split.asked(request)
-        by_owner = await _by_owner(gateway, split, ids)
+        rows = split.rows(request)
+        by_owner = await _by_owner(gateway, split, rows)
         if len(by_owner) != 1 or None in by_owner:
             return await _ask_all(gateway, connection, frame, split, request, by_owner)
-        return Only(split.id_of(ids[0]))
+        return Only(split.id_of(rows[0]))
 
 
 async def _by_owner(gateway: Gateway, split: Split, asked: Sequence[Any]) -> dict[Address | None, Sequence[int]]:
@@ -153,7 +118,7 @@ async def _ask_all(
     request: Any,
     by_owner: dict[Address | None, Sequence[int]],
 ) -> bytes:
-    asked = split.asked(request)
+    asked = split.rows(request)
     parts = [
         (address, split.part(request, [asked[place] async for place in in_pieces(places)]))
         for address, places in by_owner.items()
@@ -162,10 +127,10 @@ async def _ask_all(
     joined: list[Any] = [None] * len(asked)
     answer: Any = None  # of a request without ids
     for (_, part), places, answer in zip(parts, by_owner.values(), await asyncio.gather(*asks), strict=True):
-        async for place, result in in_pieces(zip(places, split.results(part, answer), strict=False)):
+        async for place, result in in_pieces(zip(places, split.results_of(part, answer), strict=False)):
             joined[place] = result
         gateway.large.let_go(answer)
     response: Any = refuse(split.part(request, []), frame.key, frame.version, ErrorCode.NONE)
-    setattr(response, split.name, [result async for result in in_pieces(joined) if result is not None])
+    setattr(response, split.results, [result async for result in in_pieces(joined) if result is not None])
     del joined, answer
     return await gateway.large.encode(response, frame.version, frame.correlation_id)

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running
+from support.gateway import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log.config import LogConfig
 from tailrace.log.filesystem.memory import MemoryFile, MemoryFilesystem
@@ -222,15 +223,7 @@ async def test_what_is_waited_for_in_the_end_is_little(
 async def test_a_client_that_leaves_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path) as broker:
         await filled(broker)
-        disk, closed = Disk(monkeypatch), asyncio.Event()
-        cold = broker.broker.cold_reads
-        ended = cold._ended  # noqa: SLF001
-
-        def watched(*arguments: Any) -> None:
-            ended(*arguments)
-            closed.set()
-
-        monkeypatch.setattr(cold, "_ended", watched)
+        disk, cold = Disk(monkeypatch), broker.broker.cold_reads
         asked = asyncio.create_task(broker.fetch(0, 0))
         await asyncio.to_thread(disk.asked.wait, 10)
         assert cold.turns.running == 1
@@ -238,5 +231,5 @@ async def test_a_client_that_leaves_frees_its_place(tmp_path: Path, monkeypatch:
         with pytest.raises((ConnectionError, asyncio.CancelledError)):
             await asked
         disk.go.set()
-        await closed.wait()
-        assert cold.turns.running == len(cold.turns) == 0
+        await turns_until(lambda: cold.turns.running == 0)
+        assert len(cold.turns) == 0

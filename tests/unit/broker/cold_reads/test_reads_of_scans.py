@@ -97,7 +97,7 @@ SEGMENTS = {"segment.bytes": "1600000"}
 
 def with_worker(broker: Running, worker: Worker) -> Any:
     cold = broker.broker.cold_reads
-    cold._worker = worker  # noqa: SLF001
+    cold.worker = worker
     return cold
 
 
@@ -111,7 +111,7 @@ async def test_every_record_comes_by_way_of_the_pool(tmp_path: Path, version: in
         assert await read_all(broker, max_bytes, version) == list(range(BATCHES))
         if blocks == 64:
             assert 3_000_000 < cold.pool_bytes < 9_000_000  # all but the active segment, hardly a block twice
-        assert cold._worker.pool.held_bytes <= blocks * BLOCK_BYTES  # noqa: SLF001
+        assert cold.held_bytes <= blocks * BLOCK_BYTES
 
 
 @pytest.mark.parametrize("version", [11, 12])
@@ -164,7 +164,7 @@ async def test_a_client_that_leaves_while_its_scan_waits_leaves_nothing(tmp_path
         await fill(broker)
         cold = with_worker(broker, Worker(64))
         await broker.fetch(0, 0, session_epoch=-1)
-        cold._worker = Slow(64)  # noqa: SLF001
+        cold.worker = Slow(64)
         fetching = asyncio.create_task(broker.fetch(0, 40, session_epoch=-1))
         await asked.wait()
         await broker.client.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import another_process
 from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
 from tailrace_broker.cold_reads import worker as cold_worker
@@ -58,26 +59,20 @@ async def worker(threads: Threads, pool: BlockPool) -> AsyncIterator[InProcess]:
     worker.close()
 
 
-async def said(worker: InProcess) -> None:
-    """Returns when the process has been heard of, once from now on."""
-    heard, loop = asyncio.Event(), asyncio.get_running_loop()
-    orders = worker._orders  # noqa: SLF001
-    assert orders is not None
-
-    def hear() -> None:
-        worker._answered(loop, orders)  # noqa: SLF001
-        heard.set()
-
-    loop.add_reader(orders, hear)
-    await heard.wait()
-    if worker._orders is not None:  # noqa: SLF001
-        loop.add_reader(worker._orders, worker._answered, loop, worker._orders)  # noqa: SLF001
-
-
 async def up(worker: InProcess) -> None:
-    """Returns when the process has said that it takes orders, which it may have while a thread read."""
-    if not worker._up:  # noqa: SLF001
-        await said(worker)
+    """Returns when the process has said that it takes orders."""
+    await another_process(lambda: worker.is_up)
+
+
+async def stopped(pid: int) -> None:
+    """Halts the process, and returns when all of its threads stand still."""
+    os.kill(pid, signal.SIGSTOP)
+    await another_process(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+
+
+async def down(worker: InProcess) -> None:
+    """Returns when it has been heard that the process ended."""
+    await another_process(lambda: worker.pid is None)
 
 
 async def test_a_process_reads_once_it_is_up(worker: InProcess, threads: Threads, file: RealFile) -> None:
@@ -106,7 +101,7 @@ async def test_threads_read_where_the_process_died(worker: InProcess, threads: T
     await worker.warm(Slice(file, 0, 10))
     await up(worker)
     assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGSTOP)
+    await stopped(worker.pid)
     waiting = [asyncio.create_task(worker.warm(Slice(file, n, 10))) for n in (1, 2)]
     await asyncio.sleep(0)
     os.kill(worker.pid, signal.SIGKILL)
@@ -117,19 +112,19 @@ async def test_threads_read_where_the_process_died(worker: InProcess, threads: T
     assert worker.starts == 1  # not again at once: it may die each time
 
 
-async def test_it_is_started_again_after_a_rest(worker: InProcess, threads: Threads, file: RealFile) -> None:
+async def test_it_is_started_again_after_a_rest(threads: Threads, file: RealFile) -> None:
+    worker = InProcess(threads, rest_seconds=0)
     await worker.warm(Slice(file, 0, 10))
     await up(worker)
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
-    await said(worker)
-    assert worker.pid is None
-    worker._not_before = 0.0  # noqa: SLF001
+    await down(worker)
     await worker.warm(Slice(file, 1, 10))
     await up(worker)
     await worker.warm(Slice(file, 2, 10))
     assert threads.warmed == [0, 1]
     assert worker.starts == 2
+    worker.close()
 
 
 async def test_what_cannot_be_read_is_the_error_of_whoever_asked(worker: InProcess, tmp_path: Path) -> None:
@@ -137,9 +132,7 @@ async def test_what_cannot_be_read_is_the_error_of_whoever_asked(worker: InProce
     for _ in range(2):  # by a thread, by the process
         with pytest.raises(OSError, match=r"Invalid argument|Is a directory"):
             await worker.warm(Slice(folder, 0, 10))
-        if worker._up:  # noqa: SLF001
-            return
-        await said(worker)
+        await up(worker)
 
 
 @pytest.mark.parametrize("missing", ["/nowhere/python", "/bin/false"])
@@ -149,8 +142,7 @@ async def test_without_a_process_threads_read(
     monkeypatch.setattr(cold_worker, "COMMAND", (missing,))
     for position in (0, 1):
         await worker.warm(Slice(file, position, 10))
-        if worker._orders is not None:  # noqa: SLF001
-            await said(worker)  # that it has ended
+        await down(worker)
     assert threads.warmed == [0, 1]
     assert worker.pid is None
 
@@ -159,7 +151,7 @@ async def test_who_waits_when_the_broker_stops_is_let_go(worker: InProcess, file
     await worker.warm(Slice(file, 0, 10))
     await up(worker)
     assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGSTOP)
+    await stopped(worker.pid)
     waiting = asyncio.create_task(worker.warm(Slice(file, 1, 10)))
     await asyncio.sleep(0)
     worker.close()
@@ -231,7 +223,7 @@ async def test_nobody_knows_what_a_process_that_died_has_sent(
     await worker.warm(Slice(file, 0, 10))
     await up(worker)
     assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGSTOP)
+    await stopped(worker.pid)
     told = Told()
     assert worker.carry(Slice(file, 0, 1_000), pair[0].fileno(), told)
     os.kill(worker.pid, signal.SIGKILL)
@@ -338,7 +330,7 @@ async def test_what_is_sent_stays_where_it_is_until_the_process_has_sent_it(
 ) -> None:
     await hold(worker, large)
     assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGSTOP)
+    await stopped(worker.pid)
     piece, told = Slice(large, 0, 100), Told()
     assert piece.borrow()
     assert worker.carry(piece, pair[0].fileno(), told)
@@ -358,7 +350,7 @@ async def test_a_process_that_dies_leaves_blocks_unread_and_the_file_as_it_was(
     await worker.warm(Slice(large, 0, 10))
     await up(worker)
     assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGSTOP)
+    await stopped(worker.pid)
     (block,) = pool.claim(large, 2, 1, 1) or []
     reading = asyncio.create_task(block.fill(worker.read))
     waiting = asyncio.create_task(block.fill(worker.read))  # somebody else, for the same

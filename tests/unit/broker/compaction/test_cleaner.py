@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -81,6 +82,19 @@ class Waits:
 def pace() -> Iterator[int]:
     with open_pace() as file:
         yield file
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """Those that were started."""
+    started, start = list[Process](), asyncio.create_subprocess_exec
+
+    async def noted(*command: Any, **options: Any) -> Process:
+        started.append(await start(*command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    return started
 
 
 @asynccontextmanager
@@ -503,23 +517,27 @@ async def test_a_process_killed_in_the_middle_of_a_pass_costs_nothing_but_the_pa
 
 
 @pytest.mark.parametrize("when", ["between two passes", "just now"])
-def test_a_process_whose_pipe_is_closed_already_costs_the_broker_nothing(tmp_path: Path, pace: int, when: str) -> None:
+def test_a_process_whose_pipe_is_closed_already_costs_the_broker_nothing(
+    tmp_path: Path, pace: int, processes: list[Process], when: str
+) -> None:
     """On the event loop of brokers, which knows of the pipe's end before it knows of the process's."""
 
     async def clean() -> None:
         worker = ProcessWorker(pace)
         async with cleaning(tmp_path, worker, 1) as node:
-            process = await worker._start()  # noqa: SLF001
+            fill(node.partitions[0], 30)
+            assert await node.cleaner.round()
+            (process,) = processes
             assert process.stdin is not None
             process.stdin.transport.abort()
             while not closed(process.stdin.transport):  # noqa: ASYNC110
                 await asyncio.sleep(0)
             if when == "just now":
                 process.stdin.is_closing = lambda: False  # type: ignore[method-assign]
-            log = fill(node.partitions[0], 30)
+            log = fill(node.partitions[0], 30, number=1)
             assert await node.cleaner.round() is (when == "between two passes")
             assert await node.cleaner.round() is (when == "just now")
-            assert log.cleaned_offset == 30 and worker.starts == 2
+            assert log.cleaned_offset == 61 and worker.starts == 2
             await worker.close()
 
     def closed(transport: asyncio.WriteTransport) -> bool:
@@ -554,15 +572,17 @@ async def test_two_processes_work_side_by_side_and_what_both_deaths_cost_is_done
         await node.workers.close()
 
 
-async def test_the_process_ends_with_its_broker_in_the_middle_of_a_pass(tmp_path: Path, pace: int) -> None:
+async def test_the_process_ends_with_its_broker_in_the_middle_of_a_pass(
+    tmp_path: Path, pace: int, processes: list[Process]
+) -> None:
     worker = ProcessWorker(pace)
     async with cleaning(tmp_path, worker, 1, log_cleaner_io_max_bytes_per_second="1") as node:
         fill(node.partitions[0], 500, size=2000)
         working = asyncio.create_task(node.cleaner.round())
         while worker.pid is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        process = worker._process  # noqa: SLF001
-        assert process is not None and process.stdin is not None
+        (process,) = processes
+        assert process.stdin is not None
         process.stdin.close()  # what the kernel does when the broker is gone
         assert await process.wait() == 0
         await working

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.broker import TOPIC_ID, Running, batch, image, running, topic
+from support.gateway import turns_until
 from tailrace.errors import ErrorCode
 from tailrace.log import lookup
 from tailrace.log.filesystem.real import RealFile
@@ -207,23 +208,15 @@ async def test_requests_of_one_connection_are_answered_in_order(
 async def test_a_client_that_leaves_stops_its_lookup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path) as broker:
         await filled(broker)
-        disk, ended, lookups = SlowDisk(monkeypatch), asyncio.Event(), broker.broker.lookups
-        was_over = lookups._ended  # noqa: SLF001
-
-        def watched(future: asyncio.Future[Any]) -> None:
-            was_over(future)
-            ended.set()
-
-        monkeypatch.setattr(lookups, "_ended", watched)
+        disk, lookups = SlowDisk(monkeypatch), broker.broker.lookups
         waiting = await asked(broker, MAX_TIMESTAMP, disk)
         await broker.client.close()
         with pytest.raises((ConnectionError, asyncio.CancelledError)):
             await waiting
-        await ended.wait()
-        assert len(lookups) == 0
+        await turns_until(lambda: len(lookups) == 0)
         reads = disk.reads
         disk.go.set()
-        await asyncio.to_thread(lookups._threads.shutdown)  # noqa: SLF001
+        await asyncio.to_thread(lookups.close)
         assert disk.reads == reads  # the rest it did not want any more
 
 

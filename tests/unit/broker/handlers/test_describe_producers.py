@@ -158,7 +158,7 @@ async def test_the_answer_is_never_larger_than_what_is_remembered(tmp_path: Path
 
 
 async def test_others_have_their_turn_while_many_producers_are_told(tmp_path: Path) -> None:
-    count = 3 * describe_producers._PRODUCERS_AT_ONCE  # noqa: SLF001
+    count = 3 * describe_producers.PRODUCERS_AT_ONCE
     async with running(tmp_path) as broker:
         entries = broker.broker.led("t", 0).log.producers.entries
         entries.update({n: ProducerEntry(0, (), n) for n in range(count)})

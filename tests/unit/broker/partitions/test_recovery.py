@@ -11,13 +11,15 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
+import structlog
 
 from support.broker import Running, batch, running
+from support.gateway import turns_until
 from support.log_dirs import metadata
 from tailrace.errors import ErrorCode
 from tailrace.log.directory.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
@@ -178,37 +180,53 @@ async def test_what_is_being_recovered_is_described_and_does_not_move(tmp_path: 
 
 
 class Lender:
-    """A log dir whose logs come back."""
+    """A log dir whose logs are their numbers; it lends them to threads."""
 
     failure: OSError | None = None
 
+    def __init__(self) -> None:
+        self.high_watermarks: dict[tuple[str, int], int] = {}
+        self.taken_back: list[int] = []
+
+    def open_logs(self) -> dict[tuple[str, int], int]:
+        return {("t", index): index for index in range(4)}
+
+    def lend(self, key: tuple[str, int], change: Callable[[int], None]) -> Any:
+        return SimpleNamespace(key=key, run=partial(change, key[1]))
+
     def take_back(self, loan: Any) -> None:
-        assert loan.key[0] == "t"
+        self.taken_back.append(loan.key[1])
 
 
 async def test_logs_that_were_cut_are_told_of_together_and_those_that_were_not_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A follower begins its fetch from their leader anew each time."""
-    nothing: Any = None
-    told: list[tuple[str, int, int]] = []
-    turns, loop = 0, asyncio.get_running_loop()
-    one = recovery.Recoveries(nothing, lambda: 1, Mock())
-    one.on_recovered = lambda topic, index: told.append((topic, index, turns))
-    one._closed = False  # noqa: SLF001
-    later: list[tuple[float, Callable[[], None]]] = []
-    monkeypatch.setattr(loop, "call_later", lambda seconds, call, *rest: later.append((seconds, partial(call, *rest))))
-    for index in range(4):
-        ended: asyncio.Future[None] = loop.create_future()
+
+    def cut(index: Any) -> None:
         if index == 2:
-            ended.set_exception(OSError(errno.EMFILE, "too many open files"))
-        else:
-            ended.set_result(None)
-        lender: Any = Lender()
-        one._changed(lender, Mock(key=("t", index)), ended)  # noqa: SLF001
-    monkeypatch.undo()
-    assert [seconds for seconds, _ in later] == [recovery._TOGETHER_SECONDS, recovery._REST_SECONDS]  # noqa: SLF001
-    for _, call in later:
-        turns += 1
-        call()
-    assert told == [("t", 0, 1), ("t", 1, 1), ("t", 3, 1), ("t", 2, 2)]
+            raise OSError(errno.EMFILE, "too many open files")
+
+    lender, told, later = Lender(), list[int](), list[tuple[float, Callable[[], None]]]()
+    storage: Any = SimpleNamespace(place_of=lambda topic, index: lender)
+    one = recovery.Recoveries(storage, lambda: 1, structlog.get_logger())
+    one.on_recovered = lambda topic, index: told.append(index)
+    async with beside(one.run()):
+        await asyncio.sleep(0)
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                asyncio.get_running_loop(),
+                "call_later",
+                lambda seconds, call, *rest: later.append((seconds, partial(call, *rest))),
+            )
+            for index in range(4):
+                partition: Any = SimpleNamespace(
+                    topic="t", index=index, opened=index, high_watermark=0, close=lambda: None
+                )
+                assert one.change(partition, cut)
+            await turns_until(lambda: len(lender.taken_back) == 4)
+        together, rest = sorted(later, key=lambda one: one[0])
+        together[1]()
+        assert sorted(told) == [0, 1, 3]
+        rest[1]()
+        assert told[3:] == [2]

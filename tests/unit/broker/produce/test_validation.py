@@ -162,17 +162,16 @@ async def test_of_who_leaves_nothing_is_appended(tmp_path: Path, gate: Gate) -> 
         await broker.client.close()
         with pytest.raises(ConnectionError):
             await asked
-        (running_still,) = broker.broker.examiner._running  # noqa: SLF001
         gate.go.set()
-        await asyncio.wait([running_still])
+        await turns_until(lambda: len(broker.broker.examiner) == 0)
         partition = next(one for one in broker.broker.topics.partitions() if (one.topic, one.index) == ("t", 0))
         assert partition.log.log_end_offset == 0 and len(broker.broker.examiner) == 0
 
 
 async def test_without_acks_the_next_request_waits_as_well(tmp_path: Path, gate: Gate) -> None:
     async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
-        wire = await broker.client._connected()  # noqa: SLF001
-        wire.transport.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
+        wire = await broker.open_wire()
+        wire.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
         await begun(gate)
         second = produce(broker.client, keyed(b"behind"))
         gate.go.set()
@@ -297,13 +296,12 @@ async def test_of_many_batches_only_some_are_looked_at_on_the_way(
 async def test_what_nobody_waits_for_anyway_is_appended_though_its_client_has_left(tmp_path: Path, gate: Gate) -> None:
     """A producer with acks=0 that is closed behind a relaying gateway has sent all that it was asked to."""
     async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
-        wire = await broker.client._connected()  # noqa: SLF001
-        wire.transport.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
+        wire = await broker.open_wire()
+        wire.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
         await begun(gate)
         await broker.client.close()
-        (running_still,) = broker.broker.examiner._running  # noqa: SLF001
         gate.go.set()
-        await asyncio.wait([running_still])
+        await turns_until(lambda: len(broker.broker.examiner) == 0)
         partition = next(one for one in broker.broker.topics.partitions() if (one.topic, one.index) == ("t", 0))
         assert partition.log.log_end_offset == 2 and len(broker.broker.examiner) == 0
 
@@ -313,8 +311,8 @@ async def test_of_those_that_have_left_not_too_many_are_looked_at(
 ) -> None:
     monkeypatch.setattr(validation_threads, "_MOST_LEFT_BEHIND", 10)
     async with running(tmp_path, image(**{"cleanup.policy": "compact"})) as broker:
-        wire = await broker.client._connected()  # noqa: SLF001
-        wire.transport.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
+        wire = await broker.open_wire()
+        wire.write(codec.encode_request(request(long(), acks=0), 9, 1, "c"))
         await begun(gate)
         await broker.client.close()
         (examination,) = broker.broker.examiner._running.values()  # noqa: SLF001

@@ -14,6 +14,8 @@ from support.steps import steps
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from tailrace.net.context import Identity
+from tailrace.wire import codec
+from tailrace.wire.apis import ApiKey
 from tailrace.wire.hot.fetch import Fetch, FetchPartition
 from tailrace_broker.fetch.follower import FollowerFetches
 
@@ -47,15 +49,17 @@ class Follower:
     def __init__(self, node: Running) -> None:
         self.node = node
         self.fetches = FollowerFetches(node.broker, SimpleNamespace())  # type: ignore[arg-type]
-        self.epoch = 0
+        self.session_id = self.epoch = 0
 
     def fetch(self, *topics: tuple[bytes, list[FetchPartition]], broker_epoch: int = 10) -> Any:
         """The next fetch of its session."""
-        sessions = self.fetches.sessions._sessions  # noqa: SLF001
-        session_id = next(iter(sessions), 0)
-        request = Fetch(1, 0, 1, 1 << 20, 0, session_id, self.epoch, list(topics), [], "", broker_epoch)
+        request = Fetch(1, 0, 1, 1 << 20, 0, self.session_id, self.epoch, list(topics), [], "", broker_epoch)
         self.epoch += 1
-        return self.fetches.serve(CONNECTION, 16, 1, request)
+        answer = self.fetches.serve(CONNECTION, 16, 1, request)
+        if not self.session_id:
+            body = codec.response_body(ApiKey.FETCH, 16, b"".join(answer)[4:])
+            self.session_id = codec.decode_response(ApiKey.FETCH, 16, body).session_id
+        return answer
 
     def replica(self, index: int) -> Any:
         leading = self.node.broker.led("t", index).leading

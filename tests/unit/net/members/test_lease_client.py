@@ -83,11 +83,11 @@ async def quota_service(path: Path, metadata: MetadataImage) -> AsyncIterator[Co
 
 
 @asynccontextmanager
-async def gateway(metadata: MetadataImage) -> AsyncIterator[tuple[Told, LeaseClient]]:
+async def gateway(metadata: MetadataImage, log: SilentLog | None = None) -> AsyncIterator[tuple[Told, LeaseClient]]:
     leased, clock = Told(), SystemClock()
     leased.update(ClientQuotas(metadata.quotas), 4, clock.monotonic_ms())
     client = LeaseClient(
-        leased, lambda: metadata, 0, uuid4(), clock=clock, random=Random(1), log=SilentLog(), boot_id=BOOT_ID
+        leased, lambda: metadata, 0, uuid4(), clock=clock, random=Random(1), log=log or SilentLog(), boot_id=BOOT_ID
     )
     task = asyncio.create_task(client.run())
     try:
@@ -161,11 +161,10 @@ async def test_a_service_that_is_silent_is_asked_last_for_a_while(tmp_path: Path
 
 
 async def test_while_nobody_answers_the_gateway_says_so_once(tmp_path: Path) -> None:
-    metadata = image({0: tmp_path / "q0.sock"})
-    async with gateway(metadata) as (leased, client):
+    metadata, log = image({0: tmp_path / "q0.sock"}), SilentLog()
+    async with gateway(metadata, log) as (leased, client):
         async with quota_service(tmp_path / "q0.sock", metadata):
             await lease(leased)
-        log = client._log  # noqa: SLF001
         async with asyncio.timeout(5):
             while client.available:
                 log.said.clear()

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, local_time, table
+from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, Topics, local_time, one_topic, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
 from tailrace.cli.daily.transactions.end import TransactionalId, abort, described, terminate
 from tailrace.coordination.transaction_records import STATES
 from tailrace.metadata.moves import Partition
-from tailrace.net.address import Address
 from tailrace.wire import messages as m
 
 app = typer.Typer(
@@ -58,17 +57,14 @@ def list_transactions(
 def _listed(cluster: Nodes, request: Any) -> list[dict[str, Any]]:
     """Of every node those that it coordinates; a state that is none is refused."""
     found = []
-    for broker in cluster.brokers():
-        if broker.fenced:
-            continue
-        answer = cluster.ask(request, 2, Address(broker.host, broker.port))
+    for broker_id, _, answer in cluster.ask_each(request, 2):
         if answer.unknown_state_filters:
             wrong = ", ".join(answer.unknown_state_filters)
             raise RefusedError(f"{wrong}: no such state; the states are {', '.join(STATES)}")
         found += [
             {
                 "transactional_id": one.transactional_id,
-                "coordinator": broker.broker_id,
+                "coordinator": broker_id,
                 "producer_id": one.producer_id,
                 "state": one.transaction_state,
             }
@@ -106,8 +102,8 @@ def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap
 
 @app.command("find-hanging")
 def find_hanging(
-    topics: Annotated[list[str] | None, typer.Option("--topic", "-t", help="may be repeated; default: all")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="one partition of one --topic")] = None,
+    topics: Topics = None,
+    partition: OnePartition = None,
     broker: Annotated[int | None, typer.Option("--broker", help="what this broker's replicas remember")] = None,
     max_timeout_minutes: Annotated[
         int, typer.Option("--max-transaction-timeout", min=0, help="minutes; younger ones may still be ended")
@@ -116,8 +112,7 @@ def find_hanging(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Open transactions of which no coordinator knows: nobody ends them, and readers at read_committed wait."""
-    if partition is not None and len(topics or ()) != 1:
-        raise typer.BadParameter("--partition needs exactly one --topic")
+    one_topic(topics, partition)
     with nodes(bootstrap) as cluster:
         now_ms = cluster.wall_ms()
         asked, leaderless = hanging.places(cluster, topics or (), partition, broker)

@@ -63,11 +63,8 @@ def coordinated(cluster: Nodes, producer_ids: Sequence[int]) -> dict[tuple[int, 
     for first in range(0, len(producer_ids), _IDS_AT_ONCE):
         filters = list(producer_ids[first : first + _IDS_AT_ONCE])
         request = m.ListTransactionsRequest(state_filters=[], producer_id_filters=filters)
-        for broker in cluster.brokers():
-            if broker.fenced:
-                continue
-            at = Address(broker.host, broker.port)
-            names = [one.transactional_id for one in cluster.ask(request, 0, at).transaction_states]
+        for _, at, answer in cluster.ask_each(request, 0):
+            names = [one.transactional_id for one in answer.transaction_states]
             for start in range(0, len(names), _IDS_AT_ONCE):
                 found.update(_open(cluster, names[start : start + _IDS_AT_ONCE], at))
     return found

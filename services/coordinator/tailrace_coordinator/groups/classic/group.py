@@ -22,7 +22,7 @@ from tailrace_coordinator.groups.classic.member import Member, Protocols
 from tailrace_coordinator.groups.consumer.group import key_tombstones
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey, heartbeat_key, join_key, sync_key
-from tailrace_coordinator.groups.group import Described, Group, GroupType
+from tailrace_coordinator.groups.group import Committer, Described, Group, GroupType
 
 
 class GroupState(StrEnum):
@@ -272,27 +272,19 @@ class ClassicGroup(Group):
         members = tuple(member.describe(protocol) for member in self.members.values())
         return Described(self.group_id, str(self.state), self.shown_protocol_type, protocol or "", members)
 
-    def validate_offset_commit(
-        self,
-        decision: GroupDecision,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        *,
-        in_transaction: bool = False,
-    ) -> None:
-        if generation_id < 0 and self.state is GroupState.EMPTY:
+    def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
+        if who.generation_id < 0 and self.state is GroupState.EMPTY:
             return
-        if generation_id < 0 and not member_id and group_instance_id is None:
-            if in_transaction:
+        if who.generation_id < 0 and not who.member_id and who.group_instance_id is None:
+            if who.in_transaction:
                 return
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # somebody's group is at work: no commit from outside
-        member = self.validate_member(member_id, group_instance_id)
-        if generation_id != self.generation_id:
+        member = self.validate_member(who.member_id, who.group_instance_id)
+        if who.generation_id != self.generation_id:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        if self.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
+        if self.state is GroupState.COMPLETING_REBALANCE and not who.in_transaction:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-        decision.schedule(heartbeat_key(self.group_id, member_id), member.session_timeout_ms)
+        decision.schedule(heartbeat_key(self.group_id, who.member_id), member.session_timeout_ms)
 
     def validate_offset_delete(self) -> None:
         if self.state is not GroupState.EMPTY and self.protocol_type != PROTOCOL_TYPE:

@@ -12,7 +12,7 @@ from tailrace.coordination.group_records import ConsumerGroupRecord, GroupRecord
 from tailrace.errors import ApiError, ErrorCode
 from tailrace_coordinator.groups.consumer_protocol import PROTOCOL_TYPE
 from tailrace_coordinator.groups.decision import GroupDecision, TimerKey
-from tailrace_coordinator.groups.group import Described, Group, GroupType
+from tailrace_coordinator.groups.group import Committer, Described, Group, GroupType
 
 
 class ConsumerGroup(Group):
@@ -33,16 +33,8 @@ class ConsumerGroup(Group):
     def describe(self) -> Described:
         return Described(self.group_id, self.state, PROTOCOL_TYPE, "")
 
-    def validate_offset_commit(
-        self,
-        decision: GroupDecision,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        *,
-        in_transaction: bool = False,
-    ) -> None:
-        if generation_id >= 0:
+    def validate_offset_commit(self, decision: GroupDecision, who: Committer) -> None:
+        if who.generation_id >= 0:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def validate_offset_delete(self) -> None:

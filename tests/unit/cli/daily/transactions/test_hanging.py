@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tailrace.cli.daily.nodes import Broker
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
 from tailrace.errors import ErrorCode
+from tailrace.net.address import Address
 from tailrace.wire import messages as m
 
 NOW_MS, LATE_MS = 1_000_000, 10
@@ -28,8 +29,10 @@ class Cluster:
         self.transactions: dict[str, tuple[int, str, list[tuple[str, int]]]] = {}
         self.asked: list[Any] = []
 
-    def brokers(self) -> list[Broker]:
-        return [Broker(node, "h", node, None, node == 2) for node in range(3)]
+    def ask_each(self, request: Any, version: int) -> Iterator[tuple[int, Address, Any]]:
+        for node in range(2):
+            at = Address("h", node)
+            yield node, at, self.ask(request, version, at)
 
     def producers(self, asked: Any) -> dict[Any, Any]:
         return {
