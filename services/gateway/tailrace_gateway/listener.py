@@ -15,9 +15,9 @@ from typing import Any
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
+from tailrace.net.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace.net.server import bind_unix
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.routes import PREAMBLE_ONLY
 

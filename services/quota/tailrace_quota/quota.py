@@ -1,4 +1,4 @@
-"""The quota service: what the metadata image says of quotas and gateways, and the leases given by it."""
+"""The quota service: what the metadata image says of quotas and their holders, and the leases given by it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
+from tailrace.net.members.lease_holders import lease_holders
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Gateway, Grant
 from tailrace_quota.metrics import QuotaMetrics
@@ -29,15 +30,15 @@ class Quota:
         metrics.store_available = lambda: store.available
 
     def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Follows the image; cheap when neither quotas nor services changed."""
+        """Follows the image; cheap when neither quotas nor services nor brokers changed."""
         self.knows_quotas = new.offset >= 0
         self._store.cluster_id = new.cluster_id
         if old is new or new.quotas is not old.quotas:
             self._quotas = ClientQuotas(new.quotas)
-        if old is new or new.services is not old.services:
-            self._live = frozenset(service.service_id for service in new.services_of("gateway"))
+        if old is new or new.services is not old.services or new.brokers is not old.brokers:
+            self._live = lease_holders(new)
 
     async def acquire(self, gateway: Gateway, demands: Sequence[Demand]) -> list[Grant]:
-        """Leases for one gateway, in the order of its demands; raises StoreUnavailable."""
+        """Leases for one gateway or broker, in the order of its demands; raises StoreUnavailable."""
         self._metrics.acquired(demands)
         return await self._store.acquire(gateway, demands, self._quotas, self._live, self._clock.monotonic_ms())

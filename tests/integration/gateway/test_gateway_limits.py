@@ -13,12 +13,12 @@ from support.gateway import Client, World, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net.quotas.meter import Unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.quotas.meter import Unmetered
 from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.versions import ServedVersions
 

@@ -20,6 +20,7 @@ from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, T
 from tailrace.metadata.records import Endpoint
 from tailrace.net.context import Identity
 from tailrace.net.limits.deadlines import ConnectionDeadlines
+from tailrace.net.quotas.meter import Unmetered, unmetered
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire import messages as m
@@ -29,7 +30,6 @@ from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_gateway.app import close_connections
 from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.quotas.meter import Unmetered, unmetered
 from tailrace_gateway.relay.handover import Handover
 
 

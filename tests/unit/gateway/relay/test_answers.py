@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tailrace.net.quotas.meter import Meter, Unmetered, unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.quotas.meter import Meter, Unmetered, unmetered
 from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
 from tailrace_gateway.relay.node import throttled
 from tailrace_gateway.relay.requests import Requests

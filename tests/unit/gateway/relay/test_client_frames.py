@@ -23,13 +23,13 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.admit import Admit
 from tailrace.net.context import Identity
+from tailrace.net.quotas.meter import Unmetered
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.header import parse_request_header
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
-from tailrace_gateway.quotas.meter import Unmetered
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import NodeLink
 

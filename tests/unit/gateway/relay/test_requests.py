@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
+from tailrace.net.quotas.meter import Meter, Unmetered, unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.quotas.meter import Meter, Unmetered, unmetered
 from tailrace_gateway.relay.requests import Frame, Requests
 from tailrace_gateway.relay.routes import Route, table
 from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled

@@ -2,8 +2,8 @@
 
 import socket
 
+from tailrace.net.quotas.throttled_connections import HELD_MS, ThrottledConnections
 from tailrace.runtime.clock import SystemClock
-from tailrace_gateway.quotas.throttled_connections import HELD_MS, ThrottledConnections
 
 
 class Timer:

@@ -1,4 +1,4 @@
-"""The relay's meters over the leased quotas: the same user's client id is one meter for all its connections."""
+"""Meters over the leased quotas: the same user's client id is one meter for all its connections to this process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import ANONYMOUS, user_of
+from tailrace.net.members.lease_holders import lease_holders
+from tailrace.net.quotas.meter import Meter
 from tailrace.quota.entity import ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import Terms
-from tailrace_gateway.quotas.meter import Meter
 
+QUOTA_WINDOW_MS = 500.0  # of a client's rate: the most that one Fetch may bring
 _USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
 
 
@@ -39,7 +41,7 @@ class ClockedMeter(ClientMeter):
 
 
 class Quotas:
-    """The gateway's quotas: meters by client id, kept up to date with the image."""
+    """The quotas of one gateway, or of one broker's own listener: meters by client id, up to date with the image."""
 
     def __init__(self, terms: Terms, max_entries: int, clock: Clock, work_ms: Callable[[], float]) -> None:
         self._clock = clock
@@ -57,10 +59,9 @@ class Quotas:
         return self.leased.admit(canonical_ip(client_host) or client_host, self._clock.monotonic_ms())
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Quotas and the number of gateways they are split between."""
-        if old.quotas is not new.quotas or old.services is not new.services:
-            gateways = sum(1 for _ in new.services_of("gateway"))
-            self.leased.update(ClientQuotas(new.quotas), gateways, self._clock.monotonic_ms())
+        """Quotas, and how many they are split between."""
+        if old.quotas is not new.quotas or old.services is not new.services or old.brokers is not new.brokers:
+            self.leased.update(ClientQuotas(new.quotas), len(lease_holders(new)), self._clock.monotonic_ms())
 
     def _new_meter(self, user: str, client_id: str) -> ClientMeter:
         return ClockedMeter(user, client_id, self._clock.monotonic_ms, self._work_ms)
