@@ -78,6 +78,7 @@ class ApiKey(IntEnum):
     ADOPT_CONNECTION = 10005
     DESCRIBE_CLEANER = 10006
     METADATA_OFFSET = 10007
+    DESCRIBE_QUOTA_USAGE = 10008
     REPORT_GROUPS = 10010
 
 
@@ -176,6 +177,7 @@ _INTERNAL = (
     Api(ApiKey.ADOPT_CONNECTION, m.AdoptConnectionRequest, m.AdoptConnectionResponse, 0, 0),
     Api(ApiKey.DESCRIBE_CLEANER, m.DescribeCleanerRequest, m.DescribeCleanerResponse, 0, 0),
     Api(ApiKey.METADATA_OFFSET, m.MetadataOffsetRequest, m.MetadataOffsetResponse, 0, 0),
+    Api(ApiKey.DESCRIBE_QUOTA_USAGE, m.DescribeQuotaUsageRequest, m.DescribeQuotaUsageResponse, 0, 0),
     Api(ApiKey.REPORT_GROUPS, m.ReportGroupsRequest, m.ReportGroupsResponse, 0, 0),
 )
 APIS: dict[int, Api] = {api.key: api for api in _PUBLIC}

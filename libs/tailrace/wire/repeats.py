@@ -174,6 +174,7 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     ApiKey.ADOPT_CONNECTION: {},
     ApiKey.DESCRIBE_CLEANER: {},
     ApiKey.METADATA_OFFSET: {},
+    ApiKey.DESCRIBE_QUOTA_USAGE: {},
     ApiKey.REPORT_GROUPS: {},
 }
 

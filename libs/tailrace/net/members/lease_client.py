@@ -155,6 +155,8 @@ class LeaseClient:
                     rate=demand.rate,
                     used=demand.used,
                     unused=demand.unused,
+                    throttle_time_ms=demand.throttle_time_ms,
+                    debt_ms=demand.debt_ms,
                 )
                 for demand in demands
             ],

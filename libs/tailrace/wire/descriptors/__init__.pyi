@@ -16,6 +16,8 @@ class AcquireLeaseRequest(ApiMessage):
         rate: float
         used: float
         unused: float
+        throttle_time_ms: float
+        debt_ms: float
         def __init__(
             self,
             *args: Any,
@@ -26,6 +28,8 @@ class AcquireLeaseRequest(ApiMessage):
             rate: float = ...,
             used: float = ...,
             unused: float = ...,
+            throttle_time_ms: float = ...,
+            debt_ms: float = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...
@@ -788,6 +792,91 @@ class DescribeCleanerResponse(ApiMessage):
         *args: Any,
         error_code: int = ...,
         partitions: list[CleanedPartition] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class DescribeQuotaUsageRequest(ApiMessage):
+    max_entries: int
+    def __init__(
+        self,
+        *args: Any,
+        max_entries: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class DescribeQuotaUsageResponse(ApiMessage):
+    class QuotaUsage(DataContainer):
+        client_id: str | None
+        user: str | None
+        ip: str | None
+        key: str
+        limit: float
+        rate: float
+        total: float
+        throttle_time_ms: float
+        throttled: bool
+        def __init__(
+            self,
+            *args: Any,
+            client_id: str | None = ...,
+            user: str | None = ...,
+            ip: str | None = ...,
+            key: str = ...,
+            limit: float = ...,
+            rate: float = ...,
+            total: float = ...,
+            throttle_time_ms: float = ...,
+            throttled: bool = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    error_code: int
+    entries: list[QuotaUsage]
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        entries: list[QuotaUsage] = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...

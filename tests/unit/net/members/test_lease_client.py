@@ -73,7 +73,7 @@ class Told(LeasedQuota):
 async def quota_service(path: Path, metadata: MetadataImage) -> AsyncIterator[CollectorRegistry]:
     registry, clock = CollectorRegistry(), SystemClock()
     store = MemoryStore(LEASE_MS, 10, clock.monotonic_ms() - LEASE_MS)
-    quota = Quota(store, LEASE_MS, clock, QuotaMetrics(registry))
+    quota = Quota(store, LEASE_MS, 10, clock, QuotaMetrics(registry))
     quota.on_image(metadata, metadata)
     server = await serve([Address(str(path), -1)], Service(quota, HANDLERS, INTERNAL_APIS, SilentLog()))
     try:

@@ -7,6 +7,7 @@ const LATE_MS = REFRESH_MS + 1500;
 const OLD_MS = REFRESH_MS + ANSWER_MS;
 const TICK_MS = 1000;
 const GROUPS_SHOWN = 50;
+const CLIENTS_SHOWN = 50;
 const NAMES_SHOWN = 6;
 const BROKERS_SHOWN = 50;
 const RETRIABLE = 50003; // Confluent's number for what may be answered later
@@ -243,6 +244,22 @@ async function refreshGroups(root, signal) {
   document.getElementById("more").textContent = hidden ? `and ${hidden} more groups` : "";
 }
 
+async function refreshQuotas(root, signal) {
+  const { data } = await get(`${root}/quota-usage`, signal);
+  const shown = data.slice(0, CLIENTS_SHOWN);
+  show("quotas", shown.map((used) => [
+    used.user ?? "", used.client_id ?? "", used.ip ?? "", used.name, rounded(used.limit), rounded(used.usage),
+    styled(`${Math.round((used.usage * 100) / used.limit)} %`, "number"), warned(used.throttled ? "throttled" : "", used.throttled),
+    used.throttle_time_ms,
+  ]), "No limited client is active.");
+  const hidden = data.length - shown.length;
+  document.getElementById("more-clients").textContent = hidden ? `and ${hidden} more limited clients` : "";
+}
+
+function rounded(rate) {
+  return rate < 100 ? Math.round(rate * 100) / 100 : Math.round(rate);
+}
+
 // -- asking again and again ----------------------------------------------------------------------------------------
 
 async function rootOf(signal) {
@@ -295,3 +312,4 @@ keep(refreshTopics, noted("topics-note"));
 keep(refreshPartitions, partitionsDone);
 keep(refreshLogDirs, noted("log-dirs-note"));
 keep(refreshGroups, noted("groups-note"));
+keep(refreshQuotas, noted("quotas-note"));
