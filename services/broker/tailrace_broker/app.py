@@ -26,7 +26,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside, in_thread
 from tailrace.net.backoff import Backoff
-from tailrace.net.dispatch import Handler, Service
+from tailrace.net.dispatch import Handler, HotHandler, Service
 from tailrace.net.large import Large
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
@@ -290,7 +290,8 @@ async def open_listener(
         public = for_clients(service, relay, config)
         quotas = await stack.enter_async_context(open_quotas(broker, config, environment))
         limiting = LimitedRequests(produce.handle, plain_produce.handle, fetch.handle)
-        limited = LimitedClients(quotas, public, {ApiKey.PRODUCE: limiting.produce, ApiKey.FETCH: limiting.fetch})
+        charging: dict[int, HotHandler] = {ApiKey.PRODUCE: limiting.produce, ApiKey.FETCH: limiting.fetch}
+        limited = LimitedClients(quotas, config.node_id, public, charging)
         broker.adopted = Adopted(Server(public), relay, broker.image, environment.log, limited)
         broker.follower.subscribe(broker.adopted.image_changed)
         stack.push_async_callback(broker.adopted.close)
@@ -300,7 +301,7 @@ async def open_listener(
         endpoints = [endpoint_of(address, environment.boot_id) for address in server.addresses]
         addresses = {"internal": str(server.addresses[0])}
         if config.gateway_advertise == "brokers":
-            direct = DirectClients(limited, throttled, broker.image, config.max_connections)
+            direct = DirectClients(limited, throttled, broker.image, config)
             broker.follower.subscribe(direct.image_changed)
             port = client_port(broker.image, config.node_id)
             client = await serve_clients(public, direct, config, port)
@@ -314,7 +315,8 @@ async def open_listener(
 async def open_quotas(broker: Broker, config: Config, environment: Environment) -> AsyncIterator[Quotas]:
     """The meters of clients whose socket is here, and what keeps their leases filled."""
     terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, QUOTA_WINDOW_MS)
-    quotas = Quotas(terms, config.quota_max_entries, environment.clock, thread_time_ms)
+    per_broker = config.quota_scope == "broker"
+    quotas = Quotas(terms, config.quota_max_entries, environment.clock, thread_time_ms, per_broker=per_broker)
     broker.follower.subscribe(quotas.image_changed)
     quotas.image_changed(MetadataImage(), broker.image)
     leases = LeaseClient(

@@ -91,7 +91,9 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         name = f"gateway-{config.node_id}"
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
         terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, QUOTA_WINDOW_MS)
-        quotas = Quotas(terms, config.quota_max_entries, clock, thread_time_ms)
+        quotas = Quotas(
+            terms, config.quota_max_entries, clock, thread_time_ms, per_broker=config.quota_scope == "broker"
+        )
         parts = Parts(
             follower=follower,
             clock=clock,

@@ -166,7 +166,7 @@ class Listener:
     def _accepted(self, sock: socket.socket, peer: Any, node_id: int) -> None:
         gateway = self.gateway
         room = gateway.limits.max_connections - len(gateway.connections)
-        if self.throttled.refused(sock, peer[0], room):
+        if self.throttled.refused(sock, peer[0], node_id, room):
             return
         if len(self.throttled) >= room:
             gateway.log.warning("connection closed", why="max.connections are open", client=f"{peer[0]}:{peer[1]}")

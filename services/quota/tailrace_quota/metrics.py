@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.quota.entity import CLIENT_ID, IP, UNITS, USER, QuotaKind
+from tailrace.quota.entity import BROKER, CLIENT_ID, IP, UNITS, USER, QuotaKind
 from tailrace.quota.leases import Demand
 from tailrace.quota.usage import Used
 
 _SHOWN_MAX = 100  # accounts with a series of their own: those with the largest share of their limit
-_LABELS = ["user", "client_id", "ip", "quota"]
+_LABELS = ["user", "client_id", "ip", "broker", "quota"]
 
 
 def _none() -> int:
@@ -69,7 +69,7 @@ class QuotaMetrics(Collector):
         time_ms = CounterMetricFamily("tailrace_quota_throttle_time_ms", "Throttle time given to it", labels=_LABELS)
         for used in self.usage()[:_SHOWN_MAX]:
             names = dict(used.account)
-            labels = [names.get(USER) or "", names.get(CLIENT_ID) or "", names.get(IP) or "", used.key]
+            labels = [*(names.get(kind) or "" for kind in (USER, CLIENT_ID, IP, BROKER)), used.key]
             limit.add_metric(labels, used.limit)
             usage.add_metric(labels, used.rate)
             throttled.add_metric(labels, float(used.throttled))

@@ -74,7 +74,7 @@ async def test_a_limited_client_is_seen_everywhere(cluster: Cluster) -> None:
         return [row for row in asked(f"{root}/quota-usage")["data"] if row["throttled"] and row["usage"] > RATE / 2]
 
     def shown() -> list[str]:
-        labels = r'\{client_id="busy",ip="",quota="producer_byte_rate",user=""\}'
+        labels = r'\{broker="",client_id="busy",ip="",quota="producer_byte_rate",user=""\}'
         return re.findall(rf"^tailrace_quota_(\w+){labels} (?!0\.0)", metrics(), re.MULTILINE)
 
     def metrics() -> str:

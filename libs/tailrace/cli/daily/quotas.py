@@ -200,14 +200,15 @@ def top(
         typer.echo(json.dumps(used[:rows]))
         return
     table(
-        ("user", "client id", "ip", "quota", "limit", "used", "share", "throttled", "throttle ms"),
+        ("user", "client id", "ip", "broker", "quota", "limit", "used", "share", "throttled", "throttle ms"),
         [_used(row) for row in used[:rows]],
     )
 
 
 def _used(row: dict[str, Any]) -> tuple[object, ...]:
     share = f"{row['usage'] * 100 / row['limit']:.0f} %"
-    names = (row["user"] or "", row["client_id"] or "", row["ip"] or "", row["name"])
+    broker = "" if row["broker_id"] is None else row["broker_id"]
+    names = (row["user"] or "", row["client_id"] or "", row["ip"] or "", broker, row["name"])
     throttled = "yes" if row["throttled"] else "no"
     return (*names, _number(row["limit"]), _number(row["usage"]), share, throttled, row["throttle_time_ms"])
 

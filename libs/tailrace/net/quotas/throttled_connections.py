@@ -23,7 +23,7 @@ class Closes(Protocol):
 class ThrottledConnections:
     """Decides over each new connection, and holds those that are refused."""
 
-    def __init__(self, admit: Callable[[str], int], clock: Clock) -> None:
+    def __init__(self, admit: Callable[[str, int], int], clock: Clock) -> None:
         self.refused_count = 0
         self._admit = admit
         self._clock = clock
@@ -32,9 +32,9 @@ class ThrottledConnections:
     def __len__(self) -> int:
         return len(self._held)
 
-    def refused(self, sock: Closes, client_host: str, room: int) -> bool:
+    def refused(self, sock: Closes, client_host: str, broker_id: int, room: int) -> bool:
         """Whether the connection is refused; then it is closed here, at once where there is no room to hold it."""
-        throttle_time_ms = self._admit(client_host)
+        throttle_time_ms = self._admit(client_host, broker_id)
         if not throttle_time_ms:
             return False
         self.refused_count += 1
@@ -58,4 +58,4 @@ class ThrottledConnections:
 
 def unlimited(clock: Clock) -> ThrottledConnections:
     """Refuses nobody."""
-    return ThrottledConnections(lambda ip: 0, clock)
+    return ThrottledConnections(lambda ip, broker_id: 0, clock)

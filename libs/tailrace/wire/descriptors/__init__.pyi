@@ -18,6 +18,7 @@ class AcquireLeaseRequest(ApiMessage):
         unused: float
         throttle_time_ms: float
         debt_ms: float
+        broker: str | None
         def __init__(
             self,
             *args: Any,
@@ -30,6 +31,7 @@ class AcquireLeaseRequest(ApiMessage):
             unused: float = ...,
             throttle_time_ms: float = ...,
             debt_ms: float = ...,
+            broker: str | None = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...
@@ -76,6 +78,7 @@ class AcquireLeaseResponse(ApiMessage):
         limited: bool
         rate: float
         credit: float
+        broker: str | None
         def __init__(
             self,
             *args: Any,
@@ -86,6 +89,7 @@ class AcquireLeaseResponse(ApiMessage):
             limited: bool = ...,
             rate: float = ...,
             credit: float = ...,
+            broker: str | None = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...
@@ -851,6 +855,7 @@ class DescribeQuotaUsageResponse(ApiMessage):
         total: float
         throttle_time_ms: float
         throttled: bool
+        broker: str | None
         def __init__(
             self,
             *args: Any,
@@ -863,6 +868,7 @@ class DescribeQuotaUsageResponse(ApiMessage):
             total: float = ...,
             throttle_time_ms: float = ...,
             throttled: bool = ...,
+            broker: str | None = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.connection import Connection
 from tailrace.net.dispatch import HotHandler, Service
@@ -24,15 +25,16 @@ UNKNOWN_ID = b"\xff\xfe"
 class LimitedClients:
     """Says which clients a quota limits, and has them charged."""
 
-    def __init__(self, quotas: Quotas, service: Service, charging: Mapping[int, HotHandler]) -> None:
+    def __init__(self, quotas: Quotas, node_id: int, service: Service, charging: Mapping[int, HotHandler]) -> None:
         """charging: the hot handlers that limited clients get instead of the service's."""
         self._quotas = quotas
+        self._node_id = node_id
         self._hot = {**hot_handlers(service, service.hot), **hot_handlers(service, charging)}
         self.throttled_ms = 0
 
     def judge(self, connection: Connection, client_id: str) -> None:
         """Has the client charged if it has a quota."""
-        meter = self._quotas.meter_of(client_id.encode("utf-8", "replace"))
+        meter = self._quotas.meter_of(self._node_id, client_id.encode("utf-8", "replace"))
         if meter.produce_limited or meter.fetch_limited or meter.request_limited:
             connection.limit(meter, self._hot, self._throttled)
         else:
@@ -69,13 +71,13 @@ class DirectClients:
     """The clients of the broker's own listener."""
 
     def __init__(
-        self, limited: LimitedClients, throttled: ThrottledConnections, image: MetadataImage, max_connections: int
+        self, limited: LimitedClients, throttled: ThrottledConnections, image: MetadataImage, config: Config
     ) -> None:
         self.limited = limited
         self.throttled = throttled
         self.connections: set[Connection] = set()
         self.named = _named(image)
-        self._max_connections = max_connections
+        self._config = config
 
     def accepted(self, server: Server) -> Connection:
         """What the listener makes of a client's socket."""
@@ -86,7 +88,8 @@ class DirectClients:
         peer = transport.get_extra_info("peername")
         if peer is None:
             return False
-        return self.throttled.refused(transport, peer[0], self._max_connections - len(self.connections))
+        room = self._config.max_connections - len(self.connections)
+        return self.throttled.refused(transport, peer[0], self._config.node_id, room)
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Every client is judged at its next request, if quotas have changed."""

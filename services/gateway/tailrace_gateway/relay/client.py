@@ -51,7 +51,7 @@ class ClientLink(Link):
         self.requests = Requests(
             gateway.table,
             self.slots,
-            gateway.meter_of,
+            partial(gateway.meter_of, identity.node_id),
             limits.max_frame_bytes,
             limits.max_collected_bytes,
             gateway.requests,
@@ -340,6 +340,7 @@ class ClientLink(Link):
         self.identity = identity
         self.share.belongs_to(identity.client_host)
         self.node_id = identity.node_id
+        self.requests.meter_of = partial(self.gateway.meter_of, identity.node_id)
         self.requests.table = self.gateway.table
         self.requests.forget_the_last()
 

@@ -13,8 +13,8 @@ from support.refusing_cluster import RefusingCluster
 from tailrace.cli.daily import app, nodes, quotas
 
 ROW = {
-    "user": None, "client_id": "app", "ip": None, "name": "producer_byte_rate", "limit": 2000.0, "usage": 1990.4,
-    "total": 1e6, "throttle_time_ms": 1234, "throttled": True,
+    "user": None, "client_id": "app", "ip": None, "broker_id": None, "name": "producer_byte_rate", "limit": 2000.0,
+    "usage": 1990.4, "total": 1e6, "throttle_time_ms": 1234, "throttled": True,
 }  # fmt: skip
 
 

@@ -61,6 +61,7 @@ class QuotaUsage(BaseModel):
     user: str | None
     client_id: str | None
     ip: str | None
+    broker_id: int | None  # with quota.scope=broker
     name: str
     limit: float
     usage: float
@@ -123,6 +124,7 @@ async def list_quota_usage(scope: InCluster) -> Listing[QuotaUsage]:
             user=row.user,
             client_id=row.client_id,
             ip=row.ip,
+            broker_id=None if row.broker is None else int(row.broker),
             name=row.key,
             limit=row.limit,
             usage=row.rate,

@@ -248,7 +248,7 @@ async function refreshQuotas(root, signal) {
   const { data } = await get(`${root}/quota-usage`, signal);
   const shown = data.slice(0, CLIENTS_SHOWN);
   show("quotas", shown.map((used) => [
-    used.user ?? "", used.client_id ?? "", used.ip ?? "", used.name, rounded(used.limit), rounded(used.usage),
+    used.user ?? "", used.client_id ?? "", used.ip ?? "", String(used.broker_id ?? ""), used.name, rounded(used.limit), rounded(used.usage),
     styled(`${Math.round((used.usage * 100) / used.limit)} %`, "number"), warned(used.throttled ? "throttled" : "", used.throttled),
     used.throttle_time_ms,
   ]), "No limited client is active.");
