@@ -115,7 +115,7 @@ DIFFERENCES = (
     Difference(
         "client quotas",
         "per broker; an idle client may exceed its rate for some 10 s",
-        "over the whole cluster; an idle client starts at its rate",
+        "over the whole cluster (`quota.scope=broker`: per broker); an idle client starts at its rate",
         "one rate for one client, however many brokers there are",
     ),
     Difference(

@@ -29,7 +29,7 @@ EVERY_SECONDS = 0.1
 # What a role logs when it fails others, or has met a bug of its own.
 _TOLD = re.compile(
     r"level=error|by a bug|event=\"?(heartbeat failed|registering again|registration failed|shard dropped|fenced|"
-    r"service expired|resigned|metadata is stale|no quota leases|groups not reported)"
+    r"service expired|resigned|metadata is stale|no quota leases|report not sent)"
 )
 
 

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tailrace.config import Config
 from tailrace.log.directory.log_dir import LogDir
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
+from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.background import beside
@@ -107,6 +108,7 @@ class Running:
         self.follower = follower
         self.replicas = replicas
         self.address = address
+        self.client_address: Address | None = None  # with gateway.advertise=brokers
         self.service = Client(address, "service", secret=SECRET)
         self.client = Client(address, "client", CLIENT, SECRET)
 
@@ -212,9 +214,11 @@ async def running(
         )
         if not held_back:
             broker.topics.release_alone(broker.image)
-        async with app.open_listener(broker, config, environment) as (server, _, _):
+        async with app.open_listener(broker, config, environment) as (server, _, addresses):
             replicas = Replicas(broker, clock, environment.random, "boot", log)
             running = Running(broker, follower, server.addresses[-1], replicas)
+            if "client" in addresses:
+                running.client_address = Address.parse(addresses["client"])
             try:
                 if replicating:
                     async with beside(broker.recoveries.run()), beside(replicas.run()):

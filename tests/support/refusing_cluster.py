@@ -307,6 +307,33 @@ def _producers(request: Any) -> Any:
     )
 
 
+def _quotas(request: Any) -> Any:
+    entry = m.DescribeClientQuotasResponse.EntryData
+    rows = [
+        entry(
+            entity=[entry.EntityData(entity_type="client-id", entity_name=name)],
+            values=[entry.ValueData(key="producer_byte_rate", value=1000.0)],
+        )
+        for name in ("billing", None)
+    ]
+    return m.DescribeClientQuotasResponse(error_code=0, entries=rows)
+
+
+def _alter_quotas(request: Any) -> Any:
+    row = m.AlterClientQuotasResponse.EntryData
+    return m.AlterClientQuotasResponse(
+        entries=[
+            row(
+                error_code=0,
+                entity=[
+                    row.EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 _ANSWERS: Final[Mapping[int, Callable[[Any], Any]]] = {
     ApiKey.METADATA: _metadata,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _partitions,
@@ -318,6 +345,8 @@ _ANSWERS: Final[Mapping[int, Callable[[Any], Any]]] = {
     ApiKey.OFFSET_FETCH: _committed,
     ApiKey.OFFSET_COMMIT: _commit,
     ApiKey.DESCRIBE_CONFIGS: _configs,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_quotas,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ApiKey.DESCRIBE_LOG_DIRS: _log_dirs,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _move_log_dirs,

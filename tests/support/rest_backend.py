@@ -41,6 +41,7 @@ class MemoryBackend:
         self.records: dict[tuple[str, int], list[Record]] = {}
         self.groups: dict[str, MemoryGroup] = {}
         self.transactions: list[Any] = []  # rows of ListTransactions
+        self.quota_usage: list[Any] = []  # rows of DescribeQuotaUsage
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.min_insync_replicas = 1
         self.sizes: dict[tuple[int, str, int], int] = {}
@@ -101,6 +102,9 @@ class MemoryBackend:
     async def producers(self, node_id: int, topic: str, partition: int) -> Described:
         self.asked.append((f"broker {node_id}", (topic, partition)))
         return self.described
+
+    async def ask_quota(self, message: m.ApiMessage) -> Any:
+        return self._ask("quota", message)
 
     async def ask_group(self, group_id: str, message: m.ApiMessage, version: int | None = None) -> Any:
         return self._ask("coordinator", message)
@@ -285,6 +289,28 @@ class MemoryBackend:
             else:
                 overrides[change.name] = change.value
         return m.IncrementalAlterConfigsResponse(responses=[row(resource_name=wanted.resource_name)])
+
+    def set_quotas(self, quotas: dict[Any, Any]) -> None:
+        self._image = replace(self._image, quotas=quotas)
+
+    def _on_AlterClientQuotasRequest(self, request: Any) -> Any:
+        row, quotas, entries = m.AlterClientQuotasResponse.EntryData, dict(self._image.quotas), []
+        for entry in request.entries:
+            entity = tuple(sorted(((part.entity_type, part.entity_name) for part in entry.entity), key=str))
+            wrong = next((op.key for op in entry.ops if not op.remove and op.value <= 0), None)
+            code = 42 if wrong else 0
+            entries.append(row(error_code=code, error_message=wrong and f"Quota {wrong} must be greater than 0"))
+            if not wrong and not request.validate_only:
+                values = {**quotas.get(entity, {}), **{op.key: op.value for op in entry.ops}}
+                for op in entry.ops:
+                    if op.remove:
+                        del values[op.key]
+                quotas[entity] = values
+        self.set_quotas({entity: values for entity, values in quotas.items() if values})
+        return m.AlterClientQuotasResponse(entries=entries)
+
+    def _on_DescribeQuotaUsageRequest(self, request: Any) -> Any:
+        return m.DescribeQuotaUsageResponse(error_code=0, entries=self.quota_usage[: request.max_entries])
 
     def _on_ListTransactionsRequest(self, request: Any) -> Any:
         return m.ListTransactionsResponse(error_code=0, unknown_state_filters=[], transaction_states=self.transactions)

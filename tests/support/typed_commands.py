@@ -55,6 +55,14 @@ LEVEL: Final = Kind(
 )
 LOWER: Final = Kind("feature", "transaction.version=1", ("nope=1", "transaction.version=x", "transaction.version", ""))
 ACKS: Final = Kind("acks", "all", ("2", "", "x"))
+CLIENT_ID: Final = Kind("client id or user", "billing", ("", NOT_UTF8))
+ADDRESS: Final = Kind("IP address", "10.1.2.3", ("no.such.host", "", "10.1.2.3.4", NOT_UTF8))
+QUOTA_PAIR: Final = Kind(
+    "quota",
+    "producer_byte_rate=1000",
+    ("producer_byte_rate=0", "producer_byte_rate=-1", "producer_byte_rate=x", "producer_byte_rate=inf", "nope=1", "="),
+)
+QUOTA_KEY: Final = Kind("quota's key", "connection_creation_rate", ())
 Argument: TypeAlias = str | Kind
 
 # By path in the app; the requests of these can be refused.
@@ -74,6 +82,9 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
     "config unset": ("topic", TOPIC, TOPIC_KEY),
     "produce": (TOPIC, "--acks", ACKS),
     "consume": (TOPIC, "-g", READER, "-n", "0"),
+    "quota list": ("--client-id", CLIENT_ID, "--user", CLIENT_ID),
+    "quota set": ("--client-id", CLIENT_ID, QUOTA_PAIR),
+    "quota delete": ("--ip", ADDRESS, QUOTA_KEY),
     "broker list": (),
     "broker log-dirs": (),
     "broker move-replicas": (BROKER, LOG_DIR, "-t", TOPIC, "-p", PARTITION),
@@ -109,7 +120,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "controller": "runtime/test_process.py",
     "coordinator": "runtime/test_process.py",
     "gateway": "runtime/test_process.py",
-    "quota": "runtime/test_process.py",
+    "quota top": "cli/daily/test_quotas.py",
     "status": "cli/daily/test_status.py",
     "dump-log": "cli/files/test_dump.py",
     "verify-log": "cli/files/test_dump.py",

@@ -13,7 +13,11 @@ from tailrace.private_files import make_umask_private
 
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 _OBJECTS = 100_000  # what a command imports is no garbage: looking for some took a tenth of its time
-ABOUT_BROKERS = ("list", "log-dirs", "move-replicas", "drain", "unregister")  # with other arguments `broker` runs one
+ABOUT = {  # with other arguments the command runs one
+    "broker": ("list", "log-dirs", "move-replicas", "drain", "unregister"),
+    "quota": ("list", "set", "delete", "top"),
+}
+_WHAT = {"broker": "its brokers", "quota": "quotas"}
 
 
 def main() -> None:
@@ -28,10 +32,11 @@ def main() -> None:
         from tailrace.cli import up
 
         raise SystemExit(up.main(arguments))
-    if command in ROLES and not (command == "broker" and arguments and arguments[0] in ABOUT_BROKERS):
-        if command == "broker" and arguments[:1] in (["--help"], ["-h"]):
+    about = ABOUT.get(command, ())
+    if command in ROLES and not (arguments and arguments[0] in about):
+        if about and arguments[:1] in (["--help"], ["-h"]):
             sys.stdout.write(
-                f"`tailrace broker {'|'.join(ABOUT_BROKERS)}` ask a cluster about its brokers, each with --help.\n"
+                f"`tailrace {command} {'|'.join(about)}` ask a cluster about {_WHAT[command]}, each with --help.\n"
                 "With other arguments:\n\n"
             )
         from tailrace.cli.roles import find_role

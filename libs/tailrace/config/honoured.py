@@ -118,6 +118,7 @@ BROKER_KEYS = {
         "queued.max.request.bytes",
         "quota.max.entries",
         "quota.max.throttle.ms",
+        "quota.scope",
         "quota.unavailable",
     ),
     "tailrace_quota.app": ("quota.lease.ms", "quota.url"),

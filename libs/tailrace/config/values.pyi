@@ -232,6 +232,7 @@ class Values:
     quota_lease_ms: int
     quota_max_entries: int
     quota_max_throttle_ms: int
+    quota_scope: str
     quota_unavailable: str
     quota_url: str | None
     quota_window_num: int

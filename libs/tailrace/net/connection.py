@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
 from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
+from tailrace.net.quotas.meter import Meter
+from tailrace.net.quotas.work import WorkTimer
 from tailrace.net.transport.answering import Answering
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
@@ -36,15 +38,22 @@ _SHRINK_MS = 30_000
 _UNIX_SEND_BYTES = 1_048_576
 
 
+HotHandlers: TypeAlias = Mapping[int, tuple[HotHandler, int, int]]  # with the versions they serve
+
+
 class Listener(Protocol):
     """What accepted a connection: tailrace.net.server.Server."""
 
     service: Service
-    hot: dict[int, tuple[HotHandler, int, int]]  # with the versions it serves
+    hot: HotHandlers
     connections: set[Connection]
 
     def opened(self, connection: Connection) -> None:
         """Counts a connection in, or closes it."""
+
+
+def _uncounted(throttle_time_ms: int) -> None:
+    return None
 
 
 class Connection(Answering):
@@ -68,6 +77,9 @@ class Connection(Answering):
         self.state: dict[str, Any] = {}
         self.refused_batches: Any = None  # what Produce knows of batches it refused here, while it matters
         self.named: bytes | None = None  # the client id's field every request must carry; None: nobody minds
+        self.meter: Meter | None = None  # of a client that a quota limits, where its socket is
+        self._timer: WorkTimer | None = None  # of one with a request_percentage
+        self._on_throttle: Callable[[int], None] = _uncounted
         self._quiet = IdleTimer()
         self._swept_bytes = (0, 0)  # received and unsent, as the last sweep saw them
 
@@ -234,11 +246,38 @@ class Connection(Answering):
 
     # -- frames ---------------------------------------------------------------------------------------------------
 
+    def limit(self, meter: Meter, hot: HotHandlers, on_throttle: Callable[[int], None]) -> None:
+        """A quota limits the client from its next request on: these hot handlers serve and charge it."""
+        self.meter, self._hot, self._on_throttle = meter, hot, on_throttle
+        self._timer = WorkTimer() if meter.request_limited else None
+
+    def unlimit(self) -> None:
+        """No quota limits the client any more."""
+        self.meter, self._hot, self._timer = None, self._server.hot, None
+
+    def throttle(self, throttle_time_ms: int) -> None:
+        """The client is above a quota: nothing more of it is handled for that time, be it that it obeys or not."""
+        self._on_throttle(throttle_time_ms)
+        self.mute(throttle_time_ms)
+
+    def _charge_work(self) -> None:
+        if self._timer is None or self.meter is None:  # they may have gone meanwhile
+            return
+        work_ms = self._timer.take_ms()
+        if work_ms and (throttle_time_ms := self.meter.worked(work_ms)):
+            self.throttle(throttle_time_ms)
+
     def mute(self, throttle_time_ms: int) -> None:
         """Handles no further request for so long; what comes stays in the buffer, then in the socket."""
-        if self._muted is None and not self._transport.is_closing():
-            self.core.stops |= MUTED
-            self._muted = asyncio.get_running_loop().call_later(throttle_time_ms / 1000, self._unmute)
+        if self._transport.is_closing():
+            return
+        loop = asyncio.get_running_loop()
+        if self._muted is not None:
+            if self._muted.when() >= loop.time() + throttle_time_ms / 1000:
+                return
+            self._muted.cancel()
+        self.core.stops |= MUTED
+        self._muted = loop.call_later(throttle_time_ms / 1000, self._unmute)
 
     def _unmute(self) -> None:
         self._muted = None
@@ -249,6 +288,9 @@ class Connection(Answering):
         """Handles what may be handled now. What full slots stopped goes on in the loop's next turn, after others."""
         if self._parsing:
             return  # called back from a write below, which goes on by itself
+        if self._timer is not None and not self._timer.running:
+            self._parse_timed(self._timer)
+            return
         self._parsing = True
         try:
             pos, need = self.core.receive(self._view, self._filled, self._frame, self._end_read)
@@ -276,6 +318,14 @@ class Connection(Answering):
             self._transport.resume_reading()
         if core.leaving or core.ended:
             self._end_if_done()
+
+    def _parse_timed(self, timer: WorkTimer) -> None:
+        """A look at what is no whole request yet is charged with the next one: it must not mute what is to come."""
+        assert self.meter is not None
+        filled = self._filled
+        timer.run(self.meter.work_ms, self._parse)
+        if self._filled < filled:
+            self._charge_work()
 
     def _end_read(self) -> None:
         """Many answers are there: they leave before the next request is handled."""
@@ -356,7 +406,12 @@ class Connection(Answering):
 
     def _begin(self, work: Callable[..., Awaitable[None]], *given: Any) -> None:
         self.core.stops |= BUSY
-        self._task = asyncio.get_running_loop().create_task(self._run_guarded(work, *given))
+        run: Coroutine[Any, Any, None] = self._run_guarded(work, *given)
+        if self._timer is None or self.meter is None:
+            self._task = asyncio.get_running_loop().create_task(run)
+        else:
+            self._task = asyncio.get_running_loop().create_task(self._timer.coroutine(self.meter.work_ms, run))
+            self._task.add_done_callback(lambda _: self._charge_work())
 
     def _idle(self) -> None:
         """The ordinary request at hand is over."""

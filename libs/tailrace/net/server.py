@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tailrace.net.address import Address
 from tailrace.net.authentication.peer import other_user
 from tailrace.net.authentication.server import Unproven
-from tailrace.net.connection import Connection
-from tailrace.net.dispatch import Service
+from tailrace.net.connection import Connection, HotHandlers
+from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
 
@@ -28,15 +28,20 @@ def bind_unix(path: str) -> socket.socket:
     return sock
 
 
-class Server:
-    """The bound sockets of one service."""
+def hot_handlers(service: Service, hot: Mapping[int, HotHandler]) -> HotHandlers:
+    """Each with the versions that the service serves."""
+    return {
+        key: (handler, service.apis[key].min_version, service.apis[key].max_version) for key, handler in hot.items()
+    }
 
-    def __init__(self, service: Service) -> None:
+
+class Server:
+    """The bound sockets of one service. accepted: what is made of a client's socket, if not a plain Connection."""
+
+    def __init__(self, service: Service, accepted: Callable[[Server], Connection] = Connection) -> None:
         self.service = service
-        self.hot = {
-            key: (handler, service.apis[key].min_version, service.apis[key].max_version)
-            for key, handler in service.hot.items()
-        }
+        self._accepted = accepted
+        self.hot = hot_handlers(service, service.hot)
         self.connections: set[Connection] = set()
         self.addresses: list[Address] = []
         self._servers: list[asyncio.AbstractServer] = []
@@ -71,7 +76,7 @@ class Server:
         loop = asyncio.get_running_loop()
         if address.is_unix:
             sock = bind_unix(address.host)
-            server = await loop.create_unix_server(lambda: Connection(self), sock=sock, backlog=1024)
+            server = await loop.create_unix_server(lambda: self._accepted(self), sock=sock, backlog=1024)
             self._paths.append(address.host)
             self.addresses.append(address)
         else:
@@ -85,7 +90,7 @@ class Server:
         """A connection, or what becomes one when it has proved the cluster's secret."""
         authentication = self.service.authentication if self.service.internal else None
         if authentication is None or authentication.secret is None:
-            return Connection(self)
+            return self._accepted(self)
         return Unproven(authentication, authentication.secret, lambda rest: Connection(self, unread=rest))
 
     async def close(self) -> None:
@@ -104,9 +109,11 @@ class Server:
         # Without wait_closed: from Python 3.12 on asyncio's waits for every client to take its last answers.
 
 
-async def serve(addresses: Sequence[Address], service: Service) -> Server:
+async def serve(
+    addresses: Sequence[Address], service: Service, accepted: Callable[[Server], Connection] = Connection
+) -> Server:
     """Binds every address or none."""
-    server = Server(service)
+    server = Server(service, accepted)
     try:
         for address in addresses:
             await server.listen(address)

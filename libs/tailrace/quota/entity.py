@@ -2,7 +2,8 @@
 
 An entity is what an administrator names: a user, a client id, both, an IP address, or a default of these. An account is
 what is counted together: a default holds for each user and client id by itself, and all client ids of a user share the
-user's rate. So an account has names only, and one entity that gives it its rate.
+user's rate. So an account has names only, and one entity that gives it its rate. With quota.scope=broker an account has
+the id of a broker besides.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import IntEnum
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 CLIENT_ID, USER, IP = "client-id", "user", "ip"
+BROKER = "broker"  # in accounts alone: with quota.scope=broker each broker's part is counted by itself
 QuotaEntity = tuple[tuple[str, str | None], ...]  # ((entity type, name or None for the default), ...), sorted by type
 Account = QuotaEntity  # one without defaults
 
@@ -86,6 +88,8 @@ class ClientQuotas:
     def of_account(self, account: Account, kind: QuotaKind) -> float | None:
         """The rate of an account, None where nothing gives it one any more."""
         rates = self._rates[kind]
+        if account[0][0] == BROKER:
+            account = account[1:]
         return next((rates[entity] for entity in _entities(account) if entity in rates), None) if rates else None
 
     def limited(self, user: str, client_id: str) -> bool:
@@ -102,6 +106,11 @@ class ClientQuotas:
         return self._rates == other._rates
 
     __hash__ = None  # type: ignore[assignment]  # a value that is compared, never a key
+
+
+def at_broker(account: Account, broker_id: int | None) -> Account:
+    """The account's part at one broker; None: the whole of it."""
+    return account if broker_id is None else ((BROKER, str(broker_id)), *account)
 
 
 def _entities(account: Account) -> Iterator[QuotaEntity]:

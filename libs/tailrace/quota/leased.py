@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from weakref import WeakValueDictionary
 
-from tailrace.quota.entity import METERED, Account, ClientQuotas, QuotaKind
+from tailrace.quota.entity import METERED, Account, ClientQuotas, QuotaKind, at_broker
 from tailrace.quota.leased_bucket import INT_MAX, LeasedBucket, Terms
 from tailrace.quota.leases import Demand, Grant
 
 
 class ClientMeter:
-    """One user's client id at one gateway. The flags let the hot path skip what has no quota."""
+    """One user's client id at one gateway, or of it what goes to one broker. The flags let the hot path skip what has
+    no quota."""
 
-    __slots__ = ("__weakref__", "buckets", "client_id", "fetch_limited", "produce_limited", "request_limited", "user")
+    __slots__ = (
+        "__weakref__",
+        "broker",
+        "buckets",
+        "client_id",
+        "fetch_limited",
+        "produce_limited",
+        "request_limited",
+        "user",
+    )
 
-    def __init__(self, user: str, client_id: str) -> None:
+    def __init__(self, user: str, client_id: str, broker_id: int | None = None) -> None:
         self.user = user
         self.client_id = client_id
+        self.broker = broker_id
         self.buckets: dict[QuotaKind, LeasedBucket] = {}
         self.produce_limited = False
         self.fetch_limited = False
@@ -35,7 +46,11 @@ class ClientMeter:
     def limit(self, quotas: ClientQuotas, bucket_of: Callable[[Account, QuotaKind, float], LeasedBucket]) -> None:
         """Takes over the quotas that now hold for this client."""
         found = {kind: quotas.of_client(self.user, self.client_id, kind) for kind in METERED}
-        self.buckets = {kind: bucket_of(one[0], kind, one[1]) for kind, one in found.items() if one is not None}
+        self.buckets = {
+            kind: bucket_of(at_broker(one[0], self.broker), kind, one[1])
+            for kind, one in found.items()
+            if one is not None
+        }
         self.produce_limited = QuotaKind.PRODUCE in self.buckets
         self.fetch_limited = QuotaKind.FETCH in self.buckets
         self.request_limited = QuotaKind.REQUEST in self.buckets
@@ -49,7 +64,7 @@ class LeasedQuota:
     """
 
     def __init__(
-        self, terms: Terms, max_entries: int, new_meter: Callable[[str, str], ClientMeter] = ClientMeter
+        self, terms: Terms, max_entries: int, new_meter: Callable[[str, str, int | None], ClientMeter] = ClientMeter
     ) -> None:
         self.terms = terms
         self.terms.wanted = self._wanted
@@ -57,7 +72,7 @@ class LeasedQuota:
         self._max_entries = max_entries
         self._new_meter = new_meter
         self._quotas = ClientQuotas()
-        self._meters: WeakValueDictionary[tuple[str, str], ClientMeter] = WeakValueDictionary()
+        self._meters: WeakValueDictionary[tuple[str, str, int | None], ClientMeter] = WeakValueDictionary()
         self._buckets: WeakValueDictionary[tuple[Account, QuotaKind], LeasedBucket] = WeakValueDictionary()
         self._active: dict[LeasedBucket, None] = {}
         self._fresh: list[LeasedBucket] = []
@@ -67,18 +82,22 @@ class LeasedQuota:
         """How many leases are held or wanted."""
         return len(self._active)
 
-    def meter(self, user: str, client_id: str, now_ms: float) -> ClientMeter:
-        """The meter of a user's client id; the same one for all its connections."""
-        meter = self._meters.get((user, client_id))
+    def meter(self, user: str, client_id: str, now_ms: float, broker_id: int | None = None) -> ClientMeter:
+        """The meter of a user's client id (at one broker, if named); the same one for all its connections."""
+        key = (user, client_id, broker_id)
+        meter = self._meters.get(key)
         if meter is None:
-            meter = self._meters[user, client_id] = self._new_meter(user, client_id)
+            meter = self._meters[key] = self._new_meter(*key)
             meter.limit(self._quotas, self._bucket_at(now_ms))
         return meter
 
-    def admit(self, ip: str, now_ms: float) -> int:
+    def admit(self, ip: str, now_ms: float, broker_id: int | None = None) -> int:
         """0 for a connection that may be served; else for how long its address has had too many (KIP-612)."""
         found = self._quotas.of_ip(ip)
-        return 0 if found is None else self._bucket_at(now_ms)(found[0], QuotaKind.CONNECTION, found[1]).admit(now_ms)
+        if found is None:
+            return 0
+        account = at_broker(found[0], broker_id)
+        return self._bucket_at(now_ms)(account, QuotaKind.CONNECTION, found[1]).admit(now_ms)
 
     def update(self, quotas: ClientQuotas, gateways: int, now_ms: float) -> None:
         """The metadata image changed; takes hold at once, without asking the quota service."""

@@ -58,6 +58,7 @@ class LeasedBucket:
         "expires_ms",
         "kind",
         "limit",
+        "throttle_time_ms",
         "used",
     )
 
@@ -68,6 +69,7 @@ class LeasedBucket:
         self.active = False
         self.expires_ms = now_ms
         self.used = 0.0
+        self.throttle_time_ms = 0.0  # given since the last report
         self._terms = terms
         self._asked_bytes = 0.0
         self._asked_ms = now_ms
@@ -98,7 +100,9 @@ class LeasedBucket:
         until_ms = now_ms - level / self._bucket.rate * 1000
         self._in_debt_ms += max(0.0, until_ms - max(now_ms, self._debt_until_ms))
         self._debt_until_ms = until_ms
-        return min(math.ceil(-level / self._throttle_rate(now_ms) * 1000), int(self._terms.max_throttle_ms))
+        throttle_time_ms = min(math.ceil(-level / self._throttle_rate(now_ms) * 1000), int(self._terms.max_throttle_ms))
+        self.throttle_time_ms += throttle_time_ms
+        return throttle_time_ms
 
     def admit(self, now_ms: float) -> int:
         """Charges one unless there is debt; then charges nothing and returns for how many ms (KIP-612)."""
@@ -136,22 +140,25 @@ class LeasedBucket:
         spill_ms = max(0.0, self._debt_until_ms - now_ms) if debt else 0.0
         in_debt = min(1.0, max(0.0, self._in_debt_ms - spill_ms) / interval_ms)
         used, self.used = self.used, 0.0
+        throttle_time_ms, self.throttle_time_ms = self.throttle_time_ms, 0.0
         self._in_debt_ms = spill_ms
         self._reported_ms = now_ms
         self._idle_reports = 0 if used or debt else self._idle_reports + 1
         if self._idle_reports >= IDLE_REPORTS:
             self.active = False
-            return Demand(self.account, self.kind, 0.0, 0.0, lost)
+            return Demand(self.account, self.kind, 0.0, 0.0, lost, throttle_time_ms)
         # A muted client looks idle between its requests: only the mean over some reports tells what it uses.
         rate = used * 1000 / interval_ms
         self._used_rate = (self._used_rate + rate) / 2 if self._used_rate else rate
         # Who was held back for the whole time may want more than it used: ask for more, and for the debt at once.
         need = self._used_rate * (1 + max(_HEADROOM, in_debt)) + debt * 1000 / interval_ms
-        return Demand(self.account, self.kind, max(1.0, need + _GROWTH * self.limit * in_debt), used, lost)
+        wanted = max(1.0, need + _GROWTH * self.limit * in_debt)
+        return Demand(self.account, self.kind, wanted, used, lost, throttle_time_ms, spill_ms)
 
     def unanswered(self, demand: Demand) -> None:
         """A report that got no answer: what it said is said again with the next one."""
         self.used += demand.used
+        self.throttle_time_ms += demand.throttle_time_ms
         self._bucket.lost += demand.unused
 
     def grant(self, rate: float, credit: float, expires_ms: float, now_ms: float) -> None:

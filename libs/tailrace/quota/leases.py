@@ -32,7 +32,8 @@ Gateway = tuple[int, str]  # (id, incarnation)
 class Demand:
     """What one gateway wants for one account, in the units of the kind. A rate of 0 gives the lease back.
 
-    `used` was charged since the last report, `unused` of the lease ran over.
+    `used` was charged since the last report, `unused` of the lease ran over. `throttle_time_ms` was given to clients
+    since then, and for `debt_ms` from now on they are above the rate.
     """
 
     account: Account
@@ -40,6 +41,8 @@ class Demand:
     rate: float
     used: float = 0.0
     unused: float = 0.0
+    throttle_time_ms: float = 0.0
+    debt_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CLEANER = 10006
     METADATA_OFFSET = 10007
     DESCRIBE_OPEN_TRANSACTIONS = 10008
+    DESCRIBE_QUOTA_USAGE = 10009
     REPORT_GROUPS = 10010
 
 
@@ -184,6 +185,7 @@ _INTERNAL = (
         0,
         0,
     ),
+    Api(ApiKey.DESCRIBE_QUOTA_USAGE, m.DescribeQuotaUsageRequest, m.DescribeQuotaUsageResponse, 0, 0),
     Api(ApiKey.REPORT_GROUPS, m.ReportGroupsRequest, m.ReportGroupsResponse, 0, 0),
 )
 APIS: dict[int, Api] = {api.key: api for api in _PUBLIC}

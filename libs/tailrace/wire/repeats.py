@@ -175,6 +175,7 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     ApiKey.DESCRIBE_CLEANER: {},
     ApiKey.METADATA_OFFSET: {},
     ApiKey.DESCRIBE_OPEN_TRANSACTIONS: {},
+    ApiKey.DESCRIBE_QUOTA_USAGE: {},
     ApiKey.REPORT_GROUPS: {},
 }
 

@@ -26,17 +26,23 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.metrics import open_authentication
 from tailrace.net.background import beside, in_thread
 from tailrace.net.backoff import Backoff
-from tailrace.net.dispatch import Handler, Service
+from tailrace.net.dispatch import Handler, HotHandler, Service
 from tailrace.net.large import Large
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
 from tailrace.net.members.internal import internal_address
+from tailrace.net.members.lease_client import LeaseClient
+from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
+from tailrace.net.quotas.meters import QUOTA_WINDOW_MS, Quotas
+from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.server import Server, serve
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import FOLDER_MODE, private_folder
+from tailrace.quota.leased_bucket import Terms
+from tailrace.runtime.clock import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
 from tailrace_broker import gauges
@@ -49,6 +55,8 @@ from tailrace_broker.compaction.cleaner import Cleaner
 from tailrace_broker.compaction.worker import ProcessWorker, Workers, open_pace
 from tailrace_broker.connections.adopted import Adopted
 from tailrace_broker.connections.client_listener import GatewayRelay
+from tailrace_broker.connections.limited import DirectClients, LimitedClients
+from tailrace_broker.connections.limited_requests import LimitedRequests
 from tailrace_broker.directories.assignments import Assignments
 from tailrace_broker.directories.failure import DirWatch
 from tailrace_broker.directories.storage import Storage
@@ -288,17 +296,50 @@ async def open_listener(
         stack.push_async_callback(coordinators.close)
         relay = GatewayRelay(broker.follower, environment.boot_id)
         public = for_clients(service, relay, config)
-        broker.adopted = Adopted(Server(public), relay, broker.image, environment.log)
+        quotas = await stack.enter_async_context(open_quotas(broker, config, environment))
+        limiting = LimitedRequests(produce.handle, plain_produce.handle, fetch.handle)
+        charging: dict[int, HotHandler] = {ApiKey.PRODUCE: limiting.produce, ApiKey.FETCH: limiting.fetch}
+        limited = LimitedClients(quotas, config.node_id, public, charging)
+        broker.adopted = Adopted(Server(public), relay, broker.image, environment.log, limited)
         broker.follower.subscribe(broker.adopted.image_changed)
         stack.push_async_callback(broker.adopted.close)
+        throttled = ThrottledConnections(quotas.admit, environment.clock)
+        stack.callback(throttled.close)
+        gauges.count_quotas(broker.metrics, limited, throttled)
         endpoints = [endpoint_of(address, environment.boot_id) for address in server.addresses]
         addresses = {"internal": str(server.addresses[0])}
         if config.gateway_advertise == "brokers":
-            client = await serve_clients(public, config, client_port(broker.image, config.node_id))
+            direct = DirectClients(limited, throttled, broker.image, config)
+            broker.follower.subscribe(direct.image_changed)
+            port = client_port(broker.image, config.node_id)
+            client = await serve_clients(public, direct, config, port)
             stack.push_async_callback(client.close)
             endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
         yield server, endpoints, addresses
+
+
+@asynccontextmanager
+async def open_quotas(broker: Broker, config: Config, environment: Environment) -> AsyncIterator[Quotas]:
+    """The meters of clients whose socket is here, and what keeps their leases filled."""
+    terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, QUOTA_WINDOW_MS)
+    per_broker = config.quota_scope == "broker"
+    quotas = Quotas(terms, config.quota_max_entries, environment.clock, thread_time_ms, per_broker=per_broker)
+    broker.follower.subscribe(quotas.image_changed)
+    quotas.image_changed(MetadataImage(), broker.image)
+    leases = LeaseClient(
+        quotas.leased,
+        lambda: broker.image,
+        broker_as_holder(config.node_id),
+        UUID(int=environment.random.getrandbits(128), version=4),
+        clock=environment.clock,
+        random=environment.random,
+        log=environment.log,
+        boot_id=environment.boot_id,
+        secret=environment.secret,
+    )
+    async with beside(leases.run()):
+        yield quotas
 
 
 def for_clients(service: Service, relay: GatewayRelay, config: Config) -> Service:
@@ -327,13 +368,13 @@ def client_port(image: MetadataImage, node_id: int) -> int:
     return 0 if endpoint is None else endpoint.port
 
 
-async def serve_clients(public: Service, config: Config, port: int) -> Server:
+async def serve_clients(public: Service, direct: DirectClients, config: Config, port: int) -> Server:
     """gateway.advertise=brokers: clients come here, by this port if it is free."""
     if port:
         with suppress(OSError):
-            return await serve([Address(host, port) for host in config.gateway_listen], public)
+            return await serve([Address(host, port) for host in config.gateway_listen], public, direct.accepted)
     first, *others = config.gateway_listen
-    server = await serve([Address(first, 0)], public)
+    server = await serve([Address(first, 0)], public, direct.accepted)
     for host in others:
         await server.listen(Address(host, server.addresses[0].port))
     return server

@@ -6,16 +6,30 @@ from collections.abc import Callable
 
 from tailrace.log.directory.disk_pressure import Level, Pressure
 from tailrace.log.directory.log_dir import LogDir
+from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.server import Server
 from tailrace_broker.broker import Broker
 from tailrace_broker.compaction.cleaner import Cleaner
 from tailrace_broker.compaction.worker import Workers
+from tailrace_broker.connections.limited import LimitedClients
 from tailrace_broker.fetch.delayed import DelayedFetch
 from tailrace_broker.metrics import BrokerMetrics
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.disk_pressure import DiskPressure
 from tailrace_broker.replication.replicas import Replicas
 from tailrace_broker.transactions.hanging import HangingTransactions
+
+
+def count_quotas(metrics: BrokerMetrics, limited: LimitedClients, throttled: ThrottledConnections) -> None:
+    """What clients whose socket is here are held back by quotas."""
+    metrics.counters["throttle_time_ms"] = (
+        "Throttle time given to clients of the broker's own listener (KIP-219)",
+        lambda: limited.throttled_ms,
+    )
+    metrics.counters["throttled_connections"] = (
+        "Connections refused by a connection_creation_rate (KIP-612)",
+        lambda: throttled.refused_count,
+    )
 
 
 def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:

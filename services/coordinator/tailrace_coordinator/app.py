@@ -19,6 +19,7 @@ from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
 from tailrace.net.members.internal import internal_address
 from tailrace.net.members.registration import ServiceRegistration
+from tailrace.net.members.reports import Reports, Source
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
 from tailrace.runtime.role import Environment, Role
@@ -28,7 +29,7 @@ from tailrace_coordinator.handlers import HANDLERS
 from tailrace_coordinator.membership import Membership
 from tailrace_coordinator.metrics import CoordinatorMetrics
 from tailrace_coordinator.reports.committed_offsets import BrokerClients, CommittedOffsets
-from tailrace_coordinator.reports.reports import Reports, Source, sources_of
+from tailrace_coordinator.reports.reports import sources_of
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.kinds import KINDS
 from tailrace_coordinator.shards.partition_log import LeaderConnections

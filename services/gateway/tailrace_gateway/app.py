@@ -22,6 +22,8 @@ from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
+from tailrace.net.quotas.meters import QUOTA_WINDOW_MS, Quotas
+from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
 from tailrace.quota.leased_bucket import Terms
@@ -31,13 +33,10 @@ from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.listener import InternalListener, Listener
 from tailrace_gateway.metrics import GatewayMetrics
-from tailrace_gateway.quotas.meters import Quotas
-from tailrace_gateway.quotas.throttled_connections import ThrottledConnections
 from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.rest.kafka.admin import Admin
 from tailrace_gateway.versions import ServedVersions
 
-_QUOTA_WINDOW_MS = 500.0
 # With a second for REST requests under way, a stop takes two at most, whoever is away.
 _LEAVE_MS = 500.0
 _DRAIN_MS = 400.0
@@ -91,8 +90,10 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
     async with AsyncExitStack() as stack:
         name = f"gateway-{config.node_id}"
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
-        terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, _QUOTA_WINDOW_MS)
-        quotas = Quotas(terms, config.quota_max_entries, clock, thread_time_ms)
+        terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, QUOTA_WINDOW_MS)
+        quotas = Quotas(
+            terms, config.quota_max_entries, clock, thread_time_ms, per_broker=config.quota_scope == "broker"
+        )
         parts = Parts(
             follower=follower,
             clock=clock,

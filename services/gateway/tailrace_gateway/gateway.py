@@ -20,10 +20,10 @@ from tailrace.net.context import Identity
 from tailrace.net.large import Large
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
+from tailrace.net.quotas.meter import MeterAt
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire.messages import CreateTopicsRequest
 from tailrace_gateway.encoded_topics import EncodedTopics
-from tailrace_gateway.quotas.meter import MeterOf
 from tailrace_gateway.relay.buffers import BufferPool
 from tailrace_gateway.relay.node import NodeLink
 from tailrace_gateway.relay.requests import API_KEYS, Frame
@@ -96,7 +96,7 @@ class Parts:
     clock: Clock
     random: Random
     log: Any
-    meter_of: MeterOf
+    meter_of: MeterAt
     limits: GatewayLimits
     advertised: Advertised
     boot_id: str

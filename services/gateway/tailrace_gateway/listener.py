@@ -15,9 +15,9 @@ from typing import Any
 
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.context import Identity
+from tailrace.net.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace.net.server import bind_unix
 from tailrace_gateway.answering import AnsweringGateway
-from tailrace_gateway.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.routes import PREAMBLE_ONLY
 
@@ -166,7 +166,7 @@ class Listener:
     def _accepted(self, sock: socket.socket, peer: Any, node_id: int) -> None:
         gateway = self.gateway
         room = gateway.limits.max_connections - len(gateway.connections)
-        if self.throttled.refused(sock, peer[0], room):
+        if self.throttled.refused(sock, peer[0], node_id, room):
             return
         if len(self.throttled) >= room:
             gateway.log.warning("connection closed", why="max.connections are open", client=f"{peer[0]}:{peer[1]}")

@@ -6,10 +6,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.wire.apis import ApiKey
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.cluster_state import BrokerStatus, state_of
-from tailrace_gateway.quotas.throttled_connections import ThrottledConnections
 
 
 class GatewayMetrics(Collector):

@@ -7,10 +7,12 @@ import contextlib
 import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 from tailrace.config import Config, ConfigError
 from tailrace.net.authentication.metrics import open_authentication
+from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.request_memory import RequestMemory
@@ -18,8 +20,10 @@ from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
 from tailrace.net.members.internal import internal_address
 from tailrace.net.members.registration import ServiceRegistration
+from tailrace.net.members.reports import Reports, Source
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
+from tailrace.quota.usage import Used, text_of
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_quota.handlers import HANDLERS
@@ -29,6 +33,7 @@ from tailrace_quota.store.memory import MemoryStore
 from tailrace_quota.store.port import LeaseStore
 
 _LEAVE_TIMEOUT_MS = 500
+_REPORT_TIMEOUT_MS = 5000
 
 
 class OpenQuota:
@@ -50,7 +55,7 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
     """Yields once the listener is bound; registration follows in the background."""
     clock, log = environment.clock, environment.log
     store = open_store(config, environment)
-    quota = Quota(store, config.quota_lease_ms, clock, QuotaMetrics(environment.registry))
+    quota = Quota(store, config.quota_lease_ms, config.quota_max_entries, clock, QuotaMetrics(environment.registry))
     memory = RequestMemory(config.queued_max_request_bytes)
     RequestMemoryMetrics(environment.registry, memory)
     authentication = open_authentication(environment.secret, environment.registry, environment.log)
@@ -75,14 +80,30 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
         )
         stack.push_async_callback(server.close)
         registration = _registration(config, environment, follower, server)
-        registering = asyncio.get_running_loop().create_task(registration.run())
+        reports = Reports(
+            clock,
+            [Source("quota_usage", quota.usage, row_of)],
+            lambda request: follower.ask_controller(request, _REPORT_TIMEOUT_MS),
+            lambda: (config.node_id, registration.service_epoch),
+            log,
+        )
         try:
-            yield OpenQuota(quota, {"internal": str(server.addresses[0])})
+            async with beside(reports.run()), beside(registration.run()):
+                yield OpenQuota(quota, {"internal": str(server.addresses[0])})
         finally:
-            registering.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await registering
             await registration.leave(_LEAVE_TIMEOUT_MS)
+
+
+def row_of(used: Used) -> dict[str, Any]:
+    """A row of the view quota_usage."""
+    return {
+        "entity": text_of(used.account),
+        "name": used.key,
+        "value": used.limit,
+        "usage": used.rate,
+        "throttle_time_ms": round(used.throttle_time_ms),
+        "throttled": used.throttled,
+    }
 
 
 def open_store(config: Config, environment: Environment) -> LeaseStore:

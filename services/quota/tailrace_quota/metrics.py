@@ -8,8 +8,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tailrace.quota.entity import UNITS, QuotaKind
+from tailrace.quota.entity import BROKER, CLIENT_ID, IP, UNITS, USER, QuotaKind
 from tailrace.quota.leases import Demand
+from tailrace.quota.usage import Used
+
+_SHOWN_MAX = 100  # accounts with a series of their own: those with the largest share of their limit
+_LABELS = ["user", "client_id", "ip", "broker", "quota"]
 
 
 def _none() -> int:
@@ -22,6 +26,7 @@ class QuotaMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         self.clients: Callable[[], int] = _none
         self.store_available: Callable[[], bool] = bool
+        self.usage: Callable[[], list[Used]] = list
         self._requests = 0
         self._leases = 0
         self._used = dict.fromkeys(QuotaKind, 0.0)
@@ -54,7 +59,22 @@ class QuotaMetrics(Collector):
             used,
             CounterMetricFamily("tailrace_quota_request_time_ms", "Time charged to limited clients", value=request_ms),
             CounterMetricFamily("tailrace_quota_connections", "Connections of limited addresses", value=connections),
+            *self._by_account(),
         ]
+
+    def _by_account(self) -> list[Metric]:
+        limit = GaugeMetricFamily("tailrace_quota_limit", "The rate that holds, in the quota's unit", labels=_LABELS)
+        usage = GaugeMetricFamily("tailrace_quota_usage", "What is used of it a second", labels=_LABELS)
+        throttled = GaugeMetricFamily("tailrace_quota_throttled", "1 while it is held back", labels=_LABELS)
+        time_ms = CounterMetricFamily("tailrace_quota_throttle_time_ms", "Throttle time given to it", labels=_LABELS)
+        for used in self.usage()[:_SHOWN_MAX]:
+            names = dict(used.account)
+            labels = [*(names.get(kind) or "" for kind in (USER, CLIENT_ID, IP, BROKER)), used.key]
+            limit.add_metric(labels, used.limit)
+            usage.add_metric(labels, used.rate)
+            throttled.add_metric(labels, float(used.throttled))
+            time_ms.add_metric(labels, used.throttle_time_ms)
+        return [limit, usage, throttled, time_ms]
 
     def describe(self) -> list[Metric]:
         """Nothing ahead of time: values exist when scraped."""

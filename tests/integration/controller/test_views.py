@@ -42,7 +42,7 @@ def query_of(url: str) -> Query:
 
 
 def fill(cluster: Cluster) -> None:
-    """Five records, a group that read three of them, an open transaction, a quota."""
+    """Five records, a group that read three of them, an open transaction, a quota and its use."""
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     for _ in range(5):
         producer.send(TOPIC, b"x", partition=0).get(30)
@@ -54,6 +54,9 @@ def fill(cluster: Cluster) -> None:
     consumer.close()
     open_transaction(cluster)
     asyncio.run(set_quota(cluster))
+    limited = KafkaProducer(bootstrap_servers=cluster.bootstrap, client_id="slow")
+    limited.send("elsewhere", b"x", partition=0).get(30)
+    limited.close()
 
 
 def open_transaction(cluster: Cluster) -> None:
@@ -87,6 +90,9 @@ def check(cluster: Cluster, query: Query) -> None:
     (transaction,) = until(lambda: query("SELECT * FROM transactions WHERE start_ms > 0"), "a transaction in SQL")
     told = {name: transaction[name] for name in ("transactional_id", "state", "partitions")}
     assert told == {"transactional_id": TRANSACTION, "state": "Ongoing", "partitions": 1}
+    (used,) = until(lambda: query("SELECT * FROM quota_usage"), "the use of a quota in SQL")
+    assert (used["entity"], used["name"], used["value"]) == ("client-id=slow", "producer_byte_rate", 1e6)
+    assert used["usage"] > 0
     for view, columns in DOCUMENTED.items():
         rows = query(f"SELECT {', '.join(columns)} FROM {view}")
         empty = [name for name in columns if all(row[name] is None for row in rows)]

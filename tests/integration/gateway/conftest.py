@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from support.gateway import World
+from tailrace.net.quotas.meter import unmetered
 from tailrace_gateway.gateway import Advertised, GatewayLimits
-from tailrace_gateway.quotas.meter import unmetered
 
 
 @pytest.fixture

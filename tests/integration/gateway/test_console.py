@@ -17,7 +17,11 @@ from support.plugin import leave_out
 from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.metadata.image import BrokerImage, PartitionImage
 from tailrace.runtime.clock import SystemClock
-from tailrace.wire.messages import DescribeOpenTransactionsResponse, ListTransactionsResponse
+from tailrace.wire.messages import (
+    DescribeOpenTransactionsResponse,
+    DescribeQuotaUsageResponse,
+    ListTransactionsResponse,
+)
 from tailrace_gateway.rest.backend import ControllerView
 from tailrace_gateway.rest.server import open_rest
 
@@ -109,6 +113,24 @@ async def test_the_dot_is_green_where_all_is_well(browser: str, tmp_path: Path, 
     assert '<ul id="problems"></ul>' in page
     assert [row[0] for row in rows(page, "partitions")] == ["0", "1"]
     assert rows(page, "groups") == [["billing", "STABLE", "orders / 0", "0"]]
+
+
+async def test_limited_clients_are_listed_with_what_they_use(
+    browser: str, tmp_path: Path, backend: MemoryBackend
+) -> None:
+    row = DescribeQuotaUsageResponse.QuotaUsage
+    told: dict[str, Any] = {
+        "limit": 2_000_000.0,
+        "rate": 1_999_000.4,
+        "total": 1e9,
+        "throttle_time_ms": 1500.2,
+        "throttled": True,
+    }
+    backend.quota_usage = [row(client_id="<b>app", user=None, ip=None, broker=None, key="producer_byte_rate", **told)]
+    page = await page_of(browser, tmp_path, backend)
+    names, used = ["", "&lt;b&gt;app", "", ""], ["2,000,000", "1,999,000", "100 %", "throttled", "1,500"]
+    assert rows(page, "quotas") == [[*names, "producer_byte_rate", *used]]
+    assert state(page) == ("good", "all is well")
 
 
 def offline(backend: MemoryBackend) -> None:

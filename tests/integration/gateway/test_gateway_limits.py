@@ -13,12 +13,12 @@ from support.gateway import Client, World, turns_until
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import BrokerImage
 from tailrace.metadata.records import Endpoint
+from tailrace.net.quotas.meter import Unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace_gateway.gateway import Advertised, GatewayLimits
 from tailrace_gateway.listener import InternalListener
-from tailrace_gateway.quotas.meter import Unmetered
 from tailrace_gateway.relay.deadline_check import RelayDeadlineCheck
 from tailrace_gateway.versions import ServedVersions
 
@@ -148,7 +148,7 @@ async def test_over_quota_is_answered_at_once_with_its_time_and_then_muted(
     open_world: Callable[..., World], request_: Any, version: int
 ) -> None:
     meter = Meter()
-    world = open_world(meter_of=lambda client_id: meter)
+    world = open_world(meter_of=lambda broker_id, client_id: meter)
     peer = await world.peer("broker-0")
     peer.script = answered
     world.put_broker(0, peer)
@@ -160,7 +160,7 @@ async def test_over_quota_is_answered_at_once_with_its_time_and_then_muted(
 
 async def test_a_muted_connection_keeps_no_other_waiting(open_world: Callable[..., World]) -> None:
     meter = Meter()
-    world = open_world(meter_of=lambda client_id: meter)
+    world = open_world(meter_of=lambda broker_id, client_id: meter)
     peer = await world.peer("broker-0")
     peer.script = answered
     world.put_broker(0, peer)

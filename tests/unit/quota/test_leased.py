@@ -460,3 +460,28 @@ def test_a_refused_connection_is_not_charged() -> None:
     assert [quota.admit("10.0.0.1", 0) for _ in range(50)][-1] == 1000
     assert quota.admit("10.0.0.1", 1000) == 0
     assert quota.admit("10.0.0.9", 0) == 0
+
+
+def test_with_the_scope_of_a_broker_each_broker_has_the_whole_rate() -> None:
+    """quota.scope=broker: as Apache Kafka, where brokers do not know of each other."""
+    quota = LeasedQuota(Terms(LEASE_MS, "last", 15_000, 1000), 10)
+    quota.update(ClientQuotas({(("user", None),): {"producer_byte_rate": RATE}}), 1, 0)
+    at_0, at_1 = (quota.meter(USER, "app", 0, broker_id) for broker_id in (0, 1))
+    assert at_0.charge(QuotaKind.PRODUCE, 2 * RATE, 0) == 2000
+    another = quota.meter(USER, "another", 0, 0)
+    assert another.charge(QuotaKind.PRODUCE, 0, 0) == 2000  # the user's, at that broker
+    assert at_1.charge(QuotaKind.PRODUCE, RATE, 0) == 1000
+    accounts = [demand.account for demand in quota.demands(0)]
+    assert accounts == [(("broker", "0"), ("user", USER)), (("broker", "1"), ("user", USER))]
+    quota.update(ClientQuotas({(("user", USER),): {"producer_byte_rate": 4 * RATE}}), 1, 0)
+    assert [meter.buckets[QuotaKind.PRODUCE].limit for meter in (at_0, at_1)] == [4 * RATE] * 2
+    quota.update(ClientQuotas(), 1, 0)
+    assert not at_0.produce_limited and quota.active == 0
+
+
+def test_with_the_scope_of_a_broker_addresses_open_connections_to_each() -> None:
+    quota = LeasedQuota(Terms(LEASE_MS, "last", 15_000, 1000), 10)
+    quota.update(ClientQuotas({(("ip", None),): {"connection_creation_rate": 1.0}}), 1, 0)
+    refused = [quota.admit("10.0.0.1", 0, 0) for _ in range(4)]
+    assert refused[0] == 0 and refused[-1] > 0
+    assert quota.admit("10.0.0.1", 0, 1) == 0

@@ -35,6 +35,7 @@ COMMANDS: Final = {
         f"{_DAILY}.transactions.commands", "app", "Transactions: show them, find those that hang, end one."
     ),
     "config": Command(f"{_DAILY}.configs", "app", "Configs of topics and brokers."),
+    "quota": Command(f"{_DAILY}.quotas", "app", "Limits of clients, and who uses how much; or run a quota service."),
     "broker": Command(f"{_DAILY}.brokers", "app", "List brokers, empty one, forget one; or run one."),
     "reassign": Command(f"{_DAILY}.reassignments", "app", "Move replicas between brokers."),
     "feature": Command(f"{_DAILY}.features", "app", "Features and their levels."),
@@ -47,7 +48,6 @@ COMMANDS: Final = {
     "controller": Command(_ELSEWHERE, "", "Run one controller."),
     "coordinator": Command(_ELSEWHERE, "", "Run one coordinator."),
     "gateway": Command(_ELSEWHERE, "", "Run one gateway."),
-    "quota": Command(_ELSEWHERE, "", "Run one quota service."),
 }
 
 

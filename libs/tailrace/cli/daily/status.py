@@ -47,7 +47,7 @@ def status(
     if not running and not admin:
         typer.echo(f"Nothing runs on {data_dir}.")
         raise typer.Exit(NOT_RUNNING)
-    cluster, why = asked(admin or next((url for file in running if (url := _admin_of(file))), None))
+    cluster, why = asked(admin or next((url for file in running if (url := admin_of(file))), None))
     if as_data:
         typer.echo(json.dumps({"cluster": cluster, "processes": [_process(file) for file in running]}))
     else:
@@ -71,7 +71,7 @@ def healthy(cluster: dict[str, Any] | None) -> bool:
     return all(row["producers"] != "refused" for row in cluster["log_dirs_under_pressure"])
 
 
-def _admin_of(file: RunFile) -> str | None:
+def admin_of(file: RunFile) -> str | None:
     """What `up` announced once everything was ready, else a gateway's own word."""
     found = file.addresses.get("admin")
     return found if found is None or found.startswith("http") else f"http://{found}"
@@ -92,15 +92,16 @@ def asked(admin: str | None) -> tuple[dict[str, Any] | None, str]:
     if admin is None:
         return None, "none has an admin address yet"
     try:
-        (cluster,) = _get(f"{admin.rstrip('/')}/v3/clusters")["data"]
-        return _get(f"{cluster['metadata']['self']}/status"), ""
+        (cluster,) = get_json(f"{admin.rstrip('/')}/v3/clusters")["data"]
+        return get_json(f"{cluster['metadata']['self']}/status"), ""
     except (OSError, ValueError, KeyError, TypeError, HTTPException) as error:
         if isinstance(error, OSError):
             return None, f"{admin}: {getattr(error, 'reason', error)}"
         return None, f"{admin} is not the admin address of a gateway"
 
 
-def _get(url: str) -> Any:
+def get_json(url: str) -> Any:
+    """What a gateway's REST API answers; raises OSError or ValueError."""
     with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
         return json.load(answer)
 

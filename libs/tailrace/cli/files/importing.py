@@ -381,10 +381,15 @@ def _told_left_out(records: dict[str, int], configs: list[tuple[tuple[int, str],
 
 
 def _told_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
-    """What came along and may surprise: quotas of users that nobody is, and Kafka's own default below that of `up`."""
+    """What came along and may surprise: quotas of users that nobody is, or of each broker; a default below `up`'s."""
     waiting = sum(dict(entity).get("user") is not None for entity in image.quotas)
     if waiting:
         yield f"Kept, but every client is the user ANONYMOUS yet: {counted(waiting, 'quota')} for users by name."
+    if image.quotas and brokers > 1:
+        yield (
+            "Kept, but it held for each broker in Kafka, and holds for the whole cluster here: "
+            f"{counted(len(image.quotas), 'quota')}; `--set quota.scope=broker` keeps what it was."
+        )
     least = image.config(ConfigResource.BROKER, ALL_BROKERS).get(_MIN_ISR)
     if least == "1" and brokers > _MIN_ISR_BROKERS:
         yield (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailrace.quota.entity import CLIENT_ID, IP, USER, Account
+from tailrace.quota.entity import BROKER, CLIENT_ID, IP, USER, Account
 
-_FIELDS = ((CLIENT_ID, "client_id"), (IP, "ip"), (USER, "user"))  # sorted by entity type, as accounts are
+# Sorted by entity type, as accounts are.
+_FIELDS = ((BROKER, "broker"), (CLIENT_ID, "client_id"), (IP, "ip"), (USER, "user"))
 
 
 def account_of(entry: Any) -> Account:

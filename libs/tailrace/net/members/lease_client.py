@@ -1,6 +1,7 @@
-"""Keeps a gateway's quota leases filled: AcquireLease every half lease while a limited client is active, else nothing.
+"""Keeps the quota leases filled of a process that holds clients' sockets (a gateway, or a broker with a listener of its
+own): AcquireLease every half lease while a limited client is active, else nothing.
 
-All gateways ask the quota service with the lowest id that answers, so that one of several knows all leases; one that
+All of them ask the quota service with the lowest id that answers, so that one of several knows all leases; one that
 has just not answered is asked last for a while, since waiting for it costs half of a lease's time. While none
 does, `quota.unavailable` decides what holds (that is in LeasedQuota); asking goes on with backoff and heals by itself.
 """
@@ -23,6 +24,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.accounts import account_of, fields_of
 from tailrace.net.members.endpoints import address_of
+from tailrace.net.members.lease_holders import name_of_holder
 from tailrace.quota.entity import QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leases import Demand, Grant
@@ -42,7 +44,7 @@ class LeaseClient:
         self,
         leased: LeasedQuota,
         image: Callable[[], MetadataImage],
-        gateway_id: int,
+        holder_id: int,
         incarnation_id: UUID,
         *,
         clock: Clock,
@@ -51,10 +53,12 @@ class LeaseClient:
         boot_id: str,
         secret: Secret | None = None,
     ) -> None:
+        """holder_id: of a gateway its id, of a broker as lease_holders.py has it."""
         self.available = True
         self._leased = leased
         self._image = image
-        self._gateway_id = gateway_id
+        self._holder_id = holder_id
+        self._name = name_of_holder(holder_id)
         self._incarnation_id = incarnation_id
         self._clock = clock
         self._backoff = Backoff(clock, random, most_ms=_LONGEST_BACKOFF_MS)
@@ -67,7 +71,7 @@ class LeaseClient:
         leased.on_wanted = self._wake.set
 
     async def run(self) -> None:
-        """Asks while there is anything to ask for; an idle gateway waits without a timer."""
+        """Asks while there is anything to ask for; else it waits without a timer."""
         try:
             while True:
                 await self._wake.wait()
@@ -142,7 +146,7 @@ class LeaseClient:
     def _request(self, demands: Sequence[Demand]) -> AcquireLeaseRequest:
         entry = AcquireLeaseRequest.LeaseDemand
         return AcquireLeaseRequest(
-            gateway_id=self._gateway_id,
+            gateway_id=self._holder_id,
             incarnation_id=self._incarnation_id,
             entries=[
                 entry(
@@ -151,6 +155,8 @@ class LeaseClient:
                     rate=demand.rate,
                     used=demand.used,
                     unused=demand.unused,
+                    throttle_time_ms=demand.throttle_time_ms,
+                    debt_ms=demand.debt_ms,
                 )
                 for demand in demands
             ],
@@ -162,7 +168,5 @@ class LeaseClient:
         if client is None or client.address != address:
             if client is not None:
                 await client.close()
-            client = self._clients[service.service_id] = Client(
-                address, f"gateway-{self._gateway_id}", secret=self._secret
-            )
+            client = self._clients[service.service_id] = Client(address, self._name, secret=self._secret)
         return client

@@ -16,6 +16,9 @@ class AcquireLeaseRequest(ApiMessage):
         rate: float
         used: float
         unused: float
+        throttle_time_ms: float
+        debt_ms: float
+        broker: str | None
         def __init__(
             self,
             *args: Any,
@@ -26,6 +29,9 @@ class AcquireLeaseRequest(ApiMessage):
             rate: float = ...,
             used: float = ...,
             unused: float = ...,
+            throttle_time_ms: float = ...,
+            debt_ms: float = ...,
+            broker: str | None = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...
@@ -72,6 +78,7 @@ class AcquireLeaseResponse(ApiMessage):
         limited: bool
         rate: float
         credit: float
+        broker: str | None
         def __init__(
             self,
             *args: Any,
@@ -82,6 +89,7 @@ class AcquireLeaseResponse(ApiMessage):
             limited: bool = ...,
             rate: float = ...,
             credit: float = ...,
+            broker: str | None = ...,
             version: int | None = None,
             **kwargs: Any,
         ) -> None: ...
@@ -871,6 +879,93 @@ class DescribeOpenTransactionsResponse(ApiMessage):
         *args: Any,
         error_code: int = ...,
         transactions: list[OpenTransaction] = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class DescribeQuotaUsageRequest(ApiMessage):
+    max_entries: int
+    def __init__(
+        self,
+        *args: Any,
+        max_entries: int = ...,
+        version: int | None = None,
+        **kwargs: Any,
+    ) -> None: ...
+    @property
+    def version(self) -> int | None: ...
+    def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+    name: str
+    type: str
+    API_KEY: int
+    API_VERSION: int
+    valid_versions: tuple[int, int]
+    min_version: int
+    max_version: int
+    @property
+    def header(self) -> Any: ...
+    @classmethod
+    def is_request(cls) -> bool: ...
+    def expect_response(self) -> bool: ...
+    def with_header(self, correlation_id: int = 0, client_id: str = "kafka-python") -> None: ...
+
+
+class DescribeQuotaUsageResponse(ApiMessage):
+    class QuotaUsage(DataContainer):
+        client_id: str | None
+        user: str | None
+        ip: str | None
+        key: str
+        limit: float
+        rate: float
+        total: float
+        throttle_time_ms: float
+        throttled: bool
+        broker: str | None
+        def __init__(
+            self,
+            *args: Any,
+            client_id: str | None = ...,
+            user: str | None = ...,
+            ip: str | None = ...,
+            key: str = ...,
+            limit: float = ...,
+            rate: float = ...,
+            total: float = ...,
+            throttle_time_ms: float = ...,
+            throttled: bool = ...,
+            broker: str | None = ...,
+            version: int | None = None,
+            **kwargs: Any,
+        ) -> None: ...
+        @property
+        def version(self) -> int | None: ...
+        def to_dict(self, meta: bool = False, json: bool = True) -> dict[str, Any]: ...
+
+    error_code: int
+    entries: list[QuotaUsage]
+    def __init__(
+        self,
+        *args: Any,
+        error_code: int = ...,
+        entries: list[QuotaUsage] = ...,
         version: int | None = None,
         **kwargs: Any,
     ) -> None: ...

@@ -19,6 +19,7 @@ from tailrace.net.server import Server
 from tailrace.net.transport import descriptor
 from tailrace.quota.entity import ClientQuotas
 from tailrace_broker.connections.client_listener import GatewayRelay
+from tailrace_broker.connections.limited import LimitedClients
 
 _COMES_WITHIN_MS = 5000.0
 _ID_BYTES = Struct(">h")
@@ -58,13 +59,16 @@ class AdoptedConnection(Connection):
 class Adopted:
     """The broker's side of the hand-over."""
 
-    def __init__(self, server: Server, relay: GatewayRelay, image: MetadataImage, log: Any) -> None:
+    def __init__(
+        self, server: Server, relay: GatewayRelay, image: MetadataImage, log: Any, limited: LimitedClients
+    ) -> None:
         self.server = server
+        self._limits = limited
         self._relay = relay
         self._log = log
         self._quotas = ClientQuotas(image.quotas)
         self._seeking: dict[AdoptedConnection, asyncio.Task[None]] = {}
-        self._orphans: set[AdoptedConnection] = set()  # limited, and without a gateway that could charge them
+        self._orphans: set[AdoptedConnection] = set()  # limited, and charged here while no gateway can
         self._coming: set[asyncio.Task[None]] = set()
         self.count = 0
         self.returned_count = 0
@@ -135,7 +139,7 @@ class Adopted:
         return given
 
     def seek(self, connection: AdoptedConnection) -> None:
-        """Its own gateway has gone: another takes a limited client, and while there is none it is served here."""
+        """Its own gateway has gone: another takes a limited client, and while there is none it is charged here."""
         if connection not in self._seeking:
             task = asyncio.get_running_loop().create_task(self._seek(connection))
             self._seeking[connection] = task
@@ -153,6 +157,7 @@ class Adopted:
             connection.abort()
         else:
             self._orphans.add(connection)
+            self._limits.judge(connection, connection.client_id)
             connection.stay()
 
     def _limited(self, client_id: str) -> bool:

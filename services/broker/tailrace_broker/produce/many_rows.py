@@ -37,12 +37,14 @@ class ManyRowsProduce:
         self._pieces = PlainProduce(broker, encode=_answered)
         self._serving = set[asyncio.Task[Any]]()
 
-    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> asyncio.Future[list[Any]]:
+    def handle(
+        self, connection: Any, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int = 0
+    ) -> asyncio.Future[list[Any]]:
         """A future of the answer, of no bytes for acks=0."""
         kept = connection.keep(body)  # appends write into their batches
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[list[Any]] = loop.create_future()
-        serving = loop.create_task(self._serve(connection, version, correlation_id, kept, answered))
+        serving = loop.create_task(self._serve(connection, version, correlation_id, kept, answered, throttle_time_ms))
         self._serving.add(serving)
         serving.add_done_callback(partial(self._ended, answered))
         return answered
@@ -65,7 +67,13 @@ class ManyRowsProduce:
             answered.set_result(serving.result())
 
     async def _serve(
-        self, connection: Any, version: int, correlation_id: int, body: memoryview, answered: asyncio.Future[list[Any]]
+        self,
+        connection: Any,
+        version: int,
+        correlation_id: int,
+        body: memoryview,
+        answered: asyncio.Future[list[Any]],
+        throttle_time_ms: int,
     ) -> list[Any]:
         with COLLECTIONS.while_in_use(len(body)):
             request = await self._large.run(lambda: decode_produce(version, body))
@@ -74,7 +82,7 @@ class ManyRowsProduce:
                 piece = _Piece(connection)
                 pieces.append(piece)
                 some = Produce(request.transactional_id, request.acks, request.timeout_ms, topics)
-                slot = self._pieces.serve(piece, version, correlation_id, some)
+                slot = self._pieces.serve(piece, version, correlation_id, some, throttle_time_ms)
                 self._pieces.end_of_read()
                 if isinstance(slot, asyncio.Future):  # a thread looks into its batches
                     await slot

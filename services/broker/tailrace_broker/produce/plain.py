@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE: Final = 250  # topics and partitions
 Encode: TypeAlias = Callable[[Any, ProduceAnswer], bytes]
-Handler: TypeAlias = Callable[[Any, int, int, memoryview], Any]
+Handler: TypeAlias = Callable[[Any, int, int, memoryview, int], Any]
 
 
 class PlainProduce:
@@ -67,7 +67,7 @@ class PlainProduce:
         self.encode: Encode = encode or partial(answers.encode, broker)
         self._staged: dict[Partition, tuple[list[WritableBytes], list[PartitionAppend]]] = {}
         self._answers_later = False  # whether the request at hand has an append that may not be answered at once
-        self._throttle_ms = 0  # what the disk asks of the request at hand
+        self._throttle_ms = 0  # what a quota and the disk ask of the request at hand
         self._refused_batches: RefusedBatches | None = None  # of the connection at hand
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
         self._validation = Validation(broker, self)
@@ -75,26 +75,34 @@ class PlainProduce:
         self._verified: list[Verification] = []  # under which staged batches may begin transactions
         self._requests: list[StagedRequest] = []
 
-    def handle(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
-        """The slot for the answer, which is filled at the end of the read or later; None for acks=0."""
+    def handle(
+        self, connection: Any, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int = 0
+    ) -> Any:
+        """The slot for the answer, which is filled at the end of the read or later; None for acks=0.
+
+        throttle_time_ms: what a quota asks of the client, which is muted for that time already.
+        """
         try:
             request = decode_produce(version, body, MOST_AT_ONCE)
         except ManyRows:
             assert self._many_rows is not None
-            return self._many_rows(connection, version, correlation_id, body)
-        return self.serve(connection, version, correlation_id, request)
+            return self._many_rows(connection, version, correlation_id, body, throttle_time_ms)
+        return self.serve(connection, version, correlation_id, request, throttle_time_ms)
 
-    def serve(self, connection: Any, version: int, correlation_id: int, request: Produce) -> Any:
+    def serve(
+        self, connection: Any, version: int, correlation_id: int, request: Produce, throttle_time_ms: int = 0
+    ) -> Any:
         """As handle, of a request that is decoded."""
         service = connection.identity.is_service
         verdict = None
         if is_transactional(request) and not service:
             found = self._verifier.admit(connection, version, correlation_id, request)
             if type(found) is HeldRequest:
+                found.throttle_time_ms = throttle_time_ms
                 return found.slot.future if type(found.slot) is DeferredAnswer else found.slot
             assert type(found) is Verdict
             verdict = found
-        answer = self._staged_answer(connection, version, correlation_id, request, service, verdict)
+        answer = self._staged_answer(connection, version, correlation_id, request, throttle_time_ms, verdict)
         if self._validation.has_work:
             staged = StagedRequest(DeferredAnswer(), connection, request.acks, request.timeout_ms, answer)
             return self._validation.in_a_thread(staged)
@@ -106,14 +114,15 @@ class PlainProduce:
         version: int,
         correlation_id: int,
         request: Produce,
-        service: bool,
+        throttle_time_ms: int,
         verdict: Verdict | None,
     ) -> ProduceAnswer:
         """Stages the request's batches, or notes why not. verdict: of a request with transactional ones."""
         _, acks, _, requested = request
+        service = connection.identity.is_service
         topics: list[tuple[bytes, list[PartitionAppend]]] = []
         self._refused_batches = connection.refused_batches
-        self._answers_later, self._throttle_ms = False, 0
+        self._answers_later, self._throttle_ms = False, throttle_time_ms
         for key, partitions in requested:
             if verdict is not None:
                 appends = [self._stage_verified(key, asked, version, acks, verdict) for asked in partitions]
@@ -130,7 +139,9 @@ class PlainProduce:
     def serve_held(self, held: HeldRequest, on_appended: Callable[[], None]) -> bool:
         """Stages a request whose coordinator has answered; whether end_of_read appends all of it."""
         request, connection = held.request, held.connection
-        answer = self._staged_answer(connection, held.version, held.correlation_id, request, False, held.verdict)
+        answer = self._staged_answer(
+            connection, held.version, held.correlation_id, request, held.throttle_time_ms, held.verdict
+        )
         if not self._validation.has_work:
             self._requests.append(StagedRequest(held.slot, connection, request.acks, request.timeout_ms, answer))
             return True
@@ -303,7 +314,7 @@ class PlainProduce:
         requests, self._requests = self._requests, []
         for slot, connection, acks, timeout_ms, answer in requests:
             if answer.throttle_time_ms:
-                self._broker.pressure.throttled_requests += 1
+                self._broker.pressure.throttled_requests += self._broker.pressure.any  # else a quota asked for it
                 connection.mute(answer.throttle_time_ms)
             if type(slot) is list and acks:
                 slot.append(self.encode(connection, answer))

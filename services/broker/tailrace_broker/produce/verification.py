@@ -94,6 +94,7 @@ class HeldRequest:
         "rows",
         "size_bytes",
         "slot",
+        "throttle_time_ms",
         "tries_until_ms",
         "verdict",
         "version",
@@ -128,6 +129,7 @@ class HeldRequest:
         self.behind = 0  # how many held requests must be appended before
         self.followers: list[HeldRequest] = []
         self.tries_until_ms = -1.0  # CONCURRENT_TRANSACTIONS is tried again so long
+        self.throttle_time_ms = 0  # what a quota asks of the client
         self.verdict = Verdict({}, {})
         self.begin = begin
 

@@ -1,4 +1,4 @@
-"""Coordinators' reports on groups and transactions, as rows for the SQL views.
+"""Reports of coordinators (groups, transactions) and quota services (the use of quotas), as rows for the SQL views.
 
 What does not look right is left out, not refused.
 """
@@ -6,7 +6,7 @@ What does not look right is left out, not refused.
 import json
 from typing import Any
 
-GROUPS, GROUP_OFFSETS, TRANSACTIONS = "groups", "group_offsets", "transactions"
+GROUPS, GROUP_OFFSETS, TRANSACTIONS, QUOTA_USAGE = "groups", "group_offsets", "transactions", "quota_usage"
 
 
 def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, Any]]:
@@ -14,7 +14,8 @@ def parse(kind: str, payload: bytes, now_ms: int) -> list[dict[str, Any]]:
 
     A group is {group_id, state, type, members}; an offset {group_id, topic, partition, committed_offset, metadata,
     log_end_offset}; a transaction {transactional_id, state, producer_id, producer_epoch, timeout_ms, start_ms,
-    partitions}, start_ms -1 where none was begun.
+    partitions}, start_ms -1 where none was begun; use of a quota {entity, name, value, usage, throttle_time_ms,
+    throttled}.
     """
     rows = []
     try:
@@ -62,5 +63,18 @@ def _transaction(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
     }
 
 
-_RENDER = {GROUPS: _group, GROUP_OFFSETS: _offset, TRANSACTIONS: _transaction}
+def _quota_usage(row: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    return {
+        "entity": str(row["entity"]),
+        "name": str(row["name"]),
+        "value": float(row["value"]),
+        "usage": float(row["usage"]),
+        "throttle_time_ms": int(row["throttle_time_ms"]),
+        "throttled": bool(row["throttled"]),
+        "reported_ms": now_ms,
+    }
+
+
+_RENDER = {GROUPS: _group, GROUP_OFFSETS: _offset, TRANSACTIONS: _transaction, QUOTA_USAGE: _quota_usage}
 KINDS = frozenset(_RENDER)
+BY_QUOTA_SERVICES = frozenset({QUOTA_USAGE})

@@ -7,8 +7,8 @@ from tailrace.wire.messages import RegisterServiceRequest, ServiceHeartbeatReque
 from tailrace_controller.decide import shards
 from tailrace_controller.effects import Effects
 
-COORDINATOR = "coordinator"
-ROLES = ("gateway", COORDINATOR, "quota")
+COORDINATOR, QUOTA = "coordinator", "quota"
+ROLES = ("gateway", COORDINATOR, QUOTA)
 
 
 def register(image: MetadataImage, request: RegisterServiceRequest, *, is_connected: bool) -> Effects[int]:

@@ -1,4 +1,5 @@
-"""ReportGroups v0 (private): a part of what a coordinator tells of its groups, for the SQL views.
+"""ReportGroups v0 (private): a part of what a coordinator tells of its groups, or a quota service of the use of quotas,
+for the SQL views.
 
 The answer comes when the part is stored, so that the next one is not on its way before. Parts that do not follow a
 first one are refused: the coordinator begins anew when its next report is due.
@@ -15,7 +16,8 @@ from tailrace_controller.role import ControllerRole
 async def handle(request: ReportGroupsRequest, context: Context, role: ControllerRole) -> ReportGroupsResponse:
     controller = role.controller
     await controller.until_active()
-    services.check_epoch(controller.image, services.COORDINATOR, request.service_id, request.service_epoch)
+    reporter = services.QUOTA if request.kind in reports.BY_QUOTA_SERVICES else services.COORDINATOR
+    services.check_epoch(controller.image, reporter, request.service_id, request.service_epoch)
     reported_ms = role.reported_ms(request.service_id, request.kind, first=request.first)
     if reported_ms is None or request.kind not in reports.KINDS:
         raise ApiError(ErrorCode.INVALID_REQUEST)

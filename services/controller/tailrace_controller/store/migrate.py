@@ -18,7 +18,7 @@ _NOBODY = "[]"
 
 
 def migrate(connection: sa.Connection) -> None:
-    """From schema 2, which lacks the table of transactions, or from schema 1."""
+    """From schema 3, which lacks the table of the use of quotas, 2, which lacks that of transactions too, or 1."""
     version = connection.execute(sa.select(VERSION.c.version)).scalar_one()
     for view in VIEWS:
         connection.execute(sa.text(f"DROP VIEW IF EXISTS {view.split()[2]}"))

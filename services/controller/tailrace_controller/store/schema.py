@@ -4,7 +4,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 SCHEMA = sa.MetaData()
 _TEXT = sa.Text()
@@ -116,6 +116,18 @@ TRANSACTIONS = _table(
         "reported_ms": _LONG,
     },
 )
+QUOTA_USAGE = _table(
+    "quota_usage_rows",
+    {"entity": _TEXT, "name": _TEXT},
+    {
+        "coordinator_id": sa.Integer,  # a quota service's: reports are all stored alike
+        "value": sa.Float,
+        "usage": sa.Float,
+        "throttle_time_ms": _LONG,
+        "throttled": sa.Boolean,
+        "reported_ms": _LONG,
+    },
+)
 VIEWS = (
     "CREATE VIEW topics AS SELECT name, topic_id, partition_count, replication_factor, internal FROM topic_rows",
     "CREATE VIEW partitions AS SELECT topic, partition_id, leader, leader_epoch, partition_epoch, replicas, isr,"
@@ -126,10 +138,12 @@ VIEWS = (
     "CREATE VIEW shards AS SELECT topic, partition_id, owner, shard_epoch FROM shard_rows",
     "CREATE VIEW configs AS SELECT resource_type, resource_name, name, value FROM config_rows",
     "CREATE VIEW quotas AS SELECT entity, name, value FROM quota_rows",
-    # The last three lag: coordinators report them (reported_ms says when).
+    # The last four lag: coordinators and quota services report them (reported_ms says when).
     "CREATE VIEW groups AS SELECT group_id, state, type, members, coordinator_id, reported_ms FROM group_rows",
     "CREATE VIEW group_offsets AS SELECT group_id, topic, partition_id, committed_offset, log_end_offset,"
     " log_end_offset - committed_offset AS lag, metadata, coordinator_id, reported_ms FROM group_offset_rows",
     "CREATE VIEW transactions AS SELECT transactional_id, state, producer_id, producer_epoch, timeout_ms, start_ms,"
     " partitions, coordinator_id, reported_ms FROM transaction_rows",
+    "CREATE VIEW quota_usage AS SELECT entity, name, value, usage, throttle_time_ms, throttled, coordinator_id AS"
+    " quota_service_id, reported_ms FROM quota_usage_rows",
 )

@@ -33,6 +33,7 @@ from tailrace_controller.store.schema import (
     GROUPS,
     LEASE,
     PROJECTIONS,
+    QUOTA_USAGE,
     RECORDS,
     SCHEMA,
     SCHEMA_VERSION,
@@ -49,7 +50,12 @@ if TYPE_CHECKING:
     from tailrace_controller.metadata_log.projection import Change
 
 DEFAULT_LEASE_MS = 1000.0
-_REPORTED = {"groups": GROUPS, "group_offsets": GROUP_OFFSETS, "transactions": TRANSACTIONS}
+_REPORTED = {
+    "groups": GROUPS,
+    "group_offsets": GROUP_OFFSETS,
+    "transactions": TRANSACTIONS,
+    "quota_usage": QUOTA_USAGE,
+}
 _LEASE_COLUMNS = [LEASE.c[name] for name in Lease.__dataclass_fields__]
 _RECORD_NAMES = tuple(StoredRecord.__dataclass_fields__)
 _RECORD_COLUMNS = [RECORDS.c[name] for name in _RECORD_NAMES]

@@ -19,11 +19,11 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
+from tailrace.net.members.reports import MAX_ROWS
 from tailrace.wire.codec import Malformed
 from tailrace.wire.messages import ListOffsetsRequest
 from tailrace_coordinator.groups.machine import GroupMachine
 
-MAX_ROWS = 20_000
 FEW_ROWS = 1_000
 PARTITIONS_MAX = 500
 INTERVAL_MS = 60_000

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import TypeAlias
 
 from tailrace.wire.codec import Malformed
+from tailrace.wire.hot.fetch_quota import throttle_time_at
 from tailrace_gateway.relay.requests import Requests, Segment
 from tailrace_gateway.relay.slots import CORRELATION_MASK, FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
@@ -112,7 +113,7 @@ class Answers:
         throttle_time_ms = self.requests.meter.fetched(size)
         if throttle_time_ms:
             self.requests.throttle_time_ms = max(self.requests.throttle_time_ms, throttle_time_ms)
-            _THROTTLE.pack_into(view, at + (9 if mark >= FETCH_FLEXIBLE else 8), throttle_time_ms)
+            _THROTTLE.pack_into(view, at + throttle_time_at(flexible=mark >= FETCH_FLEXIBLE), throttle_time_ms)
 
     def _greet(self, view: memoryview, at: int, size: int) -> None:
         # Preamble's answer: correlation id, empty tag section, error_code.

@@ -15,11 +15,11 @@ from tailrace.net.admit import Admit
 from tailrace.net.context import Identity
 from tailrace.net.limits.deadlines import IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
+from tailrace.net.quotas.work import WorkTimer
 from tailrace.net.transport import descriptor
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.gateway import Gateway
-from tailrace_gateway.quotas.work import TimedCoroutine, timed
 from tailrace_gateway.relay.buffers import Buffer
 from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link
 from tailrace_gateway.relay.node import Exchange, NodeLink
@@ -51,7 +51,7 @@ class ClientLink(Link):
         self.requests = Requests(
             gateway.table,
             self.slots,
-            gateway.meter_of,
+            partial(gateway.meter_of, identity.node_id),
             limits.max_frame_bytes,
             limits.max_collected_bytes,
             gateway.requests,
@@ -73,8 +73,7 @@ class ClientLink(Link):
         self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None
         self._unmute: Cancellable | None = None
-        self.timing = False  # this client's work is charged to it by what called
-        self._work_ms = 0.0  # done for it, not charged yet
+        self.timer = WorkTimer()
 
     @property
     def handed_over(self) -> bool:
@@ -106,7 +105,7 @@ class ClientLink(Link):
     # -- from the client ------------------------------------------------------------------------------------------
 
     def received(self, buffer: Buffer, end: int) -> int:
-        if self.requests.meter.request_limited and not self.timing:
+        if self.requests.meter.request_limited and not self.timer.running:
             return self.timed(self.received, buffer, end)
         consumed = 0
         if self._task is None and not self.pauses & (UNSENT | KEPT):
@@ -124,7 +123,7 @@ class ClientLink(Link):
                     if self.node is not None:
                         self.node.write(buffer.view[item[0] : item[1]], buffer)
                 elif type(item) is Frame:
-                    self._start(self.timed_work(self._answer(item)) if self.timing else self._answer(item))
+                    self._start(self.timed_work(self._answer(item)) if self.timer.running else self._answer(item))
             if self.closed:
                 return end
             if self.node is not None and self.node.outbox:
@@ -201,25 +200,18 @@ class ClientLink(Link):
 
         A look at bytes that are not a request yet is charged with the next request: it must not mute what is to come.
         """
-        self.timing = True
-        try:
-            consumed = timed(self._worked, self.requests.meter.work_ms, work, buffer, end)
-        finally:
-            self.timing = False
+        consumed = self.timer.run(self.requests.meter.work_ms, work, buffer, end)
         if consumed:
             self._charge_work()
         return consumed
 
     def timed_work(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
         """The same for work that waits; charged when it is done."""
-        return TimedCoroutine(self._worked, self.requests.meter.work_ms, work)
-
-    def _worked(self, time_ms: float) -> None:
-        self._work_ms += time_ms
+        return self.timer.coroutine(self.requests.meter.work_ms, work)
 
     def _charge_work(self) -> None:
-        work_ms, self._work_ms = self._work_ms, 0.0
-        if throttle_time_ms := self.requests.meter.worked(work_ms):
+        work_ms = self.timer.take_ms()
+        if work_ms and (throttle_time_ms := self.requests.meter.worked(work_ms)):
             self.throttle(throttle_time_ms)
 
     def throttle(self, throttle_time_ms: int) -> None:
@@ -348,6 +340,7 @@ class ClientLink(Link):
         self.identity = identity
         self.share.belongs_to(identity.client_host)
         self.node_id = identity.node_id
+        self.requests.meter_of = partial(self.gateway.meter_of, identity.node_id)
         self.requests.table = self.gateway.table
         self.requests.forget_the_last()
 
@@ -382,8 +375,7 @@ class ClientLink(Link):
             self.gateway.log.error("request failed", exc_info=error, client_id=self.requests.client_id)
             self.close()
         else:
-            if self._work_ms:
-                self._charge_work()
+            self._charge_work()
             for answer in self.slots.release():
                 self.write(answer)
             if self.outbox:  # who reads no answers asks no more, or they would be kept here

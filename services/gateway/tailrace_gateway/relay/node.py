@@ -16,6 +16,7 @@ from tailrace.net.address import Address
 from tailrace.net.authentication.client import prove
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
+from tailrace.net.quotas.work import WorkTimer
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
@@ -66,7 +67,7 @@ class Client(Protocol):
     node_id: int
     slots: Slots
     requests: Requests
-    timing: bool
+    timer: WorkTimer
 
     def write(self, data: Any, buffer: Buffer | None = None) -> None:
         """Sends an answer's bytes, which may lie in a buffer."""
@@ -115,7 +116,7 @@ class NodeLink(Link):
 
     def received(self, buffer: Buffer, end: int) -> int:
         client = self.client
-        if client.requests.meter.request_limited and not client.timing:
+        if client.requests.meter.request_limited and not client.timer.running:
             return client.timed(self.received, buffer, end)
         try:
             consumed, out = self.answers.scan(buffer.view, end)

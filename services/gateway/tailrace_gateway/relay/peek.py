@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from struct import Struct
 
+from tailrace.wire.hot.fetch_quota import max_bytes_at
 from tailrace.wire.varint import read_unsigned
 
 _INT16 = Struct(">h")
-_INT32 = Struct(">i")
 
 
 def skip_tags(view: memoryview, at: int) -> int:
@@ -62,20 +62,13 @@ def produce_acks(view: memoryview, body: int, flexible: bool) -> tuple[int, int]
 
 
 def fetch_max_bytes_at(view: memoryview, body: int, version: int, flexible: bool) -> int:
-    """Fetch v4+: where max_bytes lies. v15 moved replica_id into a tagged field (KIP-903)."""
+    """Fetch v4+: where max_bytes lies."""
     if flexible:
         body = skip_tags(view, body)
-    at = body + (8 if version >= 15 else 12)
+    at = body + max_bytes_at(version)
     if at + 4 > len(view):
         raise IndexError
     return at
-
-
-def cap_int32(view: memoryview, at: int, most: int) -> None:
-    """Lowers a big-endian int32 to `most` in place."""
-    (value,) = _INT32.unpack_from(view, at)
-    if value > most:
-        _INT32.pack_into(view, at, most)
 
 
 def transactional_id(view: memoryview, body: int, flexible: bool) -> bool:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TypeAlias
 
+from tailrace.net.quotas.meter import MeterOf
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.quotas.meter import MeterOf
+from tailrace.wire.hot.fetch_quota import cap_int32
 from tailrace_gateway.relay import peek
 from tailrace_gateway.relay.buffers import Collected
 from tailrace_gateway.relay.routes import Route, Row
@@ -257,7 +258,7 @@ class Requests:
                 cap_at = peek.fetch_max_bytes_at(data, body, version, flexible)
                 if cap_at + 4 > at + 4 + size:
                     raise ValueError("max_bytes lies outside the frame")
-                peek.cap_int32(data, cap_at, self.meter.fetch_max_bytes())
+                cap_int32(data, cap_at, self.meter.fetch_max_bytes())
             kind = FETCH_FLEXIBLE if flexible else FETCH
         if key != INIT_PRODUCER_ID:
             self._remember(data, at, fields_end, key, kind)

@@ -22,6 +22,7 @@ from tailrace_gateway.rest.routes import (
     groups,
     log_dirs,
     producers,
+    quotas,
     records,
     replication,
     topics,
@@ -61,6 +62,7 @@ def create_app(backend: AdminBackend, clock: Clock, random: Random, hosts: HostR
         configs,
         groups,
         transactions,
+        quotas,
         records,
     ):  # "-" before any topic's name
         # Not include_router: FastAPI may keep what is included as one route, and paths.py and errors.py see each.

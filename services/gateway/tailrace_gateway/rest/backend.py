@@ -74,6 +74,10 @@ class AdminBackend(Protocol):
         """Asks one broker for a partition's producers (DescribeProducers); they are read as they are needed."""
         ...
 
+    async def ask_quota(self, message: ApiMessage) -> Any:
+        """Asks the quota service that gives leases now: the first by id that answers."""
+        ...
+
     async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:
         """Asks the coordinator that owns the group's shard."""
         ...

@@ -1,4 +1,4 @@
-"""AcquireLease v0 (private): a gateway reports what its limited clients used and want, and gets its part of the rates.
+"""AcquireLease v0 (private): a gateway or broker tells what its clients used and want, and gets its part of the rates.
 
 A lease runs for lease_ms from when it was asked for. Entries come back in the order of the request. `limited` false:
 the quota is gone. `credit` is what other gateways left unused, to be added to the bucket once.
@@ -27,6 +27,8 @@ async def handle(request: AcquireLeaseRequest, context: Context, quota: Quota) -
                 entry.rate,
                 entry.used,
                 entry.unused,
+                entry.throttle_time_ms,
+                entry.debt_ms,
             )
             for entry in request.entries
         ]

@@ -19,7 +19,7 @@ from support import typed_commands
 from support.ports import free_ports
 from support.refusing_cluster import RefusingCluster, places
 from support.typed_commands import ASKING, MORE, OTHERS, Argument
-from tailrace.cli.command import ABOUT_BROKERS
+from tailrace.cli.command import ABOUT
 from tailrace.cli.daily import COMMANDS, app, nodes
 from tailrace.cli.daily.connection import runs_here
 from tailrace.cli.daily.nodes import Nodes
@@ -82,9 +82,10 @@ def test_every_command_has_a_row() -> None:
     assert all((Path(__file__).parents[2] / name).is_file() for name in OTHERS.values())
 
 
-def test_the_commands_about_brokers_are_known_before_typer_is_loaded() -> None:
-    inner = {name.partition(" ")[2] for name in typed_commands.command_names() if name.startswith("broker ")}
-    assert set(ABOUT_BROKERS) == inner
+@pytest.mark.parametrize("role", ABOUT)
+def test_the_commands_beside_a_role_are_known_before_typer_is_loaded(role: str) -> None:
+    inner = {name.partition(" ")[2] for name in typed_commands.command_names() if name.startswith(f"{role} ")}
+    assert set(ABOUT[role]) == inner
 
 
 def test_every_error_code_of_every_answer_has_a_place() -> None:

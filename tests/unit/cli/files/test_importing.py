@@ -73,6 +73,7 @@ def test_topics_configs_quotas_and_producer_ids_are_taken(kafka: Path, tmp_path:
     assert "Left out: brand.new.config of topic orders" in done.output
     assert "Brokers count from 0 here: 7 is now 0." in done.output
     assert "Kept, but every client is the user ANONYMOUS yet: 1 quota for users by name." in done.output
+    assert "quota.scope" not in done.output  # one broker is the whole cluster
     image = image_of(tmp_path / "new")
     assert image.topics["orders"].topic_id == TOPIC_ID
     (partition,) = image.topics["orders"].partitions
@@ -185,6 +186,7 @@ def test_several_directories_are_brokers_of_one_cluster(tmp_path: Path) -> None:
     done = run("import-kafka", *directories, "--data", tmp_path / "new")
     assert done.exit_code == 0, done.output
     assert "--brokers 3" in done.output
+    assert "1 quota; `--set quota.scope=broker` keeps what it was." in done.output
     image = image_of(tmp_path / "new")
     assert image.topics["orders"].partitions[0].replicas == (2, 0, 1)
     assert {number: broker.broker_epoch for number, broker in image.brokers.items()} == {0: 1, 1: 2, 2: 3}

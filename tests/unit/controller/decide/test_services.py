@@ -157,6 +157,10 @@ def test_reports_become_rows_and_nonsense_is_left_out() -> None:
     begun, never = reports.parse("transactions", json.dumps(open_and_empty).encode(), 77)
     assert begun == {**told, "start_ms": 5, "partitions": 2, "reported_ms": 77}
     assert never["start_ms"] is None
+    used = {"entity": "ip=::1", "name": "k", "value": 5, "usage": 1.5, "throttle_time_ms": 7, "throttled": 1}
+    assert reports.parse("quota_usage", json.dumps([used, {}]).encode(), 77) == [
+        {**used, "throttled": True, "reported_ms": 77}
+    ]
     assert reports.parse("groups", b"no json", 0) == reports.parse("groups", b"7", 0) == []
 
 

@@ -60,6 +60,25 @@ def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: 
     user.close()
 
 
+def test_schema_3_gets_the_table_of_the_use_of_quotas(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    new = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    new.take(Candidate(0, "token", ""), None, Position(0, -1))
+    new.close()
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            "DROP VIEW quota_usage; DROP TABLE quota_usage_rows; UPDATE schema_version SET version = 3;"
+        )
+    database.close()
+    store = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    assert store.follow(Position(0, -1)).lease.epoch == 1
+    store.close()
+    with sqlite3.connect(path) as user:
+        assert user.execute("SELECT version FROM schema_version").fetchall() == [(SCHEMA_VERSION,)]
+        assert user.execute("SELECT entity, throttled FROM quota_usage").fetchall() == []
+    user.close()
+
+
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = old_database(tmp_path)
     with sqlite3.connect(path) as database:

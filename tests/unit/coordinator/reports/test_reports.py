@@ -8,10 +8,11 @@ from typing import Any
 from support.coordinator import LOGGER, TOPIC_ID, Stage, image
 from tailrace.errors import ErrorCode
 from tailrace.net.client import Disconnected
+from tailrace.net.members import reports as module
+from tailrace.net.members.reports import MAX_REPORT_BYTES, PART_BYTES, Reports, Source, parts
 from tailrace.wire.messages import OffsetCommitRequest, ReportGroupsRequest, ReportGroupsResponse
-from tailrace_coordinator.reports import reports as module
 from tailrace_coordinator.reports.committed_offsets import METADATA_CHARACTERS, CommittedOffsets
-from tailrace_coordinator.reports.reports import MAX_REPORT_BYTES, PART_BYTES, Reports, Source, parts, sources_of
+from tailrace_coordinator.reports.reports import sources_of
 
 
 class Controller:

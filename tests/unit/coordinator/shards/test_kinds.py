@@ -16,9 +16,10 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage, PartitionImage, ShardImage, TopicImage
 from tailrace.net.client import Disconnected
+from tailrace.net.members.reports import Reports
 from tailrace.state import Effects
 from tailrace.wire.messages import ReportGroupsResponse
-from tailrace_coordinator.reports.reports import Reports, sources_of
+from tailrace_coordinator.reports.reports import sources_of
 
 TOPIC_ID = UUID(int=77)
 BESIDE, BESIDE_ID = "__tallies_beside", UUID(int=78)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tailrace.net.quotas.meter import Meter, Unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.quotas.meter import Meter, Unmetered, unmetered
 from tailrace_gateway.relay.answers import Answers, ThrottledAnswer
 from tailrace_gateway.relay.node import throttled
 from tailrace_gateway.relay.requests import Requests
@@ -21,7 +21,7 @@ GREETING = struct.pack(">iibhb", 8, 0, 0, 0, 0)
 
 def answers(*slots: Any, meter: Meter | None = None) -> Answers:
     queue = Slots(slots)
-    requests = Requests(table(), queue, unmetered if meter is None else lambda client_id: meter, 1 << 20, 1 << 20)
+    requests = Requests(table(), queue, lambda client_id: meter or Unmetered(), 1 << 20, 1 << 20)
     return Answers(queue, requests)
 
 

@@ -23,13 +23,13 @@ from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.admit import Admit
 from tailrace.net.context import Identity
+from tailrace.net.quotas.meter import Unmetered
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.header import parse_request_header
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
-from tailrace_gateway.quotas.meter import Unmetered
 from tailrace_gateway.relay.client import ClientLink
 from tailrace_gateway.relay.node import NodeLink
 
@@ -97,7 +97,7 @@ class World:
             clock=SystemClock(),
             random=random.Random(1),
             log=structlog.wrap_logger(self.log, processors=[]),
-            meter_of=lambda client_id: self.meter,
+            meter_of=lambda broker_id, client_id: self.meter,
             limits=GatewayLimits(**limits),
             advertised=Advertised(),
             boot_id=BOOT_ID,

@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
+from tailrace.net.quotas.meter import Meter, Unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.quotas.meter import Meter, Unmetered, unmetered
 from tailrace_gateway.relay.requests import Frame, Requests
 from tailrace_gateway.relay.routes import Route, table
 from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
@@ -18,7 +18,7 @@ _MAX = 1_000_000
 
 
 def requests(meter: Meter | None = None) -> Requests:
-    made = Requests(table(), Slots(), unmetered if meter is None else lambda client_id: meter, _MAX, _MAX)
+    made = Requests(table(), Slots(), lambda client_id: meter or Unmetered(), _MAX, _MAX)
     made.node_open = True
     return made
 
@@ -215,7 +215,7 @@ def test_each_client_id_has_its_meter() -> None:
 
     def meter_of(client_id: bytes) -> Meter:
         seen.append(client_id)
-        return unmetered(client_id)
+        return Unmetered()
 
     scanner = Requests(table(), Slots(), meter_of, _MAX, _MAX)
     scanner.node_open = True
@@ -342,7 +342,7 @@ def test_a_head_like_the_last_one_has_its_size_checked(size: int) -> None:
 def test_a_large_request_is_collected_in_whatever_pieces_it_comes() -> None:
     group = m.DescribeGroupsRequest(groups=["g" * 30_000] * 100)
     frame = codec.encode_request(group, 3, 5, "c")
-    drive = Drive(Requests(table(), Slots(), unmetered, 10 * _MAX, 10 * _MAX))
+    drive = Drive(Requests(table(), Slots(), lambda client_id: Unmetered(), 10 * _MAX, 10 * _MAX))
     chance = random.Random(1)
     at = 0
     while at < len(frame):
@@ -355,7 +355,7 @@ def test_a_large_request_is_collected_in_whatever_pieces_it_comes() -> None:
 
 
 def test_what_has_come_of_a_request_can_be_forgotten() -> None:
-    scanner = Requests(table(), Slots(), unmetered, 10 * _MAX, 10 * _MAX)
+    scanner = Requests(table(), Slots(), lambda client_id: Unmetered(), 10 * _MAX, 10 * _MAX)
     frame = codec.encode_request(m.DescribeGroupsRequest(groups=["g" * 30_000] * 100), 3, 5, "c")
     Drive(scanner).feed(frame[:200_000])
     scanner.drop()

@@ -73,7 +73,7 @@ class Told(LeasedQuota):
 async def quota_service(path: Path, metadata: MetadataImage) -> AsyncIterator[CollectorRegistry]:
     registry, clock = CollectorRegistry(), SystemClock()
     store = MemoryStore(LEASE_MS, 10, clock.monotonic_ms() - LEASE_MS)
-    quota = Quota(store, LEASE_MS, clock, QuotaMetrics(registry))
+    quota = Quota(store, LEASE_MS, 10, clock, QuotaMetrics(registry))
     quota.on_image(metadata, metadata)
     server = await serve([Address(str(path), -1)], Service(quota, HANDLERS, INTERNAL_APIS, SilentLog()))
     try:
@@ -125,6 +125,21 @@ async def test_the_first_request_brings_a_lease_of_the_whole_rate(tmp_path: Path
         metrics = generate_latest(registry).decode()
     assert "tailrace_quota_clients 1.0" in metrics
     assert 'tailrace_quota_bytes_total{kind="produce"}' in metrics
+
+
+async def test_each_brokers_part_has_a_lease_of_its_own(tmp_path: Path) -> None:
+    """quota.scope=broker."""
+    metadata = image({0: tmp_path / "q0.sock"})
+    async with quota_service(tmp_path / "q0.sock", metadata), gateway(metadata) as (leased, _):
+        now_ms = SystemClock().monotonic_ms()
+        meters = [leased.meter("u", "app", now_ms, broker_id) for broker_id in (0, 1)]
+        for meter in meters:
+            meter.charge(QuotaKind.PRODUCE, 1, now_ms)
+        buckets = [meter.buckets[QuotaKind.PRODUCE] for meter in meters]
+        async with asyncio.timeout(5):
+            while [bucket.rate for bucket in buckets] != [RATE, RATE]:
+                leased.leased.clear()
+                await leased.leased.wait()
 
 
 async def test_leases_are_renewed_while_the_client_is_active(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -125,6 +126,14 @@ class Admin:
         answer = await client.ask_raw(frame, timeout_ms=ASK_TIMEOUT_MS)
         topics = decode_describe_producers(codec.response_body(ApiKey.DESCRIBE_PRODUCERS, 0, answer))
         return topics[0][1][0]
+
+    async def ask_quota(self, message: ApiMessage) -> Any:
+        for service in self._gateway.image.services_of("quota"):
+            address = address_of(service.endpoints, self._gateway.boot_id)
+            if address is not None:
+                with suppress(ConnectionError, TimeoutError):
+                    return await self._ask(address, message, None, READ_TIMEOUT_MS)
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "No quota service answers.")
 
     async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:
         return await self.ask_owner(GROUP_METADATA_TOPIC, group_id, message, version)

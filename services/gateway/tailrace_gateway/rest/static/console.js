@@ -8,6 +8,7 @@ const OLD_MS = REFRESH_MS + ANSWER_MS;
 const TICK_MS = 1000;
 const GROUPS_SHOWN = 50;
 const TRANSACTIONS_SHOWN = 50;
+const CLIENTS_SHOWN = 50;
 const NAMES_SHOWN = 6;
 const BROKERS_SHOWN = 50;
 const RETRIABLE = 50003; // Confluent's number for what may be answered later
@@ -263,6 +264,22 @@ async function refreshTransactions(root, signal) {
   seen.hanging = hanging.length ? [["warn", `${counted(hanging.length, "transaction hangs", "transactions hang")}: readers at read_committed wait at ${names}.`]] : [];
 }
 
+async function refreshQuotas(root, signal) {
+  const { data } = await get(`${root}/quota-usage`, signal);
+  const shown = data.slice(0, CLIENTS_SHOWN);
+  show("quotas", shown.map((used) => [
+    used.user ?? "", used.client_id ?? "", used.ip ?? "", String(used.broker_id ?? ""), used.name, rounded(used.limit), rounded(used.usage),
+    styled(`${Math.round((used.usage * 100) / used.limit)} %`, "number"), warned(used.throttled ? "throttled" : "", used.throttled),
+    used.throttle_time_ms,
+  ]), "No limited client is active.");
+  const hidden = data.length - shown.length;
+  document.getElementById("more-clients").textContent = hidden ? `and ${hidden} more limited clients` : "";
+}
+
+function rounded(rate) {
+  return rate < 100 ? Math.round(rate * 100) / 100 : Math.round(rate);
+}
+
 // -- asking again and again ----------------------------------------------------------------------------------------
 
 async function rootOf(signal) {
@@ -316,3 +333,4 @@ keep(refreshPartitions, partitionsDone);
 keep(refreshLogDirs, noted("log-dirs-note"));
 keep(refreshTransactions, noted("transactions-note"));
 keep(refreshGroups, noted("groups-note"));
+keep(refreshQuotas, noted("quotas-note"));

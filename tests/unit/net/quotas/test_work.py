@@ -1,10 +1,11 @@
 """Work of a limited client is charged by the time that it holds the event loop, and not by what it waits for."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
-from tailrace_gateway.quotas.work import TimedCoroutine, timed
+from tailrace.net.quotas.work import TimedCoroutine, timed
 
 
 class Loop:
@@ -13,6 +14,7 @@ class Loop:
     def __init__(self) -> None:
         self.now = 0.0
         self.charged: list[float] = []
+        self.timed = partial(timed, self.charged.append, self.now_ms)
 
     def now_ms(self) -> float:
         return self.now
@@ -45,7 +47,7 @@ def test_a_coroutine_is_charged_its_steps_alone() -> None:
 
     async def run() -> None:
         waits = asyncio.get_running_loop().create_future()
-        task = asyncio.get_running_loop().create_task(TimedCoroutine(loop.charged.append, loop.now_ms, answer(waits)))
+        task = asyncio.get_running_loop().create_task(TimedCoroutine(loop.timed, answer(waits)))
         asyncio.get_running_loop().call_soon(loop.busy, 100.0)
         asyncio.get_running_loop().call_soon(lambda: waits.set_result(None))
         await task
@@ -65,7 +67,7 @@ def test_a_cancelled_coroutine_ends_inside() -> None:
             ended.append(True)
 
     async def run() -> None:
-        task = asyncio.get_running_loop().create_task(TimedCoroutine(loop.charged.append, loop.now_ms, answer()))
+        task = asyncio.get_running_loop().create_task(TimedCoroutine(loop.timed, answer()))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

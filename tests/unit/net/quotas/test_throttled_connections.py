@@ -2,8 +2,8 @@
 
 import socket
 
+from tailrace.net.quotas.throttled_connections import HELD_MS, ThrottledConnections
 from tailrace.runtime.clock import SystemClock
-from tailrace_gateway.quotas.throttled_connections import HELD_MS, ThrottledConnections
 
 
 class Timer:
@@ -31,9 +31,9 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 def test_a_connection_within_the_rate_is_served() -> None:
     clock = Clock()
-    throttled = ThrottledConnections(lambda ip: 0, clock)
+    throttled = ThrottledConnections(lambda ip, broker_id: 0, clock)
     ours, theirs = pair()
-    assert not throttled.refused(ours, "10.0.0.1", room=1)
+    assert not throttled.refused(ours, "10.0.0.1", 0, room=1)
     assert (throttled.refused_count, clock.later, ours.fileno() >= 0) == (0, [], True)
     ours.close()
     theirs.close()
@@ -41,16 +41,16 @@ def test_a_connection_within_the_rate_is_served() -> None:
 
 def test_one_above_it_is_closed_after_its_throttle_and_a_second_at_most() -> None:
     clock = Clock()
-    asked: list[str] = []
+    asked: list[tuple[str, int]] = []
 
-    def admit(ip: str) -> int:
-        asked.append(ip)
+    def admit(ip: str, broker_id: int) -> int:
+        asked.append((ip, broker_id))
         return 250 * len(asked) ** 4
 
     throttled = ThrottledConnections(admit, clock)
     first, second = pair(), pair()
-    assert throttled.refused(first[0], "10.0.0.1", room=9) and throttled.refused(second[0], "10.0.0.2", room=9)
-    assert asked == ["10.0.0.1", "10.0.0.2"]
+    assert throttled.refused(first[0], "10.0.0.1", 0, room=9) and throttled.refused(second[0], "10.0.0.2", 1, room=9)
+    assert asked == [("10.0.0.1", 0), ("10.0.0.2", 1)]
     assert [delay_ms for delay_ms, _, _ in clock.later] == [250, HELD_MS]
     assert len(throttled) == 2 and first[0].fileno() >= 0
     clock.later[0][1]()  # type: ignore[operator]
@@ -63,8 +63,8 @@ def test_one_above_it_is_closed_after_its_throttle_and_a_second_at_most() -> Non
 
 
 def test_without_room_it_is_closed_at_once() -> None:
-    throttled = ThrottledConnections(lambda ip: 500, Clock())
+    throttled = ThrottledConnections(lambda ip, broker_id: 500, Clock())
     ours, theirs = pair()
-    assert throttled.refused(ours, "10.0.0.1", room=0)
+    assert throttled.refused(ours, "10.0.0.1", 0, room=0)
     assert theirs.recv(1) == b"" and len(throttled) == 0
     theirs.close()

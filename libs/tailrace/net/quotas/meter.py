@@ -59,10 +59,12 @@ class Unmetered:
 
 # From the client id's bytes as they stand in the header (empty for none) to its meter.
 MeterOf: TypeAlias = Callable[[bytes], Meter]
+# The same for a client of one broker.
+MeterAt: TypeAlias = Callable[[int, bytes], Meter]
 
 _UNMETERED = Unmetered()
 
 
-def unmetered(client_id: bytes) -> Meter:
+def unmetered(broker_id: int, client_id: bytes) -> Meter:
     """Every client without a quota."""
     return _UNMETERED

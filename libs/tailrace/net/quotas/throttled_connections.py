@@ -6,29 +6,35 @@ is refused at once comes back at once.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
+from typing import Protocol
 
 from tailrace.clock import Cancellable, Clock
 
 HELD_MS = 1000.0
 
 
+class Closes(Protocol):
+    """A socket, or the transport that has one."""
+
+    def close(self) -> None: ...
+
+
 class ThrottledConnections:
     """Decides over each new connection, and holds those that are refused."""
 
-    def __init__(self, admit: Callable[[str], int], clock: Clock) -> None:
+    def __init__(self, admit: Callable[[str, int], int], clock: Clock) -> None:
         self.refused_count = 0
         self._admit = admit
         self._clock = clock
-        self._held: dict[socket.socket, Cancellable] = {}
+        self._held: dict[Closes, Cancellable] = {}
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def refused(self, sock: socket.socket, client_host: str, room: int) -> bool:
+    def refused(self, sock: Closes, client_host: str, broker_id: int, room: int) -> bool:
         """Whether the connection is refused; then it is closed here, at once where there is no room to hold it."""
-        throttle_time_ms = self._admit(client_host)
+        throttle_time_ms = self._admit(client_host, broker_id)
         if not throttle_time_ms:
             return False
         self.refused_count += 1
@@ -38,7 +44,7 @@ class ThrottledConnections:
             self._held[sock] = self._clock.call_later(min(HELD_MS, throttle_time_ms), lambda: self._let_go(sock))
         return True
 
-    def _let_go(self, sock: socket.socket) -> None:
+    def _let_go(self, sock: Closes) -> None:
         del self._held[sock]
         sock.close()
 
@@ -52,4 +58,4 @@ class ThrottledConnections:
 
 def unlimited(clock: Clock) -> ThrottledConnections:
     """Refuses nobody."""
-    return ThrottledConnections(lambda ip: 0, clock)
+    return ThrottledConnections(lambda ip, broker_id: 0, clock)

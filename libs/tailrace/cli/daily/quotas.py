@@ -1,0 +1,222 @@
+"""`tailrace quota list|set|delete|top`; `tailrace quota [options]` runs a quota service (command.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+from http.client import HTTPException
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+
+from tailrace.cli.daily.connection import Bootstrap, Json, given, pairs, table
+from tailrace.cli.daily.nodes import nodes
+from tailrace.cli.daily.status import admin_of, get_json
+from tailrace.cli.options import default_data_dir
+from tailrace.quota.entity import CLIENT_ID, IP, USER
+from tailrace.runtime.run_files import RunFile
+from tailrace.wire import messages as m
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Limits of clients, and who uses how much. With other arguments: run a quota service (`quota --set`).",
+)
+User = Annotated[str | None, typer.Option("--user", help="user name", callback=given)]
+ClientId = Annotated[str | None, typer.Option("--client-id", help="client id", callback=given)]
+Ip = Annotated[str | None, typer.Option("--ip", help="IP address", callback=given)]
+DefaultUser = Annotated[bool, typer.Option("--default-user", help="every user without a quota of its own")]
+DefaultClientId = Annotated[bool, typer.Option("--default-client-id", help="every client id without one")]
+DefaultIp = Annotated[bool, typer.Option("--default-ip", help="every IP address without one")]
+Entity = dict[str, str | None]
+_EXACT, _DEFAULT = 0, 1  # match types of DescribeClientQuotas
+_TOP_ROWS: Final = 20
+
+
+def entity_of(names: dict[str, str | None], defaults: dict[str, bool]) -> Entity:
+    """By type: a name, or None for the default. A usage error for both of one type."""
+    found: Entity = {}
+    for kind in (USER, CLIENT_ID, IP):
+        if names[kind] is not None and defaults[kind]:
+            raise typer.BadParameter(f"--{kind} and --default-{kind}: one of them")
+        if names[kind] is not None or defaults[kind]:
+            found[kind] = names[kind]
+    return found
+
+
+def needed(entity: Entity) -> Entity:
+    """A usage error for an entity that names nobody."""
+    if not entity:
+        raise typer.BadParameter(
+            "whose? --user, --client-id, --ip, or --default-user, --default-client-id, --default-ip"
+        )
+    return entity
+
+
+def values_of(texts: dict[str, str]) -> dict[str, float]:
+    """Numbers; whether they may be a quota's says the cluster."""
+    found = {}
+    for key, text in texts.items():
+        try:
+            found[key] = float(text)
+        except ValueError:
+            raise typer.BadParameter(f"{key}={text}: expected a number") from None
+    return found
+
+
+@app.command("list")
+def list_quotas(
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+    default_user: DefaultUser = False,
+    default_client_id: DefaultClientId = False,
+    default_ip: DefaultIp = False,
+    as_data: Json = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Every quota that was set, or those of the entities that have these parts."""
+    wanted = entity_of(
+        {USER: user, CLIENT_ID: client_id, IP: ip}, {USER: default_user, CLIENT_ID: default_client_id, IP: default_ip}
+    )
+    component = m.DescribeClientQuotasRequest.ComponentData
+    asked = [
+        component(entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name)
+        for kind, name in wanted.items()
+    ]
+    with nodes(bootstrap) as cluster:
+        answer = cluster.ask(m.DescribeClientQuotasRequest(components=asked, strict=False), 1)
+    entries = [
+        ({part.entity_type: part.entity_name for part in entry.entity}, {v.key: v.value for v in entry.values})
+        for entry in answer.entries or ()
+    ]
+    if as_data:
+        rows = [
+            {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in of.items()], "values": values}
+            for of, values in entries
+        ]
+        typer.echo(json.dumps(rows))
+        return
+    lines = [
+        (*(_told(of, kind) for kind in (USER, CLIENT_ID, IP)), key, _number(value))
+        for of, values in entries
+        for key, value in values.items()
+    ]
+    table(("user", "client id", "ip", "quota", "value"), list(sorted(lines)))
+
+
+def _told(entity: Entity, kind: str) -> str:
+    return "" if kind not in entity else entity[kind] or "<default>"
+
+
+@app.command("set")
+def set_quotas(
+    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+    default_user: DefaultUser = False,
+    default_client_id: DefaultClientId = False,
+    default_ip: DefaultIp = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Limit an entity: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate,
+    connection_creation_rate."""
+    entity = needed(
+        entity_of(
+            {USER: user, CLIENT_ID: client_id, IP: ip},
+            {USER: default_user, CLIENT_ID: default_client_id, IP: default_ip},
+        )
+    )
+    _alter(entity, dict(values_of(pairs(settings))), bootstrap)
+
+
+@app.command("delete")
+def delete_quotas(
+    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="default: all of the entity")] = None,
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+    default_user: DefaultUser = False,
+    default_client_id: DefaultClientId = False,
+    default_ip: DefaultIp = False,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Take an entity's limits away."""
+    entity = needed(
+        entity_of(
+            {USER: user, CLIENT_ID: client_id, IP: ip},
+            {USER: default_user, CLIENT_ID: default_client_id, IP: default_ip},
+        )
+    )
+    known = ("connection_creation_rate",) if IP in entity else (
+        "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"
+    )  # fmt: skip
+    _alter(entity, dict.fromkeys(keys or known), bootstrap)
+
+
+def _alter(entity: Entity, values: dict[str, float | None], bootstrap: str | None) -> None:
+    entry = m.AlterClientQuotasRequest.EntryData
+    row = entry(
+        entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+        ops=[
+            entry.OpData(key=key, value=0.0 if value is None else value, remove=value is None)
+            for key, value in values.items()
+        ],
+    )
+    with nodes(bootstrap) as cluster:
+        cluster.ask(m.AlterClientQuotasRequest(entries=[row], validate_only=False), 1)
+    named = ", ".join(f"{kind} {'<default>' if name is None else name}" for kind, name in entity.items())
+    typer.echo(f"changed quotas of {named}")
+
+
+@app.command()
+def top(
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="of `up`")] = None,
+    admin: Annotated[
+        str | None, typer.Option("--admin", metavar="URL", envvar="TAILRACE_ADMIN", help="a gateway's REST API")
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="how many at most")] = _TOP_ROWS,
+    as_data: Json = False,
+) -> None:
+    """Who uses most of their limit, and who is throttled now, over all gateways and brokers."""
+    url = admin or _local_admin(data or default_data_dir(os.environ))
+    if url is None:
+        typer.echo("No gateway's REST API is known here; --admin names one.", err=True)
+        raise typer.Exit(1)
+    try:
+        (cluster,) = get_json(f"{url.rstrip('/')}/v3/clusters")["data"]
+        used = get_json(f"{url.rstrip('/')}/v3/clusters/{quote(cluster['cluster_id'], safe='')}/quota-usage")["data"]
+    except OSError as error:
+        typer.echo(f"{url}: {getattr(error, 'reason', error)}", err=True)
+        raise typer.Exit(1) from None
+    except (ValueError, KeyError, TypeError, HTTPException):
+        typer.echo(f"{url} is not the admin address of a gateway", err=True)
+        raise typer.Exit(1) from None
+    if as_data:
+        typer.echo(json.dumps(used[:rows]))
+        return
+    table(
+        ("user", "client id", "ip", "broker", "quota", "limit", "used", "share", "throttled", "throttle ms"),
+        [_used(row) for row in used[:rows]],
+    )
+
+
+def _used(row: dict[str, Any]) -> tuple[object, ...]:
+    share = f"{row['usage'] * 100 / row['limit']:.0f} %"
+    broker = "" if row["broker_id"] is None else row["broker_id"]
+    names = (row["user"] or "", row["client_id"] or "", row["ip"] or "", broker, row["name"])
+    throttled = "yes" if row["throttled"] else "no"
+    return (*names, _number(row["limit"]), _number(row["usage"]), share, throttled, row["throttle_time_ms"])
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def _local_admin(data_dir: Path) -> str | None:
+    files = [RunFile.read(path) for path in sorted((data_dir / "run").glob("*.json"))]
+    return next((url for file in files if file and file.is_running() and (url := admin_of(file))), None)

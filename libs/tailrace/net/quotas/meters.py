@@ -1,0 +1,80 @@
+"""Meters over the leased quotas: the same user's client id is one meter for all its connections to this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tailrace.clock import Clock
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.context import ANONYMOUS, user_of
+from tailrace.net.members.lease_holders import lease_holders
+from tailrace.net.quotas.meter import Meter
+from tailrace.quota.entity import ClientQuotas, QuotaKind, canonical_ip
+from tailrace.quota.leased import ClientMeter, LeasedQuota
+from tailrace.quota.leased_bucket import Terms
+
+QUOTA_WINDOW_MS = 500.0  # of a client's rate: the most that one Fetch may bring
+_USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
+
+
+class ClockedMeter(ClientMeter):
+    """A client's meter that knows the time, as the relay does not."""
+
+    __slots__ = ("_now_ms", "work_ms")
+
+    def __init__(
+        self,
+        user: str,
+        client_id: str,
+        broker_id: int | None,
+        now_ms: Callable[[], float],
+        work_ms: Callable[[], float],
+    ) -> None:
+        super().__init__(user, client_id, broker_id)
+        self.work_ms = work_ms
+        self._now_ms = now_ms
+
+    def produced(self, size_bytes: int) -> int:
+        return self.charge(QuotaKind.PRODUCE, size_bytes, self._now_ms())
+
+    def fetched(self, size_bytes: int) -> int:
+        return self.charge(QuotaKind.FETCH, size_bytes, self._now_ms())
+
+    def worked(self, time_ms: float) -> int:
+        return self.charge(QuotaKind.REQUEST, time_ms * 1000, self._now_ms())
+
+    def fetch_max_bytes(self) -> int:
+        return self.window_bytes(QuotaKind.FETCH, self._now_ms())
+
+
+class Quotas:
+    """The quotas of one gateway, or of one broker's own listener: meters by client id, up to date with the image."""
+
+    def __init__(
+        self, terms: Terms, max_entries: int, clock: Clock, work_ms: Callable[[], float], *, per_broker: bool = False
+    ) -> None:
+        """per_broker: quota.scope=broker; a rate holds for what goes to each broker by itself."""
+        self._clock = clock
+        self._per_broker = per_broker
+        self._work_ms = work_ms
+        self.leased = LeasedQuota(terms, max_entries, self._new_meter)
+
+    def meter_of(self, broker_id: int, client_id: bytes) -> Meter:
+        """The meter of the id that stands in a request's header, at the broker that the client talks to."""
+        node = broker_id if self._per_broker else None
+        meter = self.leased.meter(_USER, client_id.decode("utf-8", "replace"), self._clock.monotonic_ms(), node)
+        assert isinstance(meter, ClockedMeter)
+        return meter
+
+    def admit(self, client_host: str, broker_id: int) -> int:
+        """0 for a connection that is served; else for how many ms its address has had too many."""
+        node = broker_id if self._per_broker else None
+        return self.leased.admit(canonical_ip(client_host) or client_host, self._clock.monotonic_ms(), node)
+
+    def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Quotas, and how many they are split between."""
+        if old.quotas is not new.quotas or old.services is not new.services or old.brokers is not new.brokers:
+            self.leased.update(ClientQuotas(new.quotas), len(lease_holders(new)), self._clock.monotonic_ms())
+
+    def _new_meter(self, user: str, client_id: str, broker_id: int | None) -> ClientMeter:
+        return ClockedMeter(user, client_id, broker_id, self._clock.monotonic_ms, self._work_ms)

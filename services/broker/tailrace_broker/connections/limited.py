@@ -1,0 +1,107 @@
+"""Quotas at the broker itself (gateway.advertise=brokers): whoever holds a client's socket charges it.
+
+A client's meter is looked for at its first request, and again when its client id or the quotas change. While no quota
+is set nothing is looked at. Connections that come through a gateway are charged there, and are not seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailrace.config import Config
+from tailrace.metadata.image import MetadataImage
+from tailrace.net.connection import Connection
+from tailrace.net.dispatch import HotHandler, Service
+from tailrace.net.quotas.meters import Quotas
+from tailrace.net.quotas.throttled_connections import ThrottledConnections
+from tailrace.net.server import Server, hot_handlers
+from tailrace.quota.entity import ClientQuotas
+
+# A client id's field that no request has: with it the first one, whatever its client id, is another one.
+UNKNOWN_ID = b"\xff\xfe"
+
+
+class LimitedClients:
+    """Says which clients a quota limits, and has them charged."""
+
+    def __init__(self, quotas: Quotas, node_id: int, service: Service, charging: Mapping[int, HotHandler]) -> None:
+        """charging: the hot handlers that limited clients get instead of the service's."""
+        self._quotas = quotas
+        self._node_id = node_id
+        self._hot = {**hot_handlers(service, service.hot), **hot_handlers(service, charging)}
+        self.throttled_ms = 0
+
+    def judge(self, connection: Connection, client_id: str) -> None:
+        """Has the client charged if it has a quota."""
+        meter = self._quotas.meter_of(self._node_id, client_id.encode("utf-8", "replace"))
+        if meter.produce_limited or meter.fetch_limited or meter.request_limited:
+            connection.limit(meter, self._hot, self._throttled)
+        else:
+            connection.unlimit()
+
+    def _throttled(self, throttle_time_ms: int) -> None:
+        self.throttled_ms += throttle_time_ms
+
+
+class DirectConnection(Connection):
+    """A client at the broker's own listener."""
+
+    def __init__(self, owner: DirectClients, server: Server) -> None:
+        super().__init__(server)
+        self._owner = owner
+
+    def connection_made(self, transport: Any) -> None:
+        if self._owner.refused(transport):
+            transport.pause_reading()
+            return
+        self.named = self._owner.named
+        self._owner.connections.add(self)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.connections.discard(self)
+        super().connection_lost(exc)
+
+    def renamed(self, client_id: str) -> None:
+        self._owner.limited.judge(self, client_id)
+
+
+class DirectClients:
+    """The clients of the broker's own listener."""
+
+    def __init__(
+        self, limited: LimitedClients, throttled: ThrottledConnections, image: MetadataImage, config: Config
+    ) -> None:
+        self.limited = limited
+        self.throttled = throttled
+        self.connections: set[Connection] = set()
+        self.named = _named(image)
+        self._config = config
+
+    def accepted(self, server: Server) -> Connection:
+        """What the listener makes of a client's socket."""
+        return DirectConnection(self, server)
+
+    def refused(self, transport: Any) -> bool:
+        """Whether the client's address has opened too many (KIP-612); then the transport is closed, now or later."""
+        peer = transport.get_extra_info("peername")
+        if peer is None:
+            return False
+        room = self._config.max_connections - len(self.connections)
+        return self.throttled.refused(transport, peer[0], self._config.node_id, room)
+
+    def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Every client is judged at its next request, if quotas have changed."""
+        if old.quotas is new.quotas:
+            return
+        self.named = _named(new)
+        for connection in self.connections:
+            connection.named = self.named
+            if self.named is None:
+                connection.unlimit()
+
+
+def _named(image: MetadataImage) -> bytes | None:
+    """What a new connection's client id is compared with: nothing while nobody is limited."""
+    return UNKNOWN_ID if ClientQuotas(image.quotas) else None

@@ -1,0 +1,70 @@
+"""Produce and Fetch of clients that a quota limits, at the broker that holds their sockets (KIP-13, KIP-219).
+
+As at a gateway: a Produce request is charged when it comes, a Fetch answer when it is there, and max_bytes of a Fetch
+is lowered to what the quota's window holds. A client above its rate is answered at once, with throttle_time_ms, and
+nothing more of it is handled for that time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from struct import error as StructError
+from typing import Any, Protocol
+
+from tailrace.net.dispatch import HotHandler
+from tailrace.wire.hot.fetch_quota import cap_int32, max_bytes_at, with_throttle
+
+_HEADER_BYTES = 8  # before the client id's field: api key, version, correlation id
+
+
+class ThrottledProduce(Protocol):
+    """A hot handler whose answer carries throttle_time_ms."""
+
+    def __call__(
+        self, connection: Any, version: int, correlation_id: int, body: memoryview, throttle_time_ms: int, /
+    ) -> Any: ...
+
+
+class LimitedRequests:
+    """The hot handlers of limited connections: those of all others, with the charges around them."""
+
+    def __init__(self, produce: HotHandler, throttled_produce: ThrottledProduce, fetch: HotHandler) -> None:
+        self._produce = produce
+        self._throttled_produce = throttled_produce
+        self._fetch = fetch
+
+    def produce(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+        """Charges the request, and serves it."""
+        meter = connection.meter
+        if meter.produce_limited:
+            size_bytes = _HEADER_BYTES + len(connection.named) + len(body)
+            if throttle_time_ms := meter.produced(size_bytes):
+                connection.throttle(throttle_time_ms)
+                return self._throttled_produce(connection, version, correlation_id, body, throttle_time_ms)
+        return self._produce(connection, version, correlation_id, body)
+
+    def fetch(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
+        """Serves the request, and charges its answer."""
+        meter = connection.meter
+        if not meter.fetch_limited:
+            return self._fetch(connection, version, correlation_id, body)
+        with contextlib.suppress(StructError):  # too short to be a Fetch: its handler says so
+            cap_int32(body, max_bytes_at(version), meter.fetch_max_bytes())
+        answer = self._fetch(connection, version, correlation_id, body)
+        if isinstance(answer, asyncio.Future):
+            return asyncio.get_running_loop().create_task(self._when_there(connection, version, answer))
+        return self._charged(connection, version, answer)
+
+    async def _when_there(self, connection: Any, version: int, answer: asyncio.Future[list[Any]]) -> list[Any]:
+        return self._charged(connection, version, await answer)
+
+    def _charged(self, connection: Any, version: int, answer: list[Any]) -> list[Any]:
+        meter = connection.meter
+        if meter is None:  # the quota has gone while the answer was waited for
+            return answer
+        throttle_time_ms = meter.fetched(sum(map(len, answer)) - 4)  # a frame's size is not counted, as in Produce
+        if not throttle_time_ms:
+            return answer
+        connection.throttle(throttle_time_ms)
+        return with_throttle(version, answer, throttle_time_ms)

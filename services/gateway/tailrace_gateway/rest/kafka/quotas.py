@@ -1,0 +1,74 @@
+"""Quotas and their use: the image, AlterClientQuotas v1 (KIP-546), and DescribeQuotaUsage of the quota service.
+
+An entity's id in a path is its parts by type, `client-id=app,user=`: a name is percent-encoded, an empty one is the
+default, since no name is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, unquote
+
+from tailrace.metadata.image import MetadataImage
+from tailrace.quota.entity import QuotaEntity
+from tailrace.wire.messages import AlterClientQuotasRequest, DescribeQuotaUsageRequest
+from tailrace_gateway.rest.backend import AdminBackend
+from tailrace_gateway.rest.errors import check, not_found
+
+USAGE_MAX = 1_000
+
+
+def id_of(entity: QuotaEntity) -> str:
+    """The entity in a path."""
+    return ",".join(f"{kind}={quote(name or '', safe='')}" for kind, name in sorted(entity))
+
+
+def entity_of(entity_id: str) -> QuotaEntity:
+    """The entity of a path; 404 for what is none."""
+    parts = [part.partition("=") for part in entity_id.split(",")]
+    if not all(kind and equals for kind, equals, _ in parts):
+        raise unknown(entity_id)
+    return tuple(sorted((kind, unquote(name) or None) for kind, _, name in parts))
+
+
+def unknown(entity_id: str) -> Exception:
+    """404."""
+    return not_found(f"Quotas of {entity_id} cannot be found.")
+
+
+def values_of(image: MetadataImage, entity: QuotaEntity) -> Mapping[str, float]:
+    """The quotas of exactly this entity, or 404."""
+    values = image.quotas.get(entity)
+    if not values:
+        raise unknown(id_of(entity))
+    return values
+
+
+async def alter(
+    backend: AdminBackend,
+    changes: Sequence[tuple[QuotaEntity, Mapping[str, float | None]]],
+    validate_only: bool = False,
+) -> None:
+    """Sets quotas of entities, and removes those that are None; the first refusal is raised, others may be done."""
+    entry = AlterClientQuotasRequest.EntryData
+    entries = [
+        entry(
+            entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            ops=[
+                entry.OpData(key=key, value=0.0 if value is None else value, remove=value is None)
+                for key, value in values.items()
+            ],
+        )
+        for entity, values in changes
+    ]
+    answer = await backend.ask_controller(AlterClientQuotasRequest(entries=entries, validate_only=validate_only))
+    for row in answer.entries:
+        check(row.error_code, row.error_message)
+
+
+async def usage(backend: AdminBackend) -> list[Any]:
+    """The rows of DescribeQuotaUsage, the largest share of a limit first."""
+    answer = await backend.ask_quota(DescribeQuotaUsageRequest(max_entries=USAGE_MAX))
+    check(answer.error_code)
+    return list(answer.entries)
