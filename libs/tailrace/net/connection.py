@@ -21,8 +21,10 @@ from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_f
 from tailrace.net.large import LARGE_BYTES
 from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
 from tailrace.net.quotas.meter import Meter
+from tailrace.net.quotas.mute import Mute
 from tailrace.net.quotas.work import WorkTimer
 from tailrace.net.transport.answering import Answering
+from tailrace.quota.owed import Owed, nothing_owed
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.connection import BUSY, CLOSED, MUTED, SIZE, UNTAKEN, Fate
@@ -68,7 +70,7 @@ class Connection(Answering):
         self._counts = server.service.counts
         self._admit = server.service.admit
         self._task: asyncio.Task[None] | None = None
-        self._muted: asyncio.TimerHandle | None = None  # no request is handled before it has rung (KIP-219)
+        self._mute: Mute | None = None  # of a client that was above a quota: no request is handled while it is on
         self._parsing = False
         self._going_on: asyncio.Handle | None = None  # whole frames wait for nothing but the loop's next turn
         self._released = False  # somebody else reads from the transport
@@ -124,8 +126,8 @@ class Connection(Answering):
             self._going_on.cancel()
         if self._task is not None:
             self._task.cancel()
-        if self._muted is not None:
-            self._muted.cancel()
+        if self._mute is not None:
+            self._mute.cancel()
         self.core.slots.clear()
         if self._awaited is not None:
             self._awaited.cancel()
@@ -258,7 +260,7 @@ class Connection(Answering):
     def throttle(self, throttle_time_ms: int) -> None:
         """The client is above a quota: nothing more of it is handled for that time, be it that it obeys or not."""
         self._on_throttle(throttle_time_ms)
-        self.mute(throttle_time_ms)
+        self.mute(throttle_time_ms, None if self.meter is None else self.meter.owed())
 
     def _charge_work(self) -> None:
         if self._timer is None or self.meter is None:  # they may have gone meanwhile
@@ -267,20 +269,21 @@ class Connection(Answering):
         if work_ms and (throttle_time_ms := self.meter.worked(work_ms)):
             self.throttle(throttle_time_ms)
 
-    def mute(self, throttle_time_ms: int) -> None:
-        """Handles no further request for so long; what comes stays in the buffer, then in the socket."""
+    def mute(self, throttle_time_ms: int, owed: Owed | None = None) -> None:
+        """Handles no further request for so long, nor before what is owed is earned; what comes stays in the buffer,
+        then in the socket.
+        """
         if self._transport.is_closing():
             return
-        loop = asyncio.get_running_loop()
-        if self._muted is not None:
-            if self._muted.when() >= loop.time() + throttle_time_ms / 1000:
-                return
-            self._muted.cancel()
+        if self._mute is None:
+            loop = asyncio.get_running_loop()
+            self._mute = Mute(
+                lambda: loop.time() * 1000, lambda ms, then: loop.call_later(ms / 1000, then), self._unmute
+            )
         self.core.stops |= MUTED
-        self._muted = loop.call_later(throttle_time_ms / 1000, self._unmute)
+        self._mute.throttle(throttle_time_ms, nothing_owed() if owed is None else owed)
 
     def _unmute(self) -> None:
-        self._muted = None
         self.core.stops &= ~MUTED
         self._parse()
 

@@ -8,6 +8,9 @@ from weakref import WeakValueDictionary
 from tailrace.quota.entity import METERED, Account, ClientQuotas, QuotaKind, at_broker
 from tailrace.quota.leased_bucket import INT_MAX, LeasedBucket, Terms
 from tailrace.quota.leases import Demand, Grant
+from tailrace.quota.owed import Owed
+
+_EARLY_LEASES = 0.04  # a report that is due so soon is made now
 
 
 class ClientMeter:
@@ -16,6 +19,7 @@ class ClientMeter:
 
     __slots__ = (
         "__weakref__",
+        "_marks",
         "broker",
         "buckets",
         "client_id",
@@ -30,6 +34,7 @@ class ClientMeter:
         self.client_id = client_id
         self.broker = broker_id
         self.buckets: dict[QuotaKind, LeasedBucket] = {}
+        self._marks: dict[LeasedBucket, float] = {}
         self.produce_limited = False
         self.fetch_limited = False
         self.request_limited = False
@@ -37,7 +42,17 @@ class ClientMeter:
     def charge(self, kind: QuotaKind, amount: float, now_ms: float) -> int:
         """Returns throttle_time_ms, 0 without a quota."""
         bucket = self.buckets.get(kind)
-        return 0 if bucket is None else bucket.charge(amount, now_ms)
+        if bucket is None:
+            return 0
+        throttle_time_ms = bucket.charge(amount, now_ms)
+        if throttle_time_ms:
+            self._marks[bucket] = bucket.charged
+        return throttle_time_ms
+
+    def take_owed(self, max_throttle_ms: float, now_ms: Callable[[], float]) -> Owed:
+        """What was charged above the rate since this was last asked: to be asked right after a charge."""
+        marks, self._marks = self._marks, {}
+        return Owed(marks, now_ms() + max_throttle_ms, now_ms)
 
     def window_bytes(self, kind: QuotaKind, now_ms: float) -> int:
         bucket = self.buckets.get(kind)
@@ -107,17 +122,24 @@ class LeasedQuota:
         self._quotas = quotas
         for bucket in list(self._buckets.values()):
             rate = quotas.of_account(bucket.account, bucket.kind)
+            bucket.lifted = rate is None
             if rate is None:
                 self._let_go(bucket)
+                bucket.tell()
             elif bucket.limit != max(1.0, rate):
                 bucket.relimit(max(1.0, rate), now_ms)
         for meter in list(self._meters.values()):
             meter.limit(quotas, self._bucket_at(now_ms))
 
     def demands(self, now_ms: float) -> list[Demand]:
-        """What to ask the quota service for now; buckets that were idle are given back and forgotten."""
+        """What to ask the quota service for now: to be called every quarter of a lease.
+
+        An account is due every half lease, or every quarter while its lease changes. What was idle is given back and
+        forgotten.
+        """
         self._fresh.clear()
-        demands = [bucket.demand(now_ms) for bucket in self._active]
+        early_ms = _EARLY_LEASES * self.terms.lease_ms
+        demands = [bucket.demand(now_ms) for bucket in self._active if bucket.due_ms <= now_ms + early_ms]
         for bucket in [bucket for bucket in self._active if not bucket.active]:
             self._let_go(bucket)
         return demands

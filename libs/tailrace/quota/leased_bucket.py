@@ -14,7 +14,7 @@ from tailrace.quota.leases import FLOOR, Demand
 
 INT_MAX = 2**31 - 1
 _HEADROOM = 0.25
-_GROWTH = 0.1
+_SETTLED = 0.05
 _CRUMBS = 32
 IDLE_REPORTS = 8
 _CONNECTIONS_MS = 1000.0
@@ -55,21 +55,29 @@ class LeasedBucket:
         "_used_rate",
         "account",
         "active",
+        "charged",
+        "due_ms",
         "expires_ms",
         "kind",
+        "lifted",
         "limit",
         "throttle_time_ms",
         "used",
+        "waiting",
     )
 
     def __init__(self, account: Account, kind: QuotaKind, limit: float, terms: Terms, now_ms: float) -> None:
         self.account = account
         self.kind = kind
         self.limit = limit
+        self.lifted = False  # the quota was removed
         self.active = False
         self.expires_ms = now_ms
+        self.due_ms = now_ms  # of the next report
         self.used = 0.0
         self.throttle_time_ms = 0.0  # given since the last report
+        self.charged = 0.0  # ever
+        self.waiting: dict[Callable[[], None], None] = {}  # told when more is leased, in order
         self._terms = terms
         self._asked_bytes = 0.0
         self._asked_ms = now_ms
@@ -94,15 +102,31 @@ class LeasedBucket:
                 self.used += amount
                 return 0
         self.used += amount
+        self.charged += amount
         level = self._bucket.charge(amount, now_ms)
         if level >= 0:
             return 0
         until_ms = now_ms - level / self._bucket.rate * 1000
         self._in_debt_ms += max(0.0, until_ms - max(now_ms, self._debt_until_ms))
         self._debt_until_ms = until_ms
-        throttle_time_ms = min(math.ceil(-level / self._throttle_rate(now_ms) * 1000), int(self._terms.max_throttle_ms))
+        # A client waits for the time that it is told, though its lease may grow meanwhile, up to the whole rate. Where
+        # the lease stays smaller the client is not read before the debt is paid (owed.py).
+        rate = self._bucket.rate if self._closed(now_ms) else self.limit
+        throttle_time_ms = min(math.ceil(-level / rate * 1000), int(self._terms.max_throttle_ms))
         self.throttle_time_ms += throttle_time_ms
         return throttle_time_ms
+
+    def wait_ms(self, charged: float, now_ms: float) -> float:
+        """How long it takes until the first `charged` of all that was charged are earned, at the rate of now."""
+        if self.lifted:
+            return 0.0
+        owed = self._bucket.debt(now_ms) - (self.charged - charged)
+        return max(0.0, owed) / self._bucket.rate * 1000
+
+    def tell(self) -> None:
+        """More is leased, or nothing has to be earned any more."""
+        for again in tuple(self.waiting):
+            again()
 
     def admit(self, now_ms: float) -> int:
         """Charges one unless there is debt; then charges nothing and returns for how many ms (KIP-612)."""
@@ -117,7 +141,7 @@ class LeasedBucket:
         What is asked at once on many connections shares one window: the first may have it, the others a crumb of it, so
         that a consumer that starts does not bring connections times window before anything could be charged.
         """
-        rate = self._throttle_rate(now_ms)
+        rate = self._bucket.rate if self._closed(now_ms) else max(self._bucket.rate, self._fair())
         window = rate * self._terms.window_ms / 1000
         self._asked_bytes = max(0.0, self._asked_bytes - max(0.0, now_ms - self._asked_ms) * rate / 1000)
         self._asked_ms = now_ms
@@ -130,6 +154,7 @@ class LeasedBucket:
         rate = self._bucket.rate * limit / self.limit
         self.limit = limit
         self._set_rate(rate, now_ms)
+        self.tell()
 
     def demand(self, now_ms: float) -> Demand:
         """What to ask for, from what was used lately; who was idle for IDLE_REPORTS reports gives the lease back."""
@@ -143,20 +168,25 @@ class LeasedBucket:
         throttle_time_ms, self.throttle_time_ms = self.throttle_time_ms, 0.0
         self._in_debt_ms = spill_ms
         self._reported_ms = now_ms
+        self.due_ms = now_ms + self._terms.lease_ms / 2
         self._idle_reports = 0 if used or debt else self._idle_reports + 1
         if self._idle_reports >= IDLE_REPORTS:
             self.active = False
+            self.expires_ms = now_ms  # the next charge asks for another one
             return Demand(self.account, self.kind, 0.0, 0.0, lost, throttle_time_ms)
         # A muted client looks idle between its requests: only the mean over some reports tells what it uses.
         rate = used * 1000 / interval_ms
         self._used_rate = (self._used_rate + rate) / 2 if self._used_rate else rate
-        # Who was held back for the whole time may want more than it used: ask for more, and for the debt at once.
+        if not used and not debt:
+            self._used_rate /= 2
+        # Who was held back for the whole time may want all that there is: ask for it, and for the debt at once.
         need = self._used_rate * (1 + max(_HEADROOM, in_debt)) + debt * 1000 / interval_ms
-        wanted = max(1.0, need + _GROWTH * self.limit * in_debt)
+        wanted = max(1.0, need + self.limit * in_debt)
         return Demand(self.account, self.kind, wanted, used, lost, throttle_time_ms, spill_ms)
 
     def unanswered(self, demand: Demand) -> None:
         """A report that got no answer: what it said is said again with the next one."""
+        self.due_ms = self._reported_ms
         self.used += demand.used
         self.throttle_time_ms += demand.throttle_time_ms
         self._bucket.lost += demand.unused
@@ -165,7 +195,13 @@ class LeasedBucket:
         """A lease came, with what other gateways left unused."""
         self.expires_ms = expires_ms
         self._bucket.add(credit, now_ms)
+        grew = credit > 0 or rate > self._bucket.rate
+        change = rate if self._idle_reports else abs(rate - self._bucket.rate)
+        if change > _SETTLED * self.limit:  # demand is on its way from one gateway to another: report sooner
+            self.due_ms = self._reported_ms + self._terms.lease_ms / 4
         self._set_rate(rate, now_ms)
+        if grew:
+            self.tell()
 
     def _run_out(self, now_ms: float) -> None:
         if not self.active:
@@ -201,12 +237,5 @@ class LeasedBucket:
     def _fair(self) -> float:
         return self.limit / self._terms.gateways
 
-    def _throttle_rate(self, now_ms: float) -> float:
-        """The rate by which a throttle is reckoned.
-
-        A gateway that is held back gets at least an even share within a lease: reckoning by a newcomer's small lease
-        would mute it for long after that. The bucket keeps the debt, so a throttle that was too short is made up for.
-        """
-        if self._terms.unavailable == "closed" and now_ms >= self.expires_ms:
-            return self._bucket.rate
-        return max(self._bucket.rate, self._fair())
+    def _closed(self, now_ms: float) -> bool:
+        return self._terms.unavailable == "closed" and now_ms >= self.expires_ms

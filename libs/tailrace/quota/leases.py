@@ -21,7 +21,7 @@ from tailrace.quota.split import split
 FLOOR = 0.02
 """The part of a rate that newcomers may get above it, all together; the error bound's 2 %."""
 
-CREDIT_MS = 600.0
+CREDIT_MS = 400.0
 HELD_LEASES = 4
 
 Entry = tuple[Account, QuotaKind]

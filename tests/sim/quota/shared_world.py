@@ -29,10 +29,11 @@ class SharedWorld(World):
     def decide(self, index: int, demands: list[Demand], answer: Callable[[list[Grant] | None], None]) -> None:
         which = index if self.random.random() < 0.95 else self.random.randrange(len(self.services))
         service = self.services[which % len(self.services)]
-        live = range(len(self.gateways))
+        live = set(self.live)
+        holder = (index, str(self.incarnations[index]))
 
         def begin() -> None:
-            self.turn(service, service.begin((index, ""), demands, self.quotas, live), done)
+            self.turn(service, service.begin(holder, demands, self.quotas, live), done)
 
         def done(grants: list[Grant] | None) -> None:
             answer(grants)

@@ -38,7 +38,7 @@ def shifting(world: World) -> None:
     connections: list[Connection] = []
     for round_ in range(8):
         for connection in connections:
-            connection.open = False
+            world.close(connection)
         connections = [world.connect(round_ % len(world.gateways), 16_384) for _ in range(4)]
         world.run(world.now_ms + END_MS / 8)
 

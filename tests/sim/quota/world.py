@@ -6,14 +6,19 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 
 from tailrace.quota.entity import CLIENT_ID, Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
 from tailrace.quota.leases import Demand, Grant, LeaseTable
+from tailrace.quota.owed import Owed
 
 LEASE_MS = 500.0
 TIMEOUT_MS = 100.0
+MAX_THROTTLE_MS = 15_000.0
+SPREAD_MS = 50.0  # until all have heard of a change
 CLIENT = "app"
 ACCOUNT: Account = ((CLIENT_ID, CLIENT),)
 
@@ -22,14 +27,32 @@ def quotas(rate: float) -> ClientQuotas:
     return ClientQuotas({((CLIENT_ID, CLIENT),): {"producer_byte_rate": rate}})
 
 
-@dataclass
+@dataclass(eq=False)
 class Connection:
-    """Sends a request, waits for its answer, obeys the mute, sends the next; `think_ms` between them."""
+    """Sends a request, waits for its answer and for the time it was told, sends the next; `think_ms` between them.
+
+    The gateway does not read the next one before what this one took is earned.
+    """
 
     gateway: int
     size_bytes: int
     think_ms: float
-    open: bool = True
+    opened_ms: float = 0.0
+    closed_ms: float = inf
+    owed: Owed | None = None
+    turn: int = 0  # of the timer that counts
+
+    hearing: Callable[[], None] | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.closed_ms == inf
+
+    def hears(self, world: World) -> Callable[[], None]:
+        """What is called when more is leased."""
+        if self.hearing is None:
+            self.hearing = lambda: world.wait(self, 0)
+        return self.hearing
 
 
 @dataclass
@@ -46,6 +69,7 @@ class World:
     """A heap of events over the real quota code."""
 
     def __init__(self, seed: int, rate: float, gateways: int, unavailable: str = "last", loss: float = 0.0) -> None:
+        self.seed = seed
         self.random = random.Random(seed)
         self.now_ms = 0.0
         self.rate = rate
@@ -55,12 +79,23 @@ class World:
         self.order = 0
         self.passed = Passed()
         self.most_leased = 0.0
+        self.told_until_ms = 0.0  # the longest that any client was told to wait
         self.service: LeaseTable | None = LeaseTable(LEASE_MS, 1000, -LEASE_MS)
-        self.gateways = [LeasedQuota(Terms(LEASE_MS, unavailable, 15_000, 1000), 1000) for _ in range(gateways)]
-        for index, gateway in enumerate(self.gateways):
-            gateway.update(self.quotas, gateways, 0.0)
-            gateway.on_wanted = self.asker(index, fresh=True)
-            self.later(self.random.uniform(0, LEASE_MS / 2), self.renewer(index))
+        self.live = set(range(gateways))  # as the metadata have it
+        self.dead: set[int] = set()
+        self.incarnations = [0] * gateways
+        self.connections: list[Connection] = []
+        self.gateways: list[LeasedQuota] = []
+        self.terms = (LEASE_MS, unavailable, MAX_THROTTLE_MS, 1000.0)
+        for index in range(gateways):
+            self.gateways.append(self.new_gateway(index))
+
+    def new_gateway(self, index: int) -> LeasedQuota:
+        gateway = LeasedQuota(Terms(*self.terms), 1000)
+        gateway.update(self.quotas, len(self.live), self.now_ms)
+        gateway.on_wanted = self.asker(index, fresh=True)
+        self.later(self.random.uniform(0, LEASE_MS / 4), self.renewer(index))
+        return gateway
 
     def asker(self, index: int, *, fresh: bool = False) -> Callable[[], None]:
         return lambda: self.later(1, lambda: self.ask(index, fresh=fresh))
@@ -84,11 +119,15 @@ class World:
         return 0.0 if self.service is None else self.service.leased(ACCOUNT, QuotaKind.PRODUCE, self.now_ms)
 
     def renew(self, index: int) -> None:
+        if index in self.dead:
+            return
         self.ask(index)
-        self.later(LEASE_MS / 2 * self.random.uniform(0.95, 1.05), self.renewer(index))
+        self.later(LEASE_MS / 4 * self.random.uniform(0.95, 1.05), self.renewer(index))
 
     def ask(self, index: int, *, fresh: bool = False) -> None:
         """One AcquireLease; either way may be lost, which the gateway notices and then asks again."""
+        if index in self.dead:
+            return
         gateway, asked_ms = self.gateways[index], self.now_ms
         demands = gateway.fresh_demands(self.now_ms) if fresh else gateway.demands(self.now_ms)
         if not demands:
@@ -118,8 +157,8 @@ class World:
         if self.service is None:
             answer(None)
         else:
-            live = range(len(self.gateways))
-            answer(self.service.acquire((index, ""), demands, self.quotas, live, self.now_ms))
+            holder = (index, str(self.incarnations[index]))
+            answer(self.service.acquire(holder, demands, self.quotas, set(self.live), self.now_ms))
 
     def kill_service(self) -> None:
         self.service = None
@@ -127,10 +166,53 @@ class World:
     def start_service(self) -> None:
         self.service = LeaseTable(LEASE_MS, 1000, self.now_ms)
 
+    def kill_gateway(self, index: int, noticed_ms: float = 150.0) -> None:
+        """Its connections are opened anew elsewhere; the others hear of it later."""
+        self.dead.add(index)
+        for connection in [one for one in self.connections if one.open and one.gateway == index]:
+            self.close(connection)
+            size_bytes, think_ms = connection.size_bytes, connection.think_ms
+            self.later(self.random.uniform(10, 100), partial(self.connect_somewhere, size_bytes, think_ms))
+        self.later(noticed_ms, partial(self.set_live, self.live - {index}))
+
+    def start_gateway(self, index: int) -> None:
+        self.dead.discard(index)
+        self.incarnations[index] += 1
+        self.gateways[index] = self.new_gateway(index)
+        self.set_live(self.live | {index})
+
+    def set_live(self, live: set[int]) -> None:
+        self.live = live
+        self.spread_metadata()
+
+    def set_rate(self, rate: float) -> None:
+        """The quota is changed: the quota service and each gateway hear of it when they do."""
+        self.rate = rate
+        self.later(self.random.uniform(0, SPREAD_MS), partial(setattr, self, "quotas", quotas(rate)))
+        self.spread_metadata()
+
+    def spread_metadata(self) -> None:
+        changed = quotas(self.rate)
+        for index, gateway in enumerate(self.gateways):
+            if index not in self.dead:
+                self.later(self.random.uniform(0, SPREAD_MS), partial(self.update, gateway, changed))
+
+    def update(self, gateway: LeasedQuota, changed: ClientQuotas) -> None:
+        gateway.update(changed, max(1, len(self.live)), self.now_ms)
+
     def connect(self, gateway: int, size_bytes: int, think_ms: float = 1.0) -> Connection:
-        connection = Connection(gateway, size_bytes, think_ms)
+        connection = Connection(gateway, size_bytes, think_ms, self.now_ms)
+        self.connections.append(connection)
         self.later(self.random.uniform(0, 20), lambda: self.send(connection))
         return connection
+
+    def connect_somewhere(self, size_bytes: int, think_ms: float) -> None:
+        self.connect(
+            self.random.choice([i for i in range(len(self.gateways)) if i not in self.dead]), size_bytes, think_ms
+        )
+
+    def close(self, connection: Connection) -> None:
+        connection.closed_ms = self.now_ms
 
     def send(self, connection: Connection) -> None:
         if not connection.open:
@@ -138,6 +220,25 @@ class World:
         gateway = self.gateways[connection.gateway]
         meter = gateway.meter("u", CLIENT, self.now_ms)
         throttle_ms = meter.charge(QuotaKind.PRODUCE, connection.size_bytes, self.now_ms)
+        connection.owed = meter.take_owed(MAX_THROTTLE_MS, lambda: self.now_ms)
         self.passed.at.append((self.now_ms, connection.size_bytes))
-        pause_ms = max(throttle_ms, self.random.uniform(0.2, 2)) + connection.think_ms * self.random.uniform(0.5, 1.5)
-        self.later(pause_ms, lambda: self.send(connection))
+        self.told_until_ms = max(self.told_until_ms, self.now_ms + throttle_ms)
+        self.wait(connection, max(throttle_ms, self.random.uniform(0.2, 2)))
+
+    def wait(self, connection: Connection, wait_ms: float) -> None:
+        """The last timer counts: more may be leased before it rings."""
+        connection.turn += 1
+        turn = connection.turn
+        self.later(wait_ms, lambda: self.waited(connection) if turn == connection.turn else None)
+
+    def waited(self, connection: Connection) -> None:
+        owed = connection.owed
+        if owed is None:
+            return
+        if connection.open and (wait_ms := owed.wait_ms()):
+            owed.watch(connection.hears(self))
+            self.wait(connection, wait_ms)
+            return
+        owed.unwatch(connection.hears(self))
+        think_ms = connection.think_ms * self.random.uniform(0.5, 1.5)
+        self.later(think_ms, lambda: self.send(connection))

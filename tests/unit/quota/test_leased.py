@@ -264,6 +264,13 @@ def give(quota: LeasedQuota, rate: float, now_ms: float, credit: float = 0.0) ->
     quota.granted([Grant(ACCOUNT, PRODUCE, True, rate, credit)], LEASE_MS, now_ms, now_ms)
 
 
+def owed_ms(quota: LeasedQuota, now_ms: float) -> float:
+    """How long a connection waits whose charge was the last."""
+    meter = quota.meter(USER, "app", now_ms)
+    meter.charge(PRODUCE, 1e-9, now_ms)
+    return round(meter.take_owed(1e9, lambda: now_ms).wait_ms() / 10) * 10
+
+
 def test_a_client_without_quota_is_never_throttled_and_costs_nothing() -> None:
     quota = leased()
     meter = quota.meter(USER, "other", 0)
@@ -277,7 +284,8 @@ def test_the_first_request_is_charged_at_an_even_share_and_asks_for_a_lease() ->
     quota = leased()
     asked = []
     quota.on_wanted = lambda: asked.append(True)
-    assert quota.meter(USER, "app", 0).charge(PRODUCE, 100, 0) == 200
+    assert quota.meter(USER, "app", 0).charge(PRODUCE, 100, 0) == 100
+    assert owed_ms(quota, 0) == 200
     assert asked and quota.active == 1
 
 
@@ -290,13 +298,96 @@ def test_a_throttle_is_the_debt_at_the_leases_rate() -> None:
     assert meter.charge(PRODUCE, 0, 200) == 0
 
 
-def test_a_throttle_is_reckoned_by_at_least_an_even_share_but_the_debt_stays() -> None:
+def test_a_throttle_is_told_by_the_whole_rate_and_ends_when_the_lease_has_paid() -> None:
     quota = leased()
     meter = quota.meter(USER, "app", 0)
     meter.charge(PRODUCE, 0, 0)
-    give(quota, 10, 0)
-    assert meter.charge(PRODUCE, 100, 0) == 200
-    assert meter.charge(PRODUCE, 0, 200) == 196
+    give(quota, 100, 0)
+    assert meter.charge(PRODUCE, 100, 0) == 100
+    assert owed_ms(quota, 100) == 900
+    give(quota, RATE, 200)
+    assert owed_ms(quota, 200) == 80
+
+
+def test_a_connection_waits_for_what_was_charged_until_its_turn_and_not_for_what_came_after() -> None:
+    now_ms = 0.0
+    quota = leased(gateways=1)
+    meter = quota.meter(USER, "app", 0)
+    meter.charge(PRODUCE, 100, 0)
+    first = meter.take_owed(1500, lambda: now_ms)
+    meter.charge(PRODUCE, 300, 0)
+    second = meter.take_owed(1500, lambda: now_ms)
+    assert (first.wait_ms(), second.wait_ms()) == (100, 400)
+    now_ms = 100
+    assert (first.wait_ms(), second.wait_ms()) == (0, 300)
+    assert first.join(second).wait_ms() == 300
+
+
+def test_nobody_waits_longer_than_the_longest_throttle() -> None:
+    now_ms = 0.0
+    meter = leased().meter(USER, "app", 0)
+    meter.charge(PRODUCE, 1e9, 0)
+    owed = meter.take_owed(1500, lambda: now_ms)
+    assert owed.wait_ms() == 1500
+    now_ms = 1500
+    assert owed.wait_ms() == 0
+
+
+def test_whoever_waits_hears_of_more_and_of_the_end_of_the_quota() -> None:
+    heard: list[str] = []
+    quota = leased()
+    meter = quota.meter(USER, "app", 0)
+    meter.charge(PRODUCE, 500, 0)
+    owed = meter.take_owed(1500, lambda: 0.0)
+
+    def again() -> None:
+        heard.append("again")
+
+    owed.watch(again)
+    give(quota, RATE / 2, 0)
+    assert not heard  # no more than before
+    give(quota, RATE, 0)
+    quota.update(ClientQuotas({(("client-id", "app"),): {"producer_byte_rate": 2 * RATE}}), 2, 0)
+    assert len(heard) == 2 and owed.wait_ms() == 250
+    quota.update(OPEN, 2, 0)
+    assert len(heard) == 3 and owed.wait_ms() == 0
+    owed.unwatch(again)
+    quota.update(APP, 2, 0)
+    assert len(heard) == 3
+
+
+def test_a_lease_that_changes_is_reported_twice_as_often() -> None:
+    quota = leased()
+    meter = quota.meter(USER, "app", 0)
+    meter.charge(PRODUCE, 5000, 0)
+    give(quota, RATE / 2, 0)
+    assert len(quota.demands(0)) == 1
+    give(quota, RATE, 0)  # much more than before
+    assert len(quota.demands(LEASE_MS / 4)) == 1
+    give(quota, RATE, LEASE_MS / 4)
+    assert quota.demands(LEASE_MS / 2) == []
+    assert len(quota.demands(3 * LEASE_MS / 4)) == 1
+
+
+def test_a_report_without_answer_is_due_at_once() -> None:
+    quota = leased()
+    quota.meter(USER, "app", 0).charge(PRODUCE, 5000, 0)
+    quota.unanswered(quota.demands(0))
+    assert len(quota.demands(0)) == 1
+
+
+def test_whoever_gave_its_lease_back_asks_with_its_next_request() -> None:
+    quota = leased()
+    meter = quota.meter(USER, "app", 0)
+    meter.charge(PRODUCE, 10, 0)
+    now_ms = 0.0
+    for _ in range(IDLE_REPORTS + 2):
+        now_ms += LEASE_MS / 2
+        quota.demands(now_ms)
+        give(quota, RATE, now_ms)  # runs longer than the client is idle
+    assert not quota.demands(now_ms)
+    meter.charge(PRODUCE, 10, now_ms + 1)
+    assert quota.active == 1
 
 
 def test_a_throttle_has_an_upper_bound() -> None:
@@ -334,7 +425,7 @@ def test_an_idle_client_gives_its_lease_back_and_starts_without_savings() -> Non
     needs = [report.rate for report in reports]
     assert needs == sorted(needs, reverse=True) and needs[-1] == 0 < needs[-2]
     assert quota.active == 0 and quota.demands(9000) == []
-    assert meter.charge(PRODUCE, 100, 10_000) == 200
+    assert meter.charge(PRODUCE, 100, 10_000) == 100  # starts without savings
 
 
 def test_a_client_that_is_held_back_asks_for_more_than_it_used() -> None:
@@ -400,7 +491,7 @@ def test_who_reconnects_finds_the_old_debt() -> None:
     assert meter is not None
     meter.charge(PRODUCE, 500, 0)
     meter = None
-    assert quota.meter(USER, "app", 0).charge(PRODUCE, 0, 0) == 1000
+    assert quota.meter(USER, "app", 0).charge(PRODUCE, 0, 0) == 500
 
 
 def test_the_number_of_leases_is_bounded_and_the_oldest_comes_back_with_its_next_request() -> None:

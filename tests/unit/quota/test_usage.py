@@ -81,7 +81,7 @@ def test_a_bucket_reports_the_throttles_that_it_gave_once() -> None:
     leased.unanswered([told])
     (again,) = leased.demands(200)
     assert again.throttle_time_ms == 1500
-    (after,) = leased.demands(300)
+    (after,) = leased.demands(450)
     assert after.throttle_time_ms == 0
 
 

@@ -1,5 +1,6 @@
 """Keeps the quota leases filled of a process that holds clients' sockets (a gateway, or a broker with a listener of its
-own): AcquireLease every half lease while a limited client is active, else nothing.
+own): AcquireLease every half lease while a limited client is active, every quarter while its lease changes, else
+nothing.
 
 All of them ask the quota service with the lowest id that answers, so that one of several knows all leases; one that
 has just not answered is asked last for a while, since waiting for it costs half of a lease's time. While none
@@ -93,7 +94,7 @@ class LeaseClient:
             await self._backoff.wait()
             return 0.0
         if all_due:
-            renew_at_ms = now_ms + self._leased.terms.lease_ms / 2
+            renew_at_ms = now_ms + self._leased.terms.lease_ms / 4
         await self._clock.sleep(_SOONEST_MS)
         await self._until(renew_at_ms)
         return renew_at_ms

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from tailrace.quota.owed import Owed, nothing_owed
+
 
 class Meter(Protocol):
     """A client's use. The flags let the relay skip the calls where no quota is set."""
@@ -27,6 +29,10 @@ class Meter(Protocol):
 
     def worked(self, time_ms: float) -> int:
         """Charges what the client took of the event loop (request_percentage); returns throttle_time_ms."""
+        ...
+
+    def owed(self) -> Owed:
+        """What the charges since the last call took above the rates: the connection waits until it is earned."""
         ...
 
     def fetch_max_bytes(self) -> int:
@@ -52,6 +58,9 @@ class Unmetered:
 
     def worked(self, time_ms: float) -> int:
         return 0
+
+    def owed(self) -> Owed:
+        return nothing_owed()
 
     def fetch_max_bytes(self) -> int:
         return 2**31 - 1

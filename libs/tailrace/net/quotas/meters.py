@@ -12,6 +12,7 @@ from tailrace.net.quotas.meter import Meter
 from tailrace.quota.entity import ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import Terms
+from tailrace.quota.owed import Owed
 
 QUOTA_WINDOW_MS = 500.0  # of a client's rate: the most that one Fetch may bring
 _USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
@@ -20,17 +21,19 @@ _USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
 class ClockedMeter(ClientMeter):
     """A client's meter that knows the time, as the relay does not."""
 
-    __slots__ = ("_now_ms", "work_ms")
+    __slots__ = ("_max_throttle_ms", "_now_ms", "work_ms")
 
     def __init__(
         self,
         user: str,
         client_id: str,
         broker_id: int | None,
+        max_throttle_ms: float,
         now_ms: Callable[[], float],
         work_ms: Callable[[], float],
     ) -> None:
         super().__init__(user, client_id, broker_id)
+        self._max_throttle_ms = max_throttle_ms
         self.work_ms = work_ms
         self._now_ms = now_ms
 
@@ -42,6 +45,9 @@ class ClockedMeter(ClientMeter):
 
     def worked(self, time_ms: float) -> int:
         return self.charge(QuotaKind.REQUEST, time_ms * 1000, self._now_ms())
+
+    def owed(self) -> Owed:
+        return self.take_owed(self._max_throttle_ms, self._now_ms)
 
     def fetch_max_bytes(self) -> int:
         return self.window_bytes(QuotaKind.FETCH, self._now_ms())
@@ -77,4 +83,5 @@ class Quotas:
             self.leased.update(ClientQuotas(new.quotas), len(lease_holders(new)), self._clock.monotonic_ms())
 
     def _new_meter(self, user: str, client_id: str, broker_id: int | None) -> ClientMeter:
-        return ClockedMeter(user, client_id, broker_id, self._clock.monotonic_ms, self._work_ms)
+        longest_ms = self.leased.terms.max_throttle_ms
+        return ClockedMeter(user, client_id, broker_id, longest_ms, self._clock.monotonic_ms, self._work_ms)

@@ -112,7 +112,7 @@ class Answers:
     def _charge(self, view: memoryview, at: int, size: int, mark: int) -> None:
         throttle_time_ms = self.requests.meter.fetched(size)
         if throttle_time_ms:
-            self.requests.throttle_time_ms = max(self.requests.throttle_time_ms, throttle_time_ms)
+            self.requests.throttled(throttle_time_ms)
             _THROTTLE.pack_into(view, at + throttle_time_at(flexible=mark >= FETCH_FLEXIBLE), throttle_time_ms)
 
     def _greet(self, view: memoryview, at: int, size: int) -> None:

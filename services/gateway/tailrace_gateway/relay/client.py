@@ -9,12 +9,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from tailrace.clock import Cancellable
 from tailrace.net.address import Address
 from tailrace.net.admit import Admit
 from tailrace.net.context import Identity
 from tailrace.net.limits.deadlines import IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
+from tailrace.net.quotas.mute import Mute
 from tailrace.net.quotas.work import WorkTimer
 from tailrace.net.transport import descriptor
 from tailrace.wire.apis import ApiKey
@@ -72,7 +72,7 @@ class ClientLink(Link):
         self.share = gateway.memory.share(self)
         self.share.belongs_to(identity.client_host)
         self._task: asyncio.Task[None] | None = None
-        self._unmute: Cancellable | None = None
+        self._muting: Mute | None = None  # of a client that was above a quota
         self.timer = WorkTimer()
 
     @property
@@ -128,8 +128,7 @@ class ClientLink(Link):
                 return end
             if self.node is not None and self.node.outbox:
                 self.pause(PEER)
-            if self.requests.throttle_time_ms:
-                self._mute()
+            self._mute_if_told()
             if self.requests.node_wanted:
                 self.requests.node_wanted = False
                 self._start(self._open_node())
@@ -217,17 +216,23 @@ class ClientLink(Link):
     def throttle(self, throttle_time_ms: int) -> None:
         """Reads nothing for that time, be it that the client obeys or not (KIP-219)."""
         if not self.closed:
-            self.requests.throttle_time_ms = max(self.requests.throttle_time_ms, throttle_time_ms)
-            self._mute()
+            self.requests.throttled(throttle_time_ms)
+            self._mute_if_told()
 
-    def _mute(self) -> None:
-        if self._unmute is None and self.requests.between_frames:
-            self.pause(MUTED)
-            self.gateway.throttled_ms += self.requests.throttle_time_ms
-            self._unmute = self.gateway.clock.call_later(self.requests.throttle_time_ms, self._unmuted)
+    def _mute_if_told(self) -> None:
+        """A frame that has begun passes whole before the connection is muted."""
+        requests = self.requests
+        if requests.owed is None or not requests.between_frames:
+            return
+        if self._muting is None:
+            clock = self.gateway.clock
+            self._muting = Mute(clock.monotonic_ms, clock.call_later, self._unmuted)
+        self.pause(MUTED)
+        self.gateway.throttled_ms += requests.throttle_time_ms
+        owed, requests.owed = requests.owed, None
+        self._muting.throttle(requests.throttle_time_ms, owed)
 
     def _unmuted(self) -> None:
-        self._unmute = None
         self.requests.throttle_time_ms = 0
         self.resume(MUTED | HELD)
         self.rescan()
@@ -241,8 +246,7 @@ class ClientLink(Link):
             return
         if self.outbox and self.node is not None:
             self.node.pause(PEER)
-        if self.requests.throttle_time_ms:
-            self._mute()
+        self._mute_if_told()
         if self.pauses & KEPT and self.slots.kept_bytes <= _KEPT_BYTES:
             self.resume(KEPT | HELD)
             self.rescan()
@@ -433,8 +437,8 @@ class ClientLink(Link):
                 with contextlib.suppress(OSError):
                     self.lent.shutdown(socket.SHUT_RDWR)
             self.lent.close()
-        if self._unmute is not None:
-            self._unmute.cancel()
+        if self._muting is not None:
+            self._muting.cancel()
         if self._task is not None and self._task is not asyncio.current_task(self.loop):
             self._task.cancel()
         if self.node is not None:

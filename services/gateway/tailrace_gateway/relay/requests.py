@@ -14,6 +14,7 @@ from struct import Struct
 from typing import TypeAlias
 
 from tailrace.net.quotas.meter import MeterOf
+from tailrace.quota.owed import Owed
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace.wire.hot.fetch_quota import cap_int32
@@ -90,7 +91,8 @@ class Requests:
         self.node_wanted = False  # set when a request for the node waits at the front
         self.unanswered_sent = False  # an acks=0 Produce went to the node: only closing can report its failure
         self.admit: Callable[[int, int], int] | None = None  # (api key, version) -> error code, as tailrace.net.admit
-        self.throttle_time_ms = 0  # set by a charge: nothing is read before that time has passed
+        self.throttle_time_ms = 0  # told after a charge: nothing is read until the connection is unmuted
+        self.owed: Owed | None = None  # what was charged then, until the connection is muted for it
         self.held: Frame | None = None  # the request being answered elsewhere
         self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
         self._last: _Last | None = None
@@ -244,8 +246,8 @@ class Requests:
             acks, fields_end = peek.produce_acks(data, body, flexible)
             if fields_end > at + 4 + size:
                 raise ValueError("acks lies outside the frame")
-            if self.meter.produce_limited:
-                self.throttle_time_ms = self.meter.produced(size)
+            if self.meter.produce_limited and (throttle_time_ms := self.meter.produced(size)):
+                self.throttled(throttle_time_ms)
             if acks == 0:
                 self.unanswered_sent = self._silent = True
                 self._last = None  # a repetition of that one would not say that it is answered
@@ -275,6 +277,12 @@ class Requests:
                 f"api key {key} is served in versions {row.min_version}-{row.max_version}, not in {version}"
             )
         return row
+
+    def throttled(self, throttle_time_ms: int) -> None:
+        """What was just charged is above the client's rate: nothing more is read."""
+        self.throttle_time_ms = max(self.throttle_time_ms, throttle_time_ms)
+        owed = self.meter.owed()
+        self.owed = owed if self.owed is None else self.owed.join(owed)
 
     def _collected(self) -> Frame:
         frame, body = self._frame, self._body

@@ -1,0 +1,72 @@
+"""A connection above its client's rate: not read for the time that was told, nor before what it took is earned.
+
+KIP-219: the client is muted, be it that it obeys or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tailrace.quota.owed import Owed, nothing_owed
+
+
+class Timer(Protocol):
+    """What call_later gives."""
+
+    def cancel(self) -> None: ...
+
+
+class Mute:
+    """Of one connection, for one or several throttles that overlap."""
+
+    def __init__(
+        self,
+        now_ms: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        ended: Callable[[], None],
+    ) -> None:
+        """call_later takes milliseconds; ended is called when the connection may be read again."""
+        self._now_ms = now_ms
+        self._call_later = call_later
+        self._ended = ended
+        self._owed = nothing_owed()
+        self._told_until_ms = 0.0
+        self._timer: Timer | None = None
+
+    @property
+    def on(self) -> bool:
+        """Whether the connection is not read."""
+        return self._timer is not None
+
+    def throttle(self, throttle_time_ms: float, owed: Owed) -> None:
+        """The client was told that time, for what it owes."""
+        self._owed.unwatch(self._more)
+        self._owed = self._owed.join(owed)
+        self._told_until_ms = max(self._told_until_ms, self._now_ms() + throttle_time_ms)
+        self._wait(self._told_until_ms - self._now_ms())
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._owed.unwatch(self._more)
+
+    def _wait(self, wait_ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._call_later(wait_ms, self._over)
+
+    def _over(self) -> None:
+        if wait_ms := self._owed.wait_ms():
+            self._owed.watch(self._more)
+            self._wait(wait_ms)
+            return
+        self._timer = None
+        self._owed.unwatch(self._more)
+        self._owed = nothing_owed()
+        self._ended()
+
+    def _more(self) -> None:
+        self._wait(self._owed.wait_ms())

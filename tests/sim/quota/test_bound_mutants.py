@@ -1,0 +1,15 @@
+"""The simulator finds what it is made to find: every rule broken on purpose breaks the bound in some life."""
+
+import pytest
+
+from sim.quota.lives import simulate
+from sim.quota.mutants import MUTANTS, Mutant
+
+SEEDS = 30
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.rule)
+def test_a_broken_rule_is_found(mutant: Mutant) -> None:
+    seeds = (mutant.found_by, *range(1, SEEDS + 1))
+    with mutant.applied():
+        assert any(simulate(seed).failure for seed in seeds), f"no seed up to {SEEDS} finds it"
