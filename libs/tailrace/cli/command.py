@@ -13,7 +13,15 @@ from tailrace.private_files import make_umask_private
 
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 _OBJECTS = 100_000  # what a command imports is no garbage: looking for some took a tenth of its time
-ABOUT_BROKERS = ("list", "log-dirs", "move-replicas", "drain", "unregister")  # with other arguments `broker` runs one
+ABOUT_BROKERS = (
+    "list",
+    "log-dirs",
+    "move-replicas",
+    "drain",
+    "scale-down",
+    "may-stop",
+    "unregister",
+)  # with other arguments `broker` runs one
 
 
 def main() -> None:

@@ -54,7 +54,9 @@ def _of_version_1(found: TransactionState, request: End) -> Status | None:
 
 def _of_version_2(found: TransactionState, request: End) -> Status | None:
     producer_id, epoch = request.producer
-    if found.next_producer_id == producer_id != NO_PRODUCER_ID:  # it has been told so, and takes it with the last marker
+    if (
+        found.next_producer_id == producer_id != NO_PRODUCER_ID
+    ):  # it has been told so, and takes it with the last marker
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     again = found.producer_epoch == epoch + 1
     again_with_next_id = found.previous_producer_id == producer_id and is_exhausted(epoch) and found.producer_epoch == 0
