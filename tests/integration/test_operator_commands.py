@@ -147,6 +147,33 @@ def test_preferred_leaders_are_elected(cluster: Cluster) -> None:
     assert "No election was needed." in run(cluster, "elect-leaders", "--topic", "led")
 
 
+def test_brokers_that_are_to_go_are_emptied_to_those_that_stay_and_forgotten_when_they_are_stopped(
+    tmp_path: Path,
+) -> None:
+    with three_brokers(tmp_path) as cluster:
+        assert "no broker has an id of 3" in run(cluster, "broker", "scale-down", "3")
+        run(cluster, "topic", "create", "alone", "-p", "6", "-r", "1")
+        run(cluster, "topic", "create", "pairs", "-p", "3", "-r", "2")
+        assert "may stop" in run(cluster, "broker", "may-stop", "1", "--timeout", "60")
+        run(cluster, "broker", "scale-down", "2", "--timeout", "60")
+        assert {node for name in ("alone", "pairs") for nodes in replicas(cluster, name) for node in nodes} == {0, 1}
+        assert "broker 2 still runs" in run(
+            cluster, "broker", "scale-down", "2", "--forget", "--timeout", "0.2", status=1
+        )
+        cluster.kill("broker", 2)
+        run(cluster, "broker", "scale-down", "2", "--forget", "--timeout", "60")
+        assert set(brokers(cluster)) == {0, 1}
+
+
+def test_a_broker_whose_partitions_wait_for_other_replicas_may_not_stop(tmp_path: Path) -> None:
+    with three_brokers(tmp_path) as cluster:
+        run(cluster, "topic", "create", "watched", "-p", "1", "-r", "3")
+        cluster.kill("broker", 2)
+        until(lambda: brokers(cluster)[2]["in_sync"] == 0, "broker 2 is out of sync")
+        refused = run(cluster, "broker", "may-stop", "1", "--timeout", "0.5", status=1)
+        assert "not done within 0.5 s" in refused and "not in sync" in refused
+
+
 def test_a_broker_is_emptied_stopped_and_forgotten(tmp_path: Path) -> None:
     with three_brokers(tmp_path) as cluster:
         run(cluster, "topic", "create", "spread", "-p", "6", "-r", "2")
@@ -154,6 +181,15 @@ def test_a_broker_is_emptied_stopped_and_forgotten(tmp_path: Path) -> None:
         assert brokers(cluster)[2]["replicas"]
         assert "--shrink" in run(cluster, "broker", "drain", "2", status=1)  # three replicas have nowhere to go
         assert '"partitions"' in run(cluster, "broker", "drain", "2", "--shrink", "--dry-run")
+        before = {name: replicas(cluster, name) for name in ("spread", "full")}
+        assert "partitions that broker 2 led have another leader" in run(
+            cluster, "broker", "drain", "2", "--leaders-only", "--timeout", "60"
+        )
+        assert brokers(cluster)[2]["leaders"] == 0
+        after = {name: replicas(cluster, name) for name in before}
+        assert {name: [sorted(row) for row in rows] for name, rows in after.items()} == {
+            name: [sorted(row) for row in rows] for name, rows in before.items()
+        }
         assert "holds no partition" in run(cluster, "broker", "drain", "2", "--shrink")
         assert brokers(cluster)[2]["replicas"] == 0
         assert {node for nodes in replicas(cluster, "spread") for node in nodes} == {0, 1}

@@ -24,6 +24,7 @@ PACKAGES = {
     "javac": "openjdk-17-jdk-headless",  # java compiles ToolServer.java as it starts it
     "mvn": "maven",
     "postgres": "postgresql",
+    "redis-server": "redis-server",
 }
 SOURCES = ("libs", "services", "spark", "tests")
 
@@ -141,7 +142,7 @@ LAYERS = {
     "sim": Layer("real decisions in a seeded world of faults", beside=("tests/sim/log",)),
     "integration": Layer(
         "real processes and sockets",
-        tools=("postgres",),
+        tools=("postgres", "redis-server"),
         beside=tuple(f"tests/integration/{name}" for name in ("controller", "gateway", "quota", "test_cli.py")),
     ),
     "compat": Layer(

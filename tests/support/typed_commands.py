@@ -30,6 +30,7 @@ NEW_TOPIC: Final = Kind("new topic", "letters", ("orders", "", "a/b", "..", "é"
 GROUP: Final = Kind("group", "readers", ("nope", "", "é", NOT_UTF8))
 BROKER: Final = Kind("broker", "0", ("9", "-1", "", "x", "9" * 30, NOT_UTF8))
 AWAY: Final = Kind("broker that is away", "1", ("9", "-1", "", "x", "9" * 30))
+STAY: Final = Kind("number of brokers that stay", "1", ("0", "-7", "", "x"))
 PARTITION: Final = Kind("partition", "0", ("99", "-1", "", "x", "9" * 30))
 COUNT: Final = Kind("number of partitions", "3", ("0", "1", "-7", "", "x", "9" * 30, "2000000000"))
 NEW_COUNT: Final = COUNT._replace(wrong=tuple(text for text in COUNT.wrong if text != "1"))
@@ -89,6 +90,8 @@ ASKING: Final[Mapping[str, tuple[Argument, ...]]] = {
     "broker log-dirs": (),
     "broker move-replicas": (BROKER, LOG_DIR, "-t", TOPIC, "-p", PARTITION),
     "broker drain": (AWAY, "--throttle", RATE),
+    "broker scale-down": (STAY, "--throttle", RATE),
+    "broker may-stop": (BROKER,),
     "broker unregister": (AWAY,),
     "reassign generate": ("-t", TOPIC, "--brokers", IDS, "-r", REPLICAS),
     "reassign execute": (PLAN, "--throttle", RATE),

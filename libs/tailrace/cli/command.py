@@ -14,7 +14,7 @@ from tailrace.private_files import make_umask_private
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
 _OBJECTS = 100_000  # what a command imports is no garbage: looking for some took a tenth of its time
 ABOUT = {  # with other arguments the command runs one
-    "broker": ("list", "log-dirs", "move-replicas", "drain", "unregister"),
+    "broker": ("list", "log-dirs", "move-replicas", "drain", "scale-down", "may-stop", "unregister"),
     "quota": ("list", "set", "delete", "top"),
 }
 _WHAT = {"broker": "its brokers", "quota": "quotas"}

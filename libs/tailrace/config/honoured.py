@@ -66,7 +66,11 @@ BROKER_KEYS = {
         "replica.fetch.response.max.bytes",
         "replica.fetch.wait.max.ms",
     ),
-    "tailrace_controller.app": ("broker.session.timeout.ms", "controller.quorum.election.timeout.ms"),
+    "tailrace_controller.app": (
+        "broker.session.timeout.ms",
+        "controller.quorum.election.timeout.ms",
+        "metadata.schema.upgrade",
+    ),
     "tailrace_controller.commands.accept_restored": ("metadata.url",),
     "tailrace_controller.decide.create_topics": ("default.replication.factor", "num.partitions"),
     "tailrace_controller.decide.delete_topics": ("delete.topic.enable",),

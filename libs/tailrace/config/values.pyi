@@ -200,6 +200,7 @@ class Values:
     metadata_max_idle_interval_ms: int
     metadata_max_retention_bytes: int
     metadata_max_retention_ms: int
+    metadata_schema_upgrade: bool
     metadata_url: str | None
     metric_reporters: tuple[str, ...]
     metrics_num_samples: int

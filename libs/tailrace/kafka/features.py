@@ -35,3 +35,13 @@ UNNAMED: Final[Mapping[str, Levels]] = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: Levels(1, 1),
     METADATA_VERSION: Levels(7, 25),
 }
+
+
+def beyond(features: Mapping[str, int]) -> str | None:
+    """Why this version of Tailrace cannot work in a cluster with these finalized levels; None if it can."""
+    for name, level in features.items():
+        levels = SUPPORTED.get(name)
+        if levels is None or level > levels.highest:
+            knows = "does not know it" if levels is None else f"knows levels {levels.lowest} to {levels.highest}"
+            return f"the cluster's feature {name} is at level {level}, and this version of Tailrace {knows}"
+    return None

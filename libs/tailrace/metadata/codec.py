@@ -329,7 +329,10 @@ def decode(data: bytes) -> r.MetadataRecord:
     reader = _Reader(data)
     frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
     if frame != FRAME_VERSION or key not in _READERS or _READERS[key][0] != version:
-        raise MalformedRecord(f"metadata record frame {frame}, api key {key}, version {version} is not known")
+        raise MalformedRecord(
+            f"a metadata record of frame {frame}, api key {key}, version {version} is not known to this version of "
+            "Tailrace; a newer one may have written it"
+        )
     record: r.MetadataRecord = _READERS[key][1].read(reader)
     if reader.position != len(data):
         raise MalformedRecord(f"{len(data) - reader.position} bytes follow a {type(record).__name__}")

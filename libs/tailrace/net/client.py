@@ -1,4 +1,8 @@
-"""A connection to another service: pipelined requests, answers matched by their order and correlation id."""
+"""A connection to another service: pipelined requests, answers matched by their order and correlation id.
+
+The other service may be of another version of Tailrace. So a connection's first request is ApiVersions, and a request
+goes out in the newest version that both sides know (KIP-35), as in Apache Kafka's NetworkClient.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,24 @@ from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
 from tailrace.net.large import Large
 from tailrace.wire import codec
-from tailrace.wire.apis import INTERNAL_APIS
+from tailrace.wire.apis import INTERNAL_APIS, Api, ApiKey
 from tailrace.wire.connection import SIZE, ClientConnection
 from tailrace.wire.malformed import Malformed
-from tailrace.wire.messages import ApiMessage, PreambleRequest
+from tailrace.wire.messages import ApiMessage, ApiVersionsRequest, PreambleRequest
 
 _CORRELATION_ID = Struct(">i")
 _BUFFER_BYTES = 65_536
 _Answered: TypeAlias = asyncio.Future[bytes | bytearray]  # a large frame is not copied
+_Served: TypeAlias = dict[int, tuple[int, int]]  # api key -> lowest and highest version
+_HELLO_VERSION = 0  # of ApiVersions: every version of Tailrace knows it
 
 
 class Disconnected(ConnectionError):
     """The peer could not be reached or went away before it answered; whether it acted is unknown."""
+
+
+class UnservedError(Disconnected):
+    """The peer serves no version of the request that we know: it is another version of Tailrace, or another role."""
 
 
 class _Wire(asyncio.BufferedProtocol):
@@ -36,6 +46,8 @@ class _Wire(asyncio.BufferedProtocol):
         self._large: bytearray | None = None
         self._large_filled = 0
         self.core: ClientConnection[_Answered] = ClientConnection()
+        self.hello: _Answered | None = None
+        self.served: _Served | None = None
         self.transport: Any = None
         self.lost = asyncio.get_running_loop().create_future()
         self._why = "closed the connection"
@@ -95,6 +107,19 @@ def _answer(future: _Answered, frame: bytes | bytearray) -> None:
         future.set_result(frame)
 
 
+def agreed(api: Api, served: _Served, address: Address) -> int:
+    """The newest version of an API that we and the peer know; raises UnservedError where there is none."""
+    low, high = served.get(api.key, (0, -1))
+    version = min(high, api.max_version)
+    if version < max(low, api.min_version):
+        theirs = f"in versions {low} to {high}" if high >= low else "not at all"
+        raise UnservedError(
+            f"{address} serves {api.key.name} {theirs}, this version of Tailrace needs {api.min_version} to "
+            f"{api.max_version}: upgrade the older side"
+        )
+    return version
+
+
 class Client:
     """Connects at the first request and again after a loss; nothing is sent twice."""
 
@@ -124,12 +149,15 @@ class Client:
     async def ask(self, message: ApiMessage, *, timeout_ms: float, version: int | None = None) -> Any:
         """Sends one request and returns its response message; a thread decodes a large one.
 
-        Raises Disconnected, TimeoutError (the answer is then dropped when it comes) or codec.Malformed.
+        version: what this request needs; else the newest that both sides know. Raises Disconnected, UnservedError,
+        TimeoutError (the answer is then dropped when it comes) or codec.Malformed.
         """
         key = message.API_KEY
-        version = INTERNAL_APIS[key].max_version if version is None else version
         async with asyncio.timeout(timeout_ms / 1000):
             wire = await self._connected()
+            if version is None:
+                served = wire.served or await self._hear_served(wire)
+                version = agreed(INTERNAL_APIS[key], served, self.address)
             future = self._send(wire, message, version)
             frame = await future
         return await self._large.decode_answer(key, version, frame)
@@ -203,6 +231,17 @@ class Client:
         wire.core.asked(self._correlation_id, future)
         wire.transport.write(frame)
         return future
+
+    async def _hear_served(self, wire: _Wire) -> _Served:
+        """What the peer says that it serves; asked once for each connection."""
+        if wire.hello is None:
+            wire.hello = self._send(wire, ApiVersionsRequest(), _HELLO_VERSION)
+        frame = await asyncio.shield(wire.hello)
+        if wire.served is None:
+            body = codec.response_body(ApiKey.API_VERSIONS, _HELLO_VERSION, frame)
+            answer = codec.decode_response(ApiKey.API_VERSIONS, _HELLO_VERSION, body)
+            wire.served = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        return wire.served
 
     async def _connected(self) -> _Wire:
         wire = self._wire

@@ -45,7 +45,8 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
     with only_controller(environment.data_dir, config.node_id, url):
         address = internal_address(config, environment.run_dir, f"controller-{config.node_id}", environment.secret)
         lease_ms = max(float(config.controller_quorum_election_timeout_ms), LEASE_MS_MIN)
-        database = Database(url, environment.clock, environment.log, lease_ms)
+        may_upgrade = config.metadata_schema_upgrade
+        database = Database(url, environment.clock, environment.log, lease_ms, may_upgrade=may_upgrade)
         new_token = f"{environment.random.getrandbits(64):016x}"
         seen_file = SeenFile(environment.data_dir, config.node_id, new_token)
         candidate = Candidate(config.node_id, seen_file.token, str(address), exclusive=not database.shared)

@@ -9,17 +9,21 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import structlog
+import structlog.testing
 
 from support.controllers import WAIT_MS, Node, creation, heartbeat, live_broker
 from tailrace.config import ConfigError
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
+from tailrace.metadata.records import FeatureLevelRecord
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.wire.messages import (
     RegisterServiceRequest,
     ReportGroupsRequest,
 )
+from tailrace_controller.effects import Effects
 
 
 @pytest.fixture
@@ -158,6 +162,31 @@ async def test_a_database_of_a_newer_tailrace_is_refused_in_a_sentence(node: Nod
     with pytest.raises(ConfigError, match="schema version 99, this Tailrace knows 3"):
         async with node.controller():
             raise AssertionError("a controller on an unknown schema")
+
+
+async def test_a_level_that_only_a_newer_tailrace_knows_is_neither_followed_nor_decided_on(node: Node) -> None:
+    finalized = Effects(None, (FeatureLevelRecord("share.version", 1),))
+    async with node.controller() as role, node.follower() as follower:
+        before = await follower.wait_for(lambda image: bool(image.features), WAIT_MS)
+        with structlog.testing.capture_logs() as lines:
+            await role.controller.run(lambda image: finalized)
+            with pytest.raises(TimeoutError):
+                await follower.wait_for(lambda image: image.offset > before.offset, 500)
+        assert any("share.version is at level 1" in str(line.get("why")) for line in lines)
+        assert follower.stale
+    with pytest.raises(ConfigError, match=r"share.version is at level 1, and this version of Tailrace does not know"):
+        async with node.controller():
+            raise AssertionError("a controller of an older version")
+
+
+async def test_a_log_with_a_record_that_only_a_newer_tailrace_knows_is_refused_in_a_sentence(node: Node) -> None:
+    async with node.controller():
+        pass
+    with closing(sqlite3.connect(node.directory / "metadata.db")) as user, user:
+        user.execute("update records set record = ? where offset = 0", (bytes((1, 99, 0)),))
+    with pytest.raises(ConfigError, match="cannot be read: a metadata record of frame 1, api key 99, version 0"):
+        async with node.controller():
+            raise AssertionError("a controller that skips records")
 
 
 async def test_another_cluster_is_not_followed(tmp_path: Path) -> None:

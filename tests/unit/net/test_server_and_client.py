@@ -8,6 +8,7 @@ import random
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import structlog.testing
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.address import Address
-from tailrace.net.client import Client, Disconnected
+from tailrace.net.client import Client, Disconnected, UnservedError
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.limits.deadlines import ConnectionDeadlines
@@ -67,7 +68,8 @@ HANDLERS: dict[int, Handler] = {ApiKey.HEARTBEAT: heartbeat, ApiKey.LIST_GROUPS:
 async def running(path: Path, **bounds: Any) -> AsyncIterator[tuple[Role, Address, Server]]:
     role = Role()
     log = structlog.get_logger()
-    service = Service(role=role, handlers=HANDLERS, apis=INTERNAL_APIS, log=log, **bounds)
+    served: dict[str, Any] = {"handlers": HANDLERS, "apis": INTERNAL_APIS, **bounds}
+    service = Service(role=role, log=log, **served)
     server = await serve([Address(str(path / "s"), -1)], service)
     try:
         yield role, server.addresses[0], server
@@ -137,6 +139,39 @@ async def ask_heartbeat(client: Client, group: str) -> HeartbeatResponse:
     return answer
 
 
+async def test_a_service_of_another_version_is_asked_in_the_newest_version_that_both_know(tmp_path: Path) -> None:
+    heard: list[int] = []
+
+    async def note(request: HeartbeatRequest, context: Context, role: Role) -> HeartbeatResponse:
+        heard.append(context.api_version)
+        return HeartbeatResponse(error_code=0)
+
+    older = {**INTERNAL_APIS, ApiKey.HEARTBEAT: replace(INTERNAL_APIS[ApiKey.HEARTBEAT], max_version=1)}
+    async with running(tmp_path, handlers={ApiKey.HEARTBEAT: note}, apis=older) as (_, address, _server):
+        client = Client(address, "c")
+        for _ in range(2):
+            assert (await ask_heartbeat(client, "g")).error_code == 0
+        await client.close()
+    assert heard == [1, 1]
+
+
+@pytest.mark.parametrize("served", [(9, 12), None])
+async def test_what_a_service_of_another_version_cannot_serve_is_not_sent_and_the_connection_stays(
+    tmp_path: Path, served: tuple[int, int] | None
+) -> None:
+    newer = dict(INTERNAL_APIS)
+    if served:
+        newer[ApiKey.HEARTBEAT] = replace(newer[ApiKey.HEARTBEAT], min_version=served[0], max_version=served[1])
+    handlers = {key: handler for key, handler in HANDLERS.items() if served or key != ApiKey.HEARTBEAT}
+    async with running(tmp_path, handlers=handlers, apis=newer) as (role, address, _):
+        client = Client(address, "c")
+        with pytest.raises(UnservedError, match=r"HEARTBEAT .*needs 0 to 4: upgrade the older side"):
+            await ask_heartbeat(client, "g")
+        assert client.connected and not role.asked
+        assert (await client.ask(ListGroupsRequest(), timeout_ms=9000)).error_code == 0
+        await client.close()
+
+
 @pytest.mark.parametrize(
     ("group", "code"), [("refused", ErrorCode.NOT_COORDINATOR), ("bug", ErrorCode.UNKNOWN_SERVER_ERROR)]
 )
@@ -154,10 +189,11 @@ async def test_a_relay_with_a_bug_closes_the_connection_and_nothing_else(tmp_pat
 
     async with running(tmp_path, relay=relay) as (_, address, _server):
         client, other = Client(address, "c"), Client(address, "c")
-        await other.ask(ListGroupsRequest(states_filter=[]), timeout_ms=9000)
+        groups, fetch = ListGroupsRequest(), FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, topics=[])
+        await other.ask(groups, timeout_ms=9000, version=0)
         with pytest.raises(Disconnected):
-            await client.ask(FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, topics=[]), timeout_ms=9000)
-        assert (await other.ask(ListGroupsRequest(states_filter=[]), timeout_ms=9000)).error_code == 0
+            await client.ask(fetch, timeout_ms=9000, version=4)
+        assert (await other.ask(groups, timeout_ms=9000, version=0)).error_code == 0
         await client.close()
         await other.close()
 

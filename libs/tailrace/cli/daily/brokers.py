@@ -1,9 +1,13 @@
-"""`tailrace broker list|log-dirs|move-replicas|drain|unregister`; `tailrace broker [options]` runs one (command.py)."""
+"""`tailrace broker list|log-dirs|move-replicas|drain|scale-down|may-stop|unregister`: what operators do with brokers.
+
+`tailrace broker [options]` runs one (command.py).
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Set
 from pathlib import PurePosixPath
 from typing import Annotated
 
@@ -13,7 +17,7 @@ from tailrace.cli.daily.connection import Bootstrap, Json, table
 from tailrace.cli.daily.nodes import Broker, Nodes, nodes
 from tailrace.cli.daily.reassignments import Rate, as_text, move
 from tailrace.cli.daily.refusals import RefusedError
-from tailrace.metadata.moves import Plan, drained
+from tailrace.metadata.moves import Partition, Plan, drained
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,6 +27,8 @@ app = typer.Typer(
 )
 BrokerId = Annotated[int, typer.Argument(help="broker id")]
 _DRAIN_ROUNDS = 10
+_LOOK_MS = 200
+_LOOKS_MAX = 150  # half a minute for an election
 
 
 @app.command("list")
@@ -109,35 +115,159 @@ def move_replicas(
         typer.echo(f"{moves.format(broker_id)} to {there}, or {'is' if len(wanted) == 1 else 'are'} there")
 
 
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="give up after it, with exit code 1")
+]
+
+
+class Deadline:
+    """Bounds a command by --timeout; called while it waits. Raises RefusedError with what it waits for."""
+
+    def __init__(self, cluster: Nodes, timeout_s: float | None) -> None:
+        self._cluster, self._timeout_s = cluster, timeout_s
+        self._until_ms = None if timeout_s is None else cluster.monotonic_ms() + timeout_s * 1000
+
+    def check(self, waits_for: str) -> None:
+        """Nothing, until the time is over."""
+        if self._until_ms is not None and self._cluster.monotonic_ms() >= self._until_ms:
+            raise RefusedError(f"not done within {self._timeout_s:g} s: {waits_for}")
+
+
 @app.command()
 def drain(
     broker_id: BrokerId,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="one replica fewer where no other broker can take it")
     ] = False,
+    leaders_only: Annotated[
+        bool, typer.Option("--leaders-only", help="leave the replicas where they are, behind the others in each list")
+    ] = False,
     rate: Rate = None,
+    timeout_s: Timeout = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan as `tailrace reassign` reads it")] = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Move every replica off a broker, with progress, and leave it empty."""
+    """Move every leader, then every replica off a broker, with progress, and leave it empty."""
     with nodes(bootstrap) as cluster:
         if dry_run:
-            typer.echo(as_text(_plan(cluster, broker_id, shrink)[1]))
+            plan = _behind(cluster, broker_id) if leaders_only else _plan(cluster, {broker_id}, broker_id, shrink)[1]
+            typer.echo(as_text(plan))
             return
-        for _ in range(_DRAIN_ROUNDS):  # a topic that is created meanwhile may be placed on it
-            before, plan = _plan(cluster, broker_id, shrink)
-            if not plan:
-                break
-            move(cluster, before, plan, rate)
-        else:
-            raise RefusedError(f"broker {broker_id} is given new partitions faster than they are moved away")
-    typer.echo(
-        f"broker {broker_id} holds no partition. It still runs and may get new ones: stop it, "
-        f"then `tailrace broker unregister {broker_id}`."
-    )
+        deadline = Deadline(cluster, timeout_s)
+        if leaders_only:
+            _hand_over(cluster, broker_id, deadline)
+            return
+        _empty(cluster, {broker_id}, broker_id, shrink, rate, deadline)
+    typer.echo(f"It still runs and may get new ones: stop it, then `tailrace broker unregister {broker_id}`.")
 
 
-def _plan(cluster: Nodes, broker_id: int, shrink: bool) -> tuple[Plan, Plan]:
+@app.command("scale-down")
+def scale_down(
+    count: Annotated[int, typer.Argument(min=1, help="how many brokers stay: those with an id below it")],
+    forget: Annotated[
+        bool, typer.Option("--forget", help="unregister those that are stopped and hold nothing, and move nothing")
+    ] = False,
+    rate: Rate = None,
+    timeout_s: Timeout = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Drain every broker with an id of COUNT or more; afterwards, when they are stopped, --forget them."""
+    with nodes(bootstrap) as cluster:
+        leaving = {broker.broker_id for broker in cluster.brokers() if broker.broker_id >= count}
+        deadline = Deadline(cluster, timeout_s)
+        for broker_id in sorted(leaving, reverse=True):
+            if forget:
+                _forget(cluster, broker_id, deadline)
+                continue
+            _empty(cluster, leaving, broker_id, False, rate, deadline)
+    if not leaving:
+        typer.echo(f"no broker has an id of {count} or more")
+
+
+@app.command("may-stop")
+def may_stop(broker_id: BrokerId, timeout_s: Timeout = None, bootstrap: Bootstrap = None) -> None:
+    """Wait until all other replicas of a broker's partitions are in sync, so that it can stop and nobody notices."""
+    with nodes(bootstrap) as cluster:
+        _known(cluster.brokers(), broker_id)
+        deadline = Deadline(cluster, timeout_s)
+        said = -1
+        while late := _late_beside(cluster, broker_id):
+            if len(late) != said:
+                said = len(late)
+                typer.echo(f"{said} partitions of broker {broker_id} wait for replicas elsewhere", err=True)
+            deadline.check(f"{late[0][0]}-{late[0][1]} has replicas on other brokers that are not in sync")
+            cluster.pause(_LOOK_MS)
+    typer.echo(f"broker {broker_id} may stop: all other replicas of its partitions are in sync")
+
+
+def _late_beside(cluster: Nodes, broker_id: int) -> list[Partition]:
+    """Partitions of a broker of which another replica is not in sync."""
+    return [
+        key
+        for key, part in sorted(cluster.partitions().items())
+        if broker_id in part.replica_nodes and set(part.replica_nodes) - {broker_id} - set(part.isr_nodes)
+    ]
+
+
+def _behind(cluster: Nodes, broker_id: int) -> Plan:
+    """The partitions that the broker leads and another replica can lead: those in sync first, the broker last."""
+    _known(cluster.brokers(), broker_id)
+    moving = cluster.reassignments()
+    plan: Plan = {}
+    for key, part in cluster.partitions().items():
+        others = [node for node in part.replica_nodes if node != broker_id]
+        if part.leader_id == broker_id and key not in moving and set(others) & set(part.isr_nodes):
+            plan[key] = (*sorted(others, key=lambda node: node not in part.isr_nodes), broker_id)
+    return plan
+
+
+def _hand_over(cluster: Nodes, broker_id: int, deadline: Deadline) -> None:
+    """Gives what the broker leads to other replicas that are in sync. No record is copied."""
+    plan = _behind(cluster, broker_id)
+    if not plan:
+        typer.echo(f"broker {broker_id} leads nothing that another broker could lead now")
+        return
+    changed = {key: wanted for key, wanted in plan.items() if tuple(cluster.partitions()[key].replica_nodes) != wanted}
+    if changed:
+        move(cluster, {}, changed, None, tick=lambda: deadline.check("leaders are moved"))
+    cluster.elect(plan, unclean=False)
+    for _ in range(_LOOKS_MAX):
+        left = [key for key, part in cluster.partitions().items() if key in plan and part.leader_id == broker_id]
+        if not left:
+            break
+        deadline.check(f"{left[0][0]}-{left[0][1]} is still led by broker {broker_id}")
+        cluster.pause(_LOOK_MS)
+    typer.echo(f"{len(plan) - len(left)} of {len(plan)} partitions that broker {broker_id} led have another leader")
+
+
+def _empty(
+    cluster: Nodes, leaving: Set[int], broker_id: int, shrink: bool, rate: int | None, deadline: Deadline
+) -> None:
+    """Moves the leaders and then every replica off a broker, to none of those that are leaving, too."""
+    for number in range(_DRAIN_ROUNDS):  # a topic that is created meanwhile may be placed on it
+        before, plan = _plan(cluster, leaving, broker_id, shrink)
+        if not plan:
+            break
+        if number == 0:  # after the plan: it gives each newcomer the place that the broker has now
+            _hand_over(cluster, broker_id, deadline)
+        move(cluster, before, plan, rate, tick=lambda: deadline.check("replicas are still on their way"))
+    else:
+        raise RefusedError(f"broker {broker_id} is given new partitions faster than they are moved away")
+    typer.echo(f"broker {broker_id} holds no partition")
+
+
+def _forget(cluster: Nodes, broker_id: int, deadline: Deadline) -> None:
+    """Unregisters a broker once it has stopped; refused if it holds anything."""
+    while not _known(cluster.brokers(), broker_id).fenced:
+        deadline.check(f"broker {broker_id} still runs")
+        cluster.pause(_LOOK_MS)
+    if holds := sum(broker_id in part.replica_nodes for part in cluster.partitions().values()):
+        raise RefusedError(f"broker {broker_id} holds {holds} partitions: `tailrace broker drain {broker_id}` first")
+    cluster.unregister(broker_id)
+    typer.echo(f"broker {broker_id} is forgotten")
+
+
+def _plan(cluster: Nodes, leaving: Set[int], broker_id: int, shrink: bool) -> tuple[Plan, Plan]:
     """The replicas as they are, and those that must change."""
     brokers = cluster.brokers()
     _known(brokers, broker_id)
@@ -148,7 +278,7 @@ def _plan(cluster: Nodes, broker_id: int, shrink: bool) -> tuple[Plan, Plan]:
         )
         for key, part in cluster.partitions().items()
     }
-    racks = {broker.broker_id: broker.rack for broker in brokers if not broker.fenced}
+    racks = {one.broker_id: one.rack for one in brokers if not one.fenced and one.broker_id not in leaving}
     return replicas, drained(replicas, racks, broker_id, shrink=shrink)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -50,12 +50,16 @@ def look(cluster: Nodes, partitions: set[Partition]) -> Progress:
     return Progress(len(partitions), len(moving), done, total)
 
 
-def follow(cluster: Nodes, plan: Mapping[Partition, Replicas]) -> None:
-    """Returns when none of the plan's partitions is being reassigned any more, and the node that is asked knows it."""
+def follow(cluster: Nodes, plan: Mapping[Partition, Replicas], tick: Callable[[], None] = lambda: None) -> None:
+    """Returns when none of the plan's partitions is being reassigned any more, and the node that is asked knows it.
+
+    tick is called between two looks.
+    """
     watched = set(plan)
     with shown() as show:
         while (now := look(cluster, watched)).moving:
             show(now)
+            tick()
             cluster.pause(_LOOK_MS)
         show(now)
     for _ in range(_LOOKS_MAX):  # the controller says it first

@@ -151,6 +151,10 @@ class Nodes:
         """What time it is."""
         return SystemClock().wall_ms()
 
+    def monotonic_ms(self) -> float:
+        """For how long something was waited for."""
+        return SystemClock().monotonic_ms()
+
     def pause(self, time_ms: float) -> None:
         """Lets the cluster work for a while before the next question."""
         self._runner.run(SystemClock().sleep(time_ms))

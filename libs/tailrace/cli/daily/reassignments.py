@@ -89,15 +89,19 @@ def move(
     *,
     wait: bool = True,
     started: Callable[[], None] = lambda: None,
+    tick: Callable[[], None] = lambda: None,
 ) -> None:
-    """Starts a plan, at most at so many bytes per second and broker, and with `wait` shows it to its end."""
+    """Starts a plan, at most at so many bytes per second and broker, and with `wait` shows it to its end.
+
+    tick is called while it waits; what it raises ends the wait, and the moves go on without a throttle.
+    """
     if rate is not None:
         throttle(cluster, before, plan, rate)
     try:
         start(cluster, plan)
         started()
         if wait:
-            follow(cluster, plan)
+            follow(cluster, plan, tick)
     except RefusedError:
         wait = True  # nothing moves, so nothing is left to be throttled
         raise

@@ -17,6 +17,7 @@ CLEANER_OFFSET: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCH: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
+META_PROPERTIES_VERSION: Final = "1"  # of KRaft; 0 was ZooKeeper's
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 DISK_FAILED: Final = ".disk-failed"  # ours: see reread.py
@@ -96,7 +97,8 @@ def one_bit_apart(first: bytes, second: bytes) -> bool:
 
 def format_meta_properties(cluster_id: str, node_id: int, directory_id: UUID) -> bytes:
     """meta.properties version 1 (KIP-631, KIP-858)."""
-    lines = (f"cluster.id={cluster_id}", f"directory.id={format_uuid(directory_id)}", f"node.id={node_id}", "version=1")
+    directory = f"directory.id={format_uuid(directory_id)}"
+    lines = (f"cluster.id={cluster_id}", directory, f"node.id={node_id}", f"version={META_PROPERTIES_VERSION}")
     return "".join(f"{line}\n" for line in lines).encode()
 
 

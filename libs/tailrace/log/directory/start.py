@@ -11,6 +11,7 @@ from tailrace.log.directory.checkpoints import (
     CLEAN_SHUTDOWN,
     DISK_FAILED,
     META_PROPERTIES,
+    META_PROPERTIES_VERSION,
     MOVED_TO,
     CleanShutdown,
     format_meta_properties,
@@ -44,6 +45,12 @@ def own_directory(filesystem: Filesystem, path: str, node_id: int, cluster_id: s
         directory_id = parse_uuid(properties["directory.id"]) if "directory.id" in properties else UUID(int=0)
     except ValueError as damaged:
         raise LogDirRefused(f"{join(path, META_PROPERTIES)} is damaged: {damaged}") from damaged
+    version = properties.get("version", META_PROPERTIES_VERSION)
+    if version not in ("0", META_PROPERTIES_VERSION):  # it stands for every file of the directory
+        raise LogDirRefused(
+            f"the log directory {path} has format version {version}, and this version of Tailrace knows "
+            f"{META_PROPERTIES_VERSION}: a newer one wrote it. Nothing was changed; install that version"
+        )
     for key, ours in (("cluster.id", cluster_id), ("node.id", str(node_id))):
         if properties.get(key, ours) != ours:
             found = properties[key]

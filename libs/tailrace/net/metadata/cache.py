@@ -10,6 +10,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from tailrace.errors import ApiError
+from tailrace.kafka.features import beyond
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata.batches import Snapshot, decode_snapshot, encode_snapshot
@@ -57,4 +58,4 @@ def read(path: Path) -> Cached | None:
         image = decode_snapshot(Snapshot(end_offset, epoch, data[_HEAD.size :]))
     except (ApiError, MalformedRecord):
         return None  # written by a version with other records
-    return Cached(image, controller_epoch)
+    return None if beyond(image.features) else Cached(image, controller_epoch)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tailrace.clock import Clock
 from tailrace.errors import ApiError, ErrorCode
+from tailrace.kafka.features import beyond
 from tailrace.kafka.topics import CLUSTER_METADATA_TOPIC
 from tailrace.metadata.codec import MalformedRecord
 from tailrace.metadata.image import MetadataImage
@@ -120,6 +121,8 @@ class MetadataLink:
             image = await self._fetch_snapshot(client, partition.snapshot_id)
         else:
             image = replay(image, bytes(partition.records or b""))
+        if why := beyond(image.features):
+            raise Refused(f"{why}: install the version that the controllers have, or a newer one")
         up_to_date = image.offset + 1 >= partition.high_watermark
         return Answer(image, up_to_date, leader_id, leader_epoch, is_active=not answer.node_endpoints)
 

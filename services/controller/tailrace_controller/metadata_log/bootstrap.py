@@ -1,10 +1,12 @@
 """What a controller makes of a loaded log: the image and the followers' log; and how an empty log begins. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import groupby
+from typing import TypeVar
 from uuid import UUID
 
-from tailrace.kafka.features import INITIAL
+from tailrace.kafka.features import INITIAL, beyond
 from tailrace.kafka.ids import format_uuid
 from tailrace.metadata import codec
 from tailrace.metadata.image import MetadataImage
@@ -12,8 +14,9 @@ from tailrace.metadata.records import ClusterRecord, FeatureLevelRecord, Metadat
 from tailrace.metadata.replay import replay as replay_records
 from tailrace.net.metadata.batches import Batch, Snapshot, decode_snapshot, encode_batch
 from tailrace_controller.metadata_log.log import MetadataLog
-from tailrace_controller.metadata_log.stored import Loaded, StoredRecord
+from tailrace_controller.metadata_log.stored import Loaded, StoredRecord, StoreError
 
+T = TypeVar("T")
 NO_CLUSTER = UUID(int=0)
 
 
@@ -29,14 +32,14 @@ def replay(loaded: Loaded) -> tuple[MetadataImage, MetadataLog]:
     snapshot = None
     if (stored := loaded.snapshot) is not None:
         snapshot = Snapshot(stored.end_offset, stored.epoch, stored.payload)
-        image = decode_snapshot(snapshot)
+        image = _readable(partial(decode_snapshot, snapshot))
     batches = []
     for batch, records in _batches(loaded.records):
         batches.append(batch)
         if batch.last_offset > image.offset:
             image = replay_records(image, records, batch.last_offset, batch.epoch)
     assert image.offset + 1 == loaded.next_offset, "the log ends where its lease row says"
-    return image, MetadataLog(snapshot, batches, loaded.next_offset)
+    return _understood(image), MetadataLog(snapshot, batches, loaded.next_offset)
 
 
 def extend(image: MetadataImage, log: MetadataLog, loaded: Loaded) -> MetadataImage:
@@ -47,6 +50,13 @@ def extend(image: MetadataImage, log: MetadataLog, loaded: Loaded) -> MetadataIm
         image = replay_records(image, records, batch.last_offset, batch.epoch)
     assert image.offset + 1 == loaded.next_offset, "the log ends where its lease row says"
     log.append(batches)
+    return _understood(image)
+
+
+def _understood(image: MetadataImage) -> MetadataImage:
+    """The image, unless a newer version has finalized what this one does not know: then StoreError."""
+    if why := beyond(image.features):
+        raise StoreError(f"{why}. Install a version that does")
     return image
 
 
@@ -55,4 +65,12 @@ def _batches(records: Iterable[StoredRecord]) -> Iterator[tuple[Batch, list[Meta
         rows = list(group)
         values = [row.record for row in rows]
         batch = encode_batch(values, base_offset, rows[0].epoch, rows[0].timestamp_ms)
-        yield batch, [codec.decode(value) for value in values]
+        yield batch, [_readable(partial(codec.decode, value)) for value in values]
+
+
+def _readable(decode: Callable[[], T]) -> T:
+    """What is decoded; StoreError, a sentence for the operator, for a record of another version."""
+    try:
+        return decode()
+    except codec.MalformedRecord as unknown:
+        raise StoreError(f"the metadata log cannot be read: {unknown}") from unknown

@@ -21,12 +21,16 @@ GRACE_S = 0.1  # for a job that nobody waits for any more, before it loses its c
 class Database:
     """Runs jobs on the store, one after the other. `shared` where other controllers may use it, too (PostgreSQL)."""
 
-    def __init__(self, url: str, clock: Clock, log: "FilteringBoundLogger", lease_ms: float) -> None:
+    def __init__(
+        self, url: str, clock: Clock, log: "FilteringBoundLogger", lease_ms: float, *, may_upgrade: bool = False
+    ) -> None:
+        """may_upgrade: as of the store."""
         self.shared = not url.startswith("sqlite")
         self._url = url
         self._clock = clock
         self._log = log
         self._lease_ms = lease_ms
+        self._may_upgrade = may_upgrade
         self._turn: asyncio.Lock = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata-database")
         self._store: Store | None = None
@@ -112,7 +116,9 @@ class Database:
             # 200 ms of imports: here they pass while the event loop binds sockets
             from tailrace_controller.store import Store
 
-            self._store = Store(self._url, self._clock.monotonic_ms, self._blocked, self._lease_ms)
+            self._store = Store(
+                self._url, self._clock.monotonic_ms, self._blocked, self._lease_ms, may_upgrade=self._may_upgrade
+            )
         return job(self._store)
 
     def _blocked(self, sentence: str) -> None:

@@ -17,6 +17,15 @@ _NO_LEADER = -1
 _NOBODY = "[]"
 
 
+def no_way_back(version: int) -> str:
+    """Why a database of an older schema is not changed without the operator's word."""
+    return (
+        f"the metadata database has schema version {version}, and this Tailrace would change it to {SCHEMA_VERSION}, "
+        "which the version that runs now cannot read: there is no way back but a backup. "
+        "Stop all controllers, make a backup, and start one with metadata.schema.upgrade=true"
+    )
+
+
 def migrate(connection: sa.Connection) -> None:
     """From schema 3, which lacks the table of the use of quotas, 2, which lacks that of transactions too, or 1."""
     version = connection.execute(sa.select(VERSION.c.version)).scalar_one()

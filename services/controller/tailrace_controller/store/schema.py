@@ -18,6 +18,8 @@ def _table(name: str, keys: dict[str, Any], columns: dict[str, Any]) -> sa.Table
 
 
 VERSION = _table("schema_version", {"version": sa.Integer}, {})
+# A later schema that only adds tables has this one, too: the lowest schema whose Tailrace may go on working here.
+READERS = sa.Table("schema_readers", sa.MetaData(), sa.Column("version", sa.Integer, primary_key=True))
 LEASE = _table(
     "lease",
     {"id": sa.Integer},

@@ -26,7 +26,7 @@ from tailrace_controller.metadata_log.stored import (
 )
 from tailrace_controller.store import rows
 from tailrace_controller.store.engine import Engine
-from tailrace_controller.store.migrate import OLDEST_VERSION, migrate
+from tailrace_controller.store.migrate import OLDEST_VERSION, migrate, no_way_back
 from tailrace_controller.store.postgres import Postgres
 from tailrace_controller.store.schema import (
     GROUP_OFFSETS,
@@ -34,6 +34,7 @@ from tailrace_controller.store.schema import (
     LEASE,
     PROJECTIONS,
     QUOTA_USAGE,
+    READERS,
     RECORDS,
     SCHEMA,
     SCHEMA_VERSION,
@@ -71,8 +72,14 @@ class Store:
         monotonic_ms: Callable[[], float],
         blocked: Callable[[str], None],
         lease_ms: float = DEFAULT_LEASE_MS,
+        *,
+        may_upgrade: bool = False,
     ) -> None:
-        """blocked is called with a sentence, from the thread that waits, while somebody else holds the write lock."""
+        """blocked is called with a sentence, from the thread that waits, while somebody else holds the write lock.
+
+        may_upgrade: an older schema may be changed to this version's, after which older versions cannot read it.
+        """
+        self._may_upgrade = may_upgrade
         self._monotonic_ms = monotonic_ms
         path = sqlite_path(url)
         self._engine: Engine = Postgres(url, lease_ms) if path is None else Sqlite(url, path, monotonic_ms, blocked)
@@ -230,12 +237,21 @@ class Store:
             self._create()
         version = self._version(self._connection)
         if OLDEST_VERSION <= version < SCHEMA_VERSION:
+            if not self._may_upgrade:
+                raise StoreError(no_way_back(version))
             version = self._migrate()
-        if version != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION and self._lowest_reader(version) > SCHEMA_VERSION:
             raise StoreError(
-                f"the metadata database has schema version {version}, this Tailrace knows {SCHEMA_VERSION}"
+                f"the metadata database has schema version {version}, this Tailrace knows {SCHEMA_VERSION}: a newer "
+                "version has changed it. Install that version, or restore the backup that was made before the change"
             )
         self._known = True
+
+    def _lowest_reader(self, version: int) -> int:
+        """The oldest schema whose Tailrace may work on a newer one: itself, unless the newer one said otherwise."""
+        if version < SCHEMA_VERSION or not sa.inspect(self._connection).has_table(READERS.name):
+            return max(version, SCHEMA_VERSION + 1)
+        return int(self._connection.execute(sa.select(READERS.c.version)).scalar_one())
 
     @staticmethod
     def _version(connection: sa.Connection) -> int:

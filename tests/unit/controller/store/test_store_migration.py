@@ -14,6 +14,17 @@ from tailrace_controller.store.schema import SCHEMA_VERSION
 DUMP = Path(__file__).parent / "testdata" / "metadata-schema-1.sql"
 
 
+def open_store(path: Path, *, may_upgrade: bool = True) -> Store:
+    return Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None, may_upgrade=may_upgrade)
+
+
+def tables(path: Path) -> list[tuple[str]]:
+    with sqlite3.connect(path) as user:
+        found = user.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
+    user.close()
+    return found
+
+
 def old_database(directory: Path) -> Path:
     path = directory / "metadata.db"
     with sqlite3.connect(path) as database:
@@ -24,7 +35,7 @@ def old_database(directory: Path) -> Path:
 
 def test_schema_1_keeps_its_log_its_epoch_and_its_views(tmp_path: Path) -> None:
     path = old_database(tmp_path)
-    store = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    store = open_store(path)
     loaded = store.take(Candidate(0, "token", ""), None, Position(0, -1))
     assert loaded is not None
     image, _ = bootstrap.replay(loaded)
@@ -41,7 +52,7 @@ def test_schema_1_keeps_its_log_its_epoch_and_its_views(tmp_path: Path) -> None:
 
 def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
-    new = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    new = open_store(path)
     new.take(Candidate(0, "token", ""), None, Position(0, -1))
     new.close()
     with sqlite3.connect(path) as database:
@@ -50,7 +61,7 @@ def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: 
             "INSERT INTO group_rows (group_id, coordinator_id) VALUES ('g', 0);"
         )
     database.close()
-    store = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    store = open_store(path)
     assert store.follow(Position(0, -1)).lease.epoch == 1
     store.close()
     with sqlite3.connect(path) as user:
@@ -62,7 +73,7 @@ def test_schema_2_gets_the_table_of_transactions_and_keeps_all_it_had(tmp_path: 
 
 def test_schema_3_gets_the_table_of_the_use_of_quotas(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
-    new = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    new = open_store(path)
     new.take(Candidate(0, "token", ""), None, Position(0, -1))
     new.close()
     with sqlite3.connect(path) as database:
@@ -70,7 +81,7 @@ def test_schema_3_gets_the_table_of_the_use_of_quotas(tmp_path: Path) -> None:
             "DROP VIEW quota_usage; DROP TABLE quota_usage_rows; UPDATE schema_version SET version = 3;"
         )
     database.close()
-    store = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    store = open_store(path)
     assert store.follow(Position(0, -1)).lease.epoch == 1
     store.close()
     with sqlite3.connect(path) as user:
@@ -79,12 +90,45 @@ def test_schema_3_gets_the_table_of_the_use_of_quotas(tmp_path: Path) -> None:
     user.close()
 
 
+def test_an_older_schema_stays_as_it_is_until_the_operator_agrees(tmp_path: Path) -> None:
+    path = old_database(tmp_path)
+    before = tables(path)
+    store = open_store(path, may_upgrade=False)
+    with pytest.raises(StoreError, match=f"version 1, and this Tailrace would change it to {SCHEMA_VERSION}.*no way b"):
+        store.take(Candidate(0, "token", ""), None, Position(0, -1))
+    store.close()
+    assert tables(path) == before
+
+
+@pytest.mark.parametrize(("lowest_reader", "may_work"), [(SCHEMA_VERSION, True), (SCHEMA_VERSION + 1, False)])
+def test_a_newer_schema_says_which_older_versions_may_work_on_it(
+    tmp_path: Path, lowest_reader: int, may_work: bool
+) -> None:
+    path = tmp_path / "metadata.db"
+    store = open_store(path)
+    store.take(Candidate(0, "token", ""), None, Position(0, -1))
+    store.close()
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            f"UPDATE schema_version SET version = {SCHEMA_VERSION + 1}; CREATE TABLE schema_readers (version integer);"
+            f"INSERT INTO schema_readers VALUES ({lowest_reader});"
+        )
+    database.close()
+    store = open_store(path)
+    if may_work:
+        assert store.follow(Position(0, -1)).lease.epoch == 1
+    else:
+        with pytest.raises(StoreError, match="a newer version has changed it"):
+            store.follow(Position(0, -1))
+    store.close()
+
+
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = old_database(tmp_path)
     with sqlite3.connect(path) as database:
         database.execute("UPDATE schema_version SET version = 99")
     database.close()
-    store = Store(f"sqlite:///{path}", lambda: 0.0, lambda _: None)
+    store = open_store(path)
     with pytest.raises(StoreError, match="schema version 99"):
         store.follow(Position(0, -1))
     store.close()

@@ -276,6 +276,17 @@ def test_a_damaged_meta_properties_is_refused_in_a_sentence(damaged: bytes) -> N
         open_dir(filesystem)
 
 
+def test_a_directory_in_a_newer_format_is_refused_and_stays_as_it_is() -> None:
+    filesystem = MemoryFilesystem()
+    open_dir(filesystem).close()
+    content = filesystem.content(f"{ROOT}/meta.properties")
+    content[:] = content.replace(b"version=1", b"version=2")
+    before = {name: bytes(filesystem.content(f"{ROOT}/{name}")) for name in filesystem.list(ROOT)}
+    with pytest.raises(LogDirRefused, match=r"/logs has format version 2, and this version of Tailrace knows 1"):
+        open_dir(filesystem)
+    assert {name: bytes(filesystem.content(f"{ROOT}/{name}")) for name in filesystem.list(ROOT)} == before
+
+
 @pytest.mark.parametrize(
     ("mark", "where"), [(b"id\n/new\n\nt-0\n", "/new"), (b"", "another one"), (b"\xe3", "another one")]
 )
