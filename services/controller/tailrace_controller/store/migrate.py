@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tailrace_controller.election.lease import NOBODY, Lease
-from tailrace_controller.store.schema import LEASE, PROJECTIONS, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
+from tailrace_controller.store.schema import LEASE, PROJECTIONS, QUOTA_USAGE, SCHEMA, SCHEMA_VERSION, VERSION, VIEWS
 
 OLDEST_VERSION = 1
 _NO_LEADER = -1
@@ -27,16 +27,28 @@ def no_way_back(version: int) -> str:
 
 
 def migrate(connection: sa.Connection) -> None:
-    """From schema 3, which lacks the table of the use of quotas, 2, which lacks that of transactions too, or 1."""
+    """From schema 2, which lacks the table of transactions, or from schema 1."""
     version = connection.execute(sa.select(VERSION.c.version)).scalar_one()
     for view in VIEWS:
         connection.execute(sa.text(f"DROP VIEW IF EXISTS {view.split()[2]}"))
     if version == OLDEST_VERSION:
         _add_replicas(connection)
-    SCHEMA.create_all(connection)
-    for view in VIEWS:
-        connection.execute(sa.text(view))
+    complete(connection)
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
+
+
+def is_complete(connection: sa.Connection) -> bool:
+    """Whether the table that was added last is there."""
+    return sa.inspect(connection).has_table(QUOTA_USAGE.name)
+
+
+def complete(connection: sa.Connection) -> None:
+    """Adds the tables and views that are missing."""
+    SCHEMA.create_all(connection)
+    there = sa.inspect(connection).get_view_names()
+    for view in VIEWS:
+        if view.split()[2] not in there:
+            connection.execute(sa.text(view))
 
 
 def _add_replicas(connection: sa.Connection) -> None:

@@ -26,7 +26,7 @@ from tailrace_controller.metadata_log.stored import (
 )
 from tailrace_controller.store import rows
 from tailrace_controller.store.engine import Engine
-from tailrace_controller.store.migrate import OLDEST_VERSION, migrate, no_way_back
+from tailrace_controller.store.migrate import OLDEST_VERSION, complete, is_complete, migrate, no_way_back
 from tailrace_controller.store.postgres import Postgres
 from tailrace_controller.store.schema import (
     GROUP_OFFSETS,
@@ -36,12 +36,10 @@ from tailrace_controller.store.schema import (
     QUOTA_USAGE,
     READERS,
     RECORDS,
-    SCHEMA,
     SCHEMA_VERSION,
     SNAPSHOTS,
     TRANSACTIONS,
     VERSION,
-    VIEWS,
 )
 from tailrace_controller.store.sqlite import Sqlite, sqlite_path
 
@@ -240,6 +238,8 @@ class Store:
             if not self._may_upgrade:
                 raise StoreError(no_way_back(version))
             version = self._migrate()
+        if version == SCHEMA_VERSION and not is_complete(self._connection):
+            self._complete()
         if version != SCHEMA_VERSION and self._lowest_reader(version) > SCHEMA_VERSION:
             raise StoreError(
                 f"the metadata database has schema version {version}, this Tailrace knows {SCHEMA_VERSION}: a newer "
@@ -267,15 +267,20 @@ class Store:
                 self._engine.prepare(connection)
             return self._version(connection)
 
+    def _complete(self) -> None:
+        """The database of a version that had fewer tables, and that may work on it again."""
+        with self._transaction() as connection:
+            if self._postgres is not None:
+                self._postgres.lock_creation(connection)
+            complete(connection)
+
     def _create(self) -> None:
         with self._transaction() as connection:
             if self._postgres is not None:
                 self._postgres.lock_creation(connection)
                 if sa.inspect(connection).has_table("schema_version"):
                     return
-            SCHEMA.create_all(connection)
-            for view in VIEWS:
-                connection.execute(sa.text(view))
+            complete(connection)
             connection.execute(VERSION.insert(), {"version": SCHEMA_VERSION})
             first = Lease(holder=NOBODY, token="", epoch=0, renewals=0, next_offset=0)
             connection.execute(LEASE.insert(), {"id": 1, **{n: getattr(first, n) for n in Lease.__dataclass_fields__}})

@@ -85,7 +85,7 @@ def rows(first: int, count: int, epoch: int) -> list[StoredRecord]:
 def test_an_empty_database_begins_at_epoch_one_and_offset_zero(bench: Bench) -> None:
     loaded = load(bench.store)
     assert (loaded.epoch, loaded.next_offset, loaded.snapshot, loaded.records) == (1, 0, None, ())
-    assert bench.query("select version from schema_version") == [(4,)]
+    assert bench.query("select version from schema_version") == [(3,)]
     assert bench.query("pragma journal_mode") == [("wal",)]
 
 
@@ -141,7 +141,7 @@ def test_a_newer_schema_is_refused_in_a_sentence(bench: Bench) -> None:
     bench.store.close()
     with closing(sqlite3.connect(bench.path)) as user, user:
         user.execute("update schema_version set version = 99")
-    with pytest.raises(StoreError, match="schema version 99, this Tailrace knows 4"):
+    with pytest.raises(StoreError, match="schema version 99, this Tailrace knows 3"):
         load(bench.open())
 
 
