@@ -92,7 +92,7 @@ class ExactlyOnce:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.inputs = 0  # of each partition
-        self.longest_ms = 0.0  # between the begin of a fault and the commits of all loops after it
+        self.faults: list[tuple[float, str]] = []  # milliseconds until all loops had committed after it
         self.abandoned = 0
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._make_topics()
@@ -148,13 +148,13 @@ class ExactlyOnce:
         producer.flush(60)
 
     @contextmanager
-    def fault(self) -> Iterator[None]:
+    def fault(self, name: str) -> Iterator[None]:
         """Inputs before it, and all of them taken after it: the block hurts the cluster and may heal it."""
         self.feed()
         began = time.monotonic()
         yield
         self.go_on()
-        self.longest_ms = max(self.longest_ms, 1000 * (time.monotonic() - began))
+        self.faults.append((1000 * (time.monotonic() - began), name))
 
     def kill_clients(self) -> None:
         for loop in self.loops:
@@ -188,7 +188,7 @@ class ExactlyOnce:
 
     def _check_times(self) -> None:
         """docs/transactions.md: the timeout, and until a coordinator looks; one that is away looks when it is back."""
-        promised_ms = TRANSACTION_TIMEOUT_MS + CLEANUP_MS + self.longest_ms
+        promised_ms = TRANSACTION_TIMEOUT_MS + CLEANUP_MS + max(self.faults)[0]
         late = [one for one in self.open_times() if one[2] is None or one[2] > promised_ms]
         assert not late, (promised_ms, late)
 
