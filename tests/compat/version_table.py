@@ -537,6 +537,10 @@ def describe_acls(stage: Stage, version: int) -> list[Ask]:
     return [Ask(build(29, **ANY_ACL))]
 
 
+def describe_user_scram_credentials(stage: Stage, version: int) -> list[Ask]:
+    return [Ask(build(50, users=users)) for users in (None, [{"name": "nobody"}], [{"name": "a"}, {"name": "a"}])]
+
+
 def create_acls(stage: Stage, version: int) -> list[Ask]:
     fields = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
     acl = {"resource_name": stage.topic.name, "principal": "User:a", "host": "*", **fields}
@@ -607,6 +611,7 @@ ROWS: dict[int, Row] = {
     46: list_reassignments,
     47: offset_delete,
     48: describe_client_quotas,
+    50: describe_user_scram_credentials,
     49: alter_client_quotas,
     55: describe_quorum,
     57: update_features,

@@ -55,6 +55,7 @@ class ApiKey(IntEnum):
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     DESCRIBE_QUORUM = 55
     ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
@@ -153,6 +154,13 @@ _PUBLIC = (
     Api(ApiKey.OFFSET_DELETE, m.OffsetDeleteRequest, m.OffsetDeleteResponse, 0, 0),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, m.DescribeClientQuotasRequest, m.DescribeClientQuotasResponse, 0, 1),
     Api(ApiKey.ALTER_CLIENT_QUOTAS, m.AlterClientQuotasRequest, m.AlterClientQuotasResponse, 0, 1),
+    Api(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        m.DescribeUserScramCredentialsRequest,
+        m.DescribeUserScramCredentialsResponse,
+        0,
+        0,
+    ),
     Api(ApiKey.DESCRIBE_QUORUM, m.DescribeQuorumRequest, m.DescribeQuorumResponse, 0, 2),
     Api(ApiKey.UPDATE_FEATURES, m.UpdateFeaturesRequest, m.UpdateFeaturesResponse, 0, 2),
     Api(ApiKey.DESCRIBE_CLUSTER, m.DescribeClusterRequest, m.DescribeClusterResponse, 0, 2),

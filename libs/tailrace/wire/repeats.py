@@ -150,6 +150,7 @@ RULES: Mapping[ApiKey, Mapping[str, Rule]] = {
     ApiKey.LIST_TRANSACTIONS: {"state_filters": VALUES, "producer_id_filters": VALUES},
     ApiKey.LIST_CONFIG_RESOURCES: {"resource_types": VALUES},
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: {"topics": _TOPICS_BY_NAME},
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: {"users": _REFUSED},
     ApiKey.DESCRIBE_QUORUM: {"topics": _PER_ROW, "topics.partitions": _PER_ROW},
     ApiKey.ALTER_PARTITION: {
         "topics": _ROLES,

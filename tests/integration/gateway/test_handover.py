@@ -403,6 +403,21 @@ async def test_without_any_gateway_a_limited_client_is_served_until_there_is_one
         assert base_offset(*await client.answer()) == 3
 
 
+async def test_without_any_gateway_the_broker_charges_a_limited_client_itself(tmp_path: Path) -> None:
+    """The process that holds the socket charges."""
+    async with paired(tmp_path, quota_max_throttle_ms="30") as pair:
+        services = pair.broker.follower.image.services
+        client = await orphaned(pair)
+        pair.broker.follower.move(services={})
+        pair.broker.follower.move(quotas=TEST_LIMITED)
+        await turns_until(lambda: len(pair.adopted._orphans) == 1)  # noqa: SLF001
+        for _ in range(2):
+            answer = await client.ask(produce_request(b"x" * 1000), 12)
+            assert answer.throttle_time_ms == 30
+        pair.broker.follower.move(services=services)
+        await turns_until(lambda: pair.adopted.returned_count == 1)
+
+
 async def test_a_socket_of_which_nothing_is_known_is_not_taken(tmp_path: Path) -> None:
     async with paired(tmp_path) as pair:
         with socket.socket(socket.AF_UNIX) as over, socket.socket() as sent:

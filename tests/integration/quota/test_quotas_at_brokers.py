@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 
 from integration.quota.load import alter_quotas, fetching, producing
+from integration.quota.test_kinds_of_quotas import client_of, quota_over, served
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
@@ -86,3 +87,22 @@ async def test_a_kafka_client_is_told_and_held_at_the_broker(cluster: Cluster, g
         await asyncio.to_thread(producer.flush, 30)
     assert len(producer) == 0 and max(told) > 0
     assert await throttled_ms(cluster) > before_ms
+
+
+async def test_an_address_gets_its_rate_of_connections_at_the_broker_too(
+    cluster: Cluster, gateway: Address, broker: Address
+) -> None:
+    async with client_of(gateway, "old") as old:
+        assert await served(broker)
+        async with quota_over(old, {"ip": broker.host}, connection_creation_rate=2.0):
+            many = await asyncio.gather(*(served(broker) for _ in range(20)))
+            assert 1 <= sum(many) <= 8 and False in many
+    assert all(await asyncio.gather(*(served(broker) for _ in range(20))))
+
+
+async def test_request_time_at_the_broker_is_charged(cluster: Cluster, gateway: Address, broker: Address) -> None:
+    before_ms = await throttled_ms(cluster)
+    await alter_quotas(gateway, {"client-id": "worker"}, request_percentage=0.1)
+    async with producing(broker, "worker", "measured", connections=2, size_bytes=4000) as produced:
+        while await throttled_ms(cluster) == before_ms or not produced.bytes_at:
+            await produced.rate_over(100)

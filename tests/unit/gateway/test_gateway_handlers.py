@@ -442,6 +442,29 @@ async def test_acls_are_answered_as_by_kafka_without_an_authorizer(version: int)
         assert said == [(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")] * 2
 
 
+async def test_scram_credentials_are_answered_as_by_kafka_where_nobody_has_any() -> None:
+    """kafka-configs.sh asks for them before it shows a user's quotas."""
+    service: Any = Service(None, HANDLERS, APIS, None)
+    key, row = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, m.DescribeUserScramCredentialsRequest.UserName
+    for users, expected in (
+        (None, []),
+        ([], []),
+        (
+            ["alice", "bob", "alice"],
+            [
+                ("alice", 92, "Cannot describe SCRAM credentials for the same user twice in a single request: alice"),
+                ("bob", 91, "Attempt to describe a user credential that does not exist: bob"),
+            ],
+        ),
+    ):
+        request = m.DescribeUserScramCredentialsRequest(
+            users=None if users is None else [row(name=name) for name in users]
+        )
+        told = encodes(await answer(service, request, context(key, 0)), key, 0)
+        assert told.error_code == 0
+        assert [(one.user, one.error_code, one.error_message) for one in told.results] == expected
+
+
 async def pages(limit: int, *names: str) -> list[list[tuple[str, list[int]]]]:
     """All pages: topic and partition numbers."""
     gateway, at = Stub(image()), context(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)

@@ -9,6 +9,7 @@ from tailrace_gateway.handlers import (
     api_versions,
     describe_cluster,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     find_coordinator,
     metadata,
 )
@@ -19,6 +20,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials.handle,
     ApiKey.DESCRIBE_ACLS: acls.describe,
     ApiKey.CREATE_ACLS: acls.alter,
     ApiKey.DELETE_ACLS: acls.alter,

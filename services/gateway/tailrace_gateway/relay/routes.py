@@ -38,6 +38,7 @@ ROUTES: Mapping[ApiKey, Route] = {
     ApiKey.API_VERSIONS: Route.HERE,
     ApiKey.DESCRIBE_CLUSTER: Route.HERE,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route.HERE,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Route.HERE,
     ApiKey.DESCRIBE_ACLS: Route.HERE,
     ApiKey.CREATE_ACLS: Route.HERE,
     ApiKey.DELETE_ACLS: Route.HERE,
