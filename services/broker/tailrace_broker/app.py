@@ -32,7 +32,7 @@ from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
-from tailrace.net.members.internal import internal_address
+from tailrace.net.members.internal import advertised_address, internal_address
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.server import Server, serve
 from tailrace.net.transport.buffers import SocketBuffers
@@ -283,7 +283,9 @@ async def open_listener(
         broker.adopted = Adopted(Server(public), relay, broker.image, environment.log)
         broker.follower.subscribe(broker.adopted.image_changed)
         stack.push_async_callback(broker.adopted.close)
-        endpoints = [endpoint_of(address, environment.boot_id) for address in server.addresses]
+        endpoints = [
+            endpoint_of(advertised_address(config, address), environment.boot_id) for address in server.addresses
+        ]
         addresses = {"internal": str(server.addresses[0])}
         if config.gateway_advertise == "brokers":
             client = await serve_clients(public, config, client_port(broker.image, config.node_id))
