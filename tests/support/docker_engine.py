@@ -147,6 +147,8 @@ def _install() -> None:
 
 def _start() -> None:
     """dockerd without systemd; ports that a container publishes are the loopback's."""
+    if host := os.environ.get("DOCKER_HOST"):
+        raise Unavailable(f"no Docker engine answers at DOCKER_HOST={host}")
     if os.geteuid() != 0:
         raise Unavailable("no Docker engine answers, and only root can start one: systemctl start docker")
     for stale in ("/var/run/docker.pid", "/var/run/docker/containerd/containerd.pid"):

@@ -167,7 +167,9 @@ LAYERS = {
         "one client's largest and worst requests beside everybody else's; --scale 1 for full sizes, --seed, --requests"
     ),
     "containers": Layer(
-        "the image, compose files and a cluster in containers, hurt under load; needs Docker", engine=True
+        "the image, compose files and a cluster in containers, hurt under load; needs Docker",
+        engine=True,
+        beside=tests_of("containers", "image container services"),
     ),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
