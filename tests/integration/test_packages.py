@@ -49,7 +49,20 @@ def test_the_source_distribution_has_what_is_built_tested_and_read_and_nothing_e
     wanted |= names(ROOT / "docs", ROOT) | names(ROOT / "tests", ROOT) | names(ROOT / "deploy", ROOT)
     assert wanted - inside == set()
     assert {name.partition("/")[0] for name in inside} == {
-        *("libs", "services", "spark", "docs", "deploy", "tests", ".ci", ".gitignore", "run", "demo-spark", "PKG-INFO"),
+        *(
+            "libs",
+            "services",
+            "spark",
+            "docs",
+            "deploy",
+            "tests",
+            ".ci",
+            ".gitignore",
+            ".dockerignore",
+            "run",
+            "demo-spark",
+            "PKG-INFO",
+        ),
         *(name for name in wanted if "/" not in name),
     }
 

@@ -20,6 +20,7 @@ from support.ports import HOST, free_ports
 from tailrace.wire import codec
 from tailrace.wire.messages import FenceShardRequest
 
+NAME = "localhost"  # as in containers, where an address changes and a name does not
 Events = list[dict[str, object]]
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
 
@@ -44,7 +45,8 @@ class Hosts:
         settings = {
             "data.dir": str(self.path / name),
             "controller.quorum.bootstrap.servers": self.controller,
-            "internal.listen": self.controller if role == "controller" else HOST,
+            "internal.listen": self.controller if role == "controller" else HOST if role == "quota" else "0.0.0.0",
+            **({"internal.advertised.host": NAME} if role in {"broker", "coordinator"} else {}),
             "internal.secret.file": str(self.secret),
             "gateway.listen": HOST,
             "gateway.port": str(self.gateway_port),

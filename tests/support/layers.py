@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support.commands import ROOT, environment, side_by_side, stream
+from support import debian
+from support.commands import ROOT, environment, running, side_by_side, stream
 
 BIN = Path(sys.executable).parent
-APT = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
 # A tool and the Debian package that has it.
 PACKAGES = {
     "gcc": "build-essential",  # compiles what is preloaded into a service: a slow disk, a failing one, another clock
@@ -41,6 +42,7 @@ class Layer:
     jars: Callable[[], Path] | None = None  # fetches them with Maven, or finds them in .cache
     before: Callable[[], Path] | None = None  # a folder with packages that are found before the installed ones
     tests: tuple[str, ...] = ()  # where they are not tests/<name>
+    engine: bool = False  # needs a Docker engine, which is set up beside the layers that run first
     beside: tuple[str, ...] = ()  # of its tests, about half: a second pytest runs them meanwhile, on the other core
 
 
@@ -165,6 +167,11 @@ LAYERS = {
     "abuse": Layer(
         "one client's largest and worst requests beside everybody else's; --scale 1 for full sizes, --seed, --requests"
     ),
+    "containers": Layer(
+        "the image, compose files and a cluster in containers, hurt under load; needs Docker",
+        engine=True,
+        beside=tests_of("containers", "image container services"),
+    ),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",
         tools=("java", "mvn"),
@@ -219,14 +226,8 @@ def install(tools: tuple[str, ...]) -> str | None:
     missing = [PACKAGES[name] for name in tools if not is_there(name)]
     if not missing:
         return None
-    line = f"apt-get install -y {' '.join(missing)}"
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return line
-    say(f"Installing Debian packages: {' '.join(missing)}")
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run(("apt-get", "update", "-qq"), env=quiet, check=False)
-    done = subprocess.run((*APT, *missing), env=quiet, check=False, stdout=subprocess.DEVNULL)
-    return None if done.returncode == 0 else line
+    print(f"Debian packages, installed if this is root: {' '.join(missing)}", flush=True)
+    return debian.install(missing)
 
 
 def install_extra(extra: str) -> str | None:
@@ -247,9 +248,26 @@ def fetch(what: Callable[[], Path]) -> str | None:
     return None
 
 
-def prepare(layer: Layer) -> str | None:
+class Engine:
+    """A Docker engine with its images, made ready from the first layer on; stopped at the end if it was started."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        command = ("nice", *module("support.docker_engine", "up"))
+        self._process, self._output = stack.enter_context(running(command, environment(None)))
+        stack.callback(subprocess.run, module("support.docker_engine", "down"), cwd=ROOT, check=False)
+
+    def wait(self) -> str | None:
+        """Returns when it is ready; what would help where it cannot be had."""
+        print("Docker's engine and images are waited for: minutes the first time", flush=True)
+        if self._process.wait() == 0:
+            return None
+        self._output.seek(0)
+        return self._output.read().strip().splitlines()[-1]
+
+
+def prepare(layer: Layer, engine: Engine | None) -> str | None:
     """Tools, packages and jars of a layer; returns the line that would help where one cannot be had."""
-    line = install(layer.tools)
+    line = engine.wait() if layer.engine and engine else install(layer.tools)
     if line is None and layer.extra:
         line = install_extra(layer.extra)
     for what in (layer.jars, layer.before):
@@ -300,13 +318,15 @@ def main(arguments: list[str]) -> int:
         return 0
     names, options = choose(arguments)
     run = Run()
-    for name in names:
-        say(f"{name}: {LAYERS[name].about}")
-        line = prepare(LAYERS[name])
-        if line is not None:
-            run.left_out[name] = line
-            print(f"Without its tools, {name} leaves tests out. To have them: {line}", flush=True)
-        run.results[name] = run_layer(name, options)
+    with ExitStack() as stack:
+        engine = Engine(stack) if any(LAYERS[name].engine for name in names) else None
+        for name in names:
+            say(f"{name}: {LAYERS[name].about}")
+            line = prepare(LAYERS[name], engine)
+            if line is not None:
+                run.left_out[name] = line
+                print(f"Without its tools, {name} leaves tests out. To have them: {line}", flush=True)
+            run.results[name] = run_layer(name, options)
     return report(run)
 
 

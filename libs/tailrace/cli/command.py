@@ -6,9 +6,10 @@ import errno
 import gc
 import os
 import sys
+from pathlib import Path
 
 from tailrace import __version__
-from tailrace.cli.plan import ROLES
+from tailrace.cli.plan import ROLES, socket_dir
 from tailrace.private_files import make_umask_private
 
 INTERRUPTED = 130  # as a shell says it of Ctrl-C
@@ -44,11 +45,27 @@ def main() -> None:
 
         run_role(find_role(command)(), arguments)
         return
+    if command == "health":
+        from tailrace.runtime import health
+
+        raise SystemExit(health.main(arguments, _run_dir))
     if command == "demo":
         from tailrace.cli.demo.command import main as run_demo
 
         raise SystemExit(run_demo(arguments, dict(os.environ)))
     _run_daily()
+
+
+def _run_dir(data_dir: str | None) -> Path:
+    """Where `up`, or a role with this environment, keeps its run files."""
+    if data_dir is None and (named := os.environ.get("TAILRACE_RUN_DIR")):
+        return Path(named)
+    found = data_dir or os.environ.get("TAILRACE_DATA_DIR")
+    if not found:
+        from tailrace.cli.options import default_data_dir
+
+        found = str(default_data_dir(os.environ))
+    return socket_dir(Path(found).absolute(), os.environ.get("XDG_RUNTIME_DIR"))
 
 
 def _run_daily() -> None:

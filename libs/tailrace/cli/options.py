@@ -113,7 +113,8 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         parser.add_argument(f"--{role}", type=_instances, default=1, metavar="N", help=f"default 1{copies}")
     add = parser.add_argument
     add("--data", metavar="DIR", default=str(default_data_dir(environ)), help="default %(default)s")
-    add("--listen", metavar="HOST", default="127.0.0.1,::1", help="comma separated; default %(default)s")
+    listen = environ.get("TAILRACE_GATEWAY_LISTEN", "127.0.0.1,::1")
+    add("--listen", metavar="HOST", default=listen, help="comma separated; default %(default)s")
     add("--port", type=_port, default=9092, help="of node 0; 0 picks a free block; default %(default)s")
     add("--advertise", metavar="HOST[:PORT]", help="what clients are told; default: the address they connected to")
     add("--admin-port", type=_port, default=8080, metavar="PORT", help="0 picks one; default %(default)s")

@@ -14,7 +14,7 @@ INHERITED = "tailrace.config.topic"
 
 BROKER_KEYS = {
     "tailrace.net.authentication.secret_file": ("internal.secret.file",),
-    "tailrace.net.members.internal": ("internal.listen",),
+    "tailrace.net.members.internal": ("internal.advertised.host", "internal.listen"),
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
     "tailrace.runtime.role_instance": ("health.listen", "health.port"),

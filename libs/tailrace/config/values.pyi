@@ -132,6 +132,7 @@ class Values:
     health_port: int
     initial_broker_registration_timeout_ms: int
     inter_broker_listener_name: str | None
+    internal_advertised_host: str | None
     internal_listen: str | None
     internal_metadata_delete_delay_millis: int
     internal_metadata_log_segment_bytes: int | None

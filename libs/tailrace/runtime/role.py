@@ -25,7 +25,8 @@ class Environment:
 
     `data_dir` is the directory of the whole node (`data.dir`); a role that writes makes its own directory below it.
     `run_dir` holds the Unix sockets `<role>-<id>.sock`; without it a role listens on TCP only.
-    `boot_id` names this boot of this machine: two services with the same one share a filesystem for Unix sockets.
+    `boot_id` names this boot of this machine, and of containers this one: two services with the same one share a
+    file system for Unix sockets.
     `secret` is proved to other roles over TCP, and by them; Unix sockets need none.
     `registry` is this role instance's own, so that several roles can live in one process.
     """

@@ -69,8 +69,13 @@ def start_ticks(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """Names this boot of this machine (random(4)); empty where the kernel does not say."""
+    """Names this boot of this machine (random(4)) and this root of a file tree; empty where the kernel does not say.
+
+    Containers of one machine have its boot in common, but not their Unix sockets: each has a root of its own.
+    """
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        root = os.stat("/")
     except OSError:
         return ""
+    return f"{boot}-{root.st_dev:x}-{root.st_ino:x}"

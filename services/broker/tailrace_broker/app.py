@@ -32,7 +32,7 @@ from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
-from tailrace.net.members.internal import internal_address
+from tailrace.net.members.internal import advertised_address, internal_address
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -306,7 +306,9 @@ async def open_listener(
         throttled = ThrottledConnections(quotas.admit, environment.clock)
         stack.callback(throttled.close)
         gauges.count_quotas(broker.metrics, limited, throttled)
-        endpoints = [endpoint_of(address, environment.boot_id) for address in server.addresses]
+        endpoints = [
+            endpoint_of(advertised_address(config, address), environment.boot_id) for address in server.addresses
+        ]
         addresses = {"internal": str(server.addresses[0])}
         if config.gateway_advertise == "brokers":
             direct = DirectClients(limited, throttled, broker.image, config)

@@ -14,7 +14,7 @@ from tailrace.net.context import Context
 from tailrace.net.dispatch import Handler, Service
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
-from tailrace.net.members.internal import internal_address
+from tailrace.net.members.internal import advertised_address, internal_address
 from tailrace.net.metadata.follower import controller_addresses
 from tailrace.net.server import serve
 from tailrace.private_files import private_data_dir, private_opener
@@ -75,8 +75,8 @@ async def open_controller(config: Config, environment: Environment) -> AsyncIter
         )
         server = await serve([address], service)
         role.addresses["internal"] = str(server.addresses[0])
-        quorum.own = server.addresses[0]
-        candidacy.candidate = replace(candidate, address=str(server.addresses[0]))
+        quorum.own = advertised_address(config, server.addresses[0])
+        candidacy.candidate = replace(candidate, address=str(quorum.own))
         try:
             async with beside(controller.serve()):
                 yield role

@@ -18,7 +18,7 @@ from tailrace.net.dispatch import Service
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoint_of
-from tailrace.net.members.internal import internal_address
+from tailrace.net.members.internal import advertised_address, internal_address
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.members.reports import Reports, Source
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -135,7 +135,9 @@ def _registration(
         role=ROLE,
         service_id=config.node_id,
         incarnation_id=UUID(int=environment.random.getrandbits(128), version=4),
-        endpoints=[endpoint_of(address, environment.boot_id) for address in server.addresses],
+        endpoints=[
+            endpoint_of(advertised_address(config, address), environment.boot_id) for address in server.addresses
+        ],
         interval_ms=config.broker_heartbeat_interval_ms,
     )
 

@@ -51,3 +51,7 @@ def test_a_command_that_asks_the_cluster_imports_no_client_of_kafka_python(comma
     found = imported(*command, "--bootstrap", "127.0.0.1:1")
     assert "kafka.protocol" in found
     assert not found & {*CLIENTS, "rich", "fastapi", "sqlalchemy", "structlog", "tailrace.config", "tailrace.log.log"}
+
+
+def test_a_health_check_is_as_cheap_as_the_help() -> None:
+    assert not imported("health", "--data", "/nowhere") & {*HEAVY, "argparse", "asyncio", "urllib.request", "typer"}

@@ -27,6 +27,7 @@ _ELSEWHERE: Final = "these start before typer is loaded (command.py); they are h
 COMMANDS: Final = {
     "up": Command(_ELSEWHERE, "", "Start a whole cluster on this machine."),
     "status": Command(f"{_DAILY}.status", "status", "Show a cluster and this machine's processes on one screen."),
+    "health": Command(_ELSEWHERE, "", "Say by the exit code if the processes of a directory are well."),
     "topic": Command(f"{_DAILY}.topics", "app", "Topics and their partitions."),
     "produce": Command(f"{_DAILY}.records", "produce", "Write each line of stdin as one record."),
     "consume": Command(f"{_DAILY}.records", "consume", "Print each record's value as one line."),

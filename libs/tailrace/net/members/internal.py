@@ -6,6 +6,7 @@ import ipaddress
 from pathlib import Path
 
 from tailrace.config import Config, ConfigError
+from tailrace.config.hosts import WILDCARDS
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
 from tailrace.private_files import private_folder
@@ -25,6 +26,11 @@ def internal_address(config: Config, run_dir: Path | None, name: str, secret: Se
     listen = config.internal_listen
     if listen:
         address = _tcp(listen)
+        if address.host in WILDCARDS and not config.internal_advertised_host:
+            raise ConfigError(
+                f"internal.listen={listen!r} is every address of this machine: "
+                "internal.advertised.host says which one the other roles use."
+            )
         if secret is None:
             raise ConfigError(f"internal.listen={listen!r} {NEEDS_SECRET}")
         return address
@@ -32,6 +38,15 @@ def internal_address(config: Config, run_dir: Path | None, name: str, secret: Se
         return Address("127.0.0.1", 0)
     private_folder(run_dir)
     return Address(str(run_dir / f"{name}.sock"), -1)
+
+
+def advertised_address(config: Config, bound: Address) -> Address:
+    """What the other roles are told of an address that is bound: with internal.advertised.host, if it is TCP.
+
+    A name is looked up at each connection, so that it may get another IP address, as containers do.
+    """
+    host = config.internal_advertised_host
+    return bound if bound.is_unix or not host else Address(host, bound.port)
 
 
 def _tcp(listen: str) -> Address:

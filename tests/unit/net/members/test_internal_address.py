@@ -9,7 +9,7 @@ import pytest
 from tailrace.config import Config, ConfigError
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
-from tailrace.net.members.internal import internal_address
+from tailrace.net.members.internal import advertised_address, internal_address
 
 SECRET = Secret(b"s" * 32)
 
@@ -43,3 +43,19 @@ def test_tcp_needs_the_clusters_secret(text: str, expected: tuple[str, int]) -> 
 def test_what_is_no_address_is_named(text: str) -> None:
     with pytest.raises(ConfigError, match=r"internal\.listen"):
         listen(text)
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0:9093", "::"])
+def test_every_address_of_a_machine_is_no_address_for_the_other_roles(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"internal\.advertised\.host"):
+        listen(text)
+
+
+def test_the_other_roles_are_told_the_name_and_the_port_that_is_bound(tmp_path: Path) -> None:
+    named = {"internal.listen": "0.0.0.0", "internal.advertised.host": "broker-1"}
+    config = Config.load("broker", overrides=named)
+    assert internal_address(config, tmp_path, "broker-1", SECRET) == ("0.0.0.0", 0)
+    assert advertised_address(config, Address("0.0.0.0", 9093)) == ("broker-1", 9093)
+    assert advertised_address(config, Address("/run/broker-1.sock", -1)).is_unix
+    unnamed = Config.load("broker", overrides={"internal.listen": "10.1.2.3"})
+    assert advertised_address(unnamed, Address("10.1.2.3", 9093)) == ("10.1.2.3", 9093)

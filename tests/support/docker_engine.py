@@ -1,0 +1,237 @@
+"""A Docker engine and its images, without a registry: `python -m support.docker_engine up|down|names`.
+
+`up` installs what is missing (root on Debian), starts dockerd if no engine answers, makes a base image of Debian's
+packages, and builds on it: Tailrace, PostgreSQL and Redis. `down` stops the dockerd that `up` started.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from support import debian
+from support.commands import ROOT
+from support.waiting import until
+from tailrace import __version__
+
+# Checkouts that share an engine do not take each other's image.
+TAG = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
+TAILRACE = os.environ.get("TAILRACE_IMAGE", f"local/tailrace:{TAG}")
+# A base image with Python that this machine has or can pull; where unset, one is made of Debian packages.
+BASE = os.environ.get("TAILRACE_BASE_IMAGE", "local/tailrace-base:1")
+POSTGRES, REDIS = "local/tailrace-postgres:1", "local/tailrace-redis:1"
+TOOLS = {
+    "docker": "docker.io",
+    "iptables": "iptables",
+    "docker-compose": "docker-compose",
+    "mmdebstrap": "mmdebstrap",
+}
+IN_BASE = "ca-certificates,python3,python3-venv,tini"
+STATE = ROOT / ".cache" / "docker"
+CERTIFICATES = Path("/usr/local/share/ca-certificates")
+_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+_START_S = 60
+
+
+class Unavailable(Exception):
+    """Docker cannot be had here; the text says what would help."""
+
+
+def environment() -> dict[str, str]:
+    """For builds, compose and testcontainers: the classic builder, no helper images, images by their names here."""
+    return {
+        "DOCKER_BUILDKIT": "0",
+        "COMPOSE_DOCKER_CLI_BUILD": "0",
+        "TAILRACE_IMAGE": TAILRACE,
+        "POSTGRES_IMAGE": POSTGRES,
+        "REDIS_IMAGE": REDIS,
+        "TESTCONTAINERS_RYUK_DISABLED": "true",
+        "TESTCONTAINERS_CONNECTION_MODE": "docker_host",
+        "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
+    }
+
+
+def docker(*arguments: str, typed: str | None = None) -> str:
+    """What a docker command prints. Raises Unavailable with what it complained of."""
+    done = subprocess.run(
+        ("docker", *arguments),
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, **environment()},
+    )
+    if done.returncode:
+        raise Unavailable(f"docker {' '.join(arguments[:3])}: {done.stderr.strip()[-2000:] or done.stdout[-2000:]}")
+    return done.stdout.strip()
+
+
+def answers() -> bool:
+    """Whether an engine answers this user."""
+    try:
+        docker("version", "--format", "{{.Server.Version}}")
+    except (OSError, Unavailable):
+        return False
+    return True
+
+
+def missing() -> str | None:
+    """What is not there of Docker and the images, for a test that would need them."""
+    if not answers():
+        return "no Docker engine answers: ./test containers starts one (root on Debian)"
+    wanting = [image for image in (TAILRACE, POSTGRES, REDIS) if not _have(image)]
+    return f"images are not built: {', '.join(wanting)}; ./test containers builds them" if wanting else None
+
+
+def up() -> None:
+    """Returns when the engine answers and the images are there. Raises Unavailable."""
+    with _alone():
+        _install()
+        if not answers():
+            _start()
+        if not _have(BASE):
+            _make_base()
+        for image, folder in ((POSTGRES, "postgres"), (REDIS, "redis")):
+            if not _have(image):
+                docker("build", "-q", "-t", image, "--build-arg", f"BASE={BASE}", f"tests/support/images/{folder}")
+        build_tailrace(TAILRACE)
+
+
+def build_tailrace(image: str, *more: str) -> None:
+    """The image of this tree. What did not change is taken from the last build, unless `more` says --no-cache."""
+    arguments = {"BASE": BASE, "VERSION": __version__, "REVISION": _revision()}
+    if index := os.environ.get("PIP_INDEX_URL"):
+        arguments["PIP_INDEX_URL"] = index
+    flags = [flag for key, value in arguments.items() for flag in ("--build-arg", f"{key}={value}")]
+    docker("build", "-q", "-t", image, "-f", "deploy/image/Dockerfile", *flags, *more, ".")
+
+
+def down() -> None:
+    """Stops the dockerd that `up` of this checkout started, if it still runs."""
+    pid_file = STATE / "dockerd.pid"
+    with suppress(OSError, ValueError):
+        pid = int(pid_file.read_text())
+        if Path(f"/proc/{pid}/comm").read_text().strip() == "dockerd":
+            os.kill(pid, signal.SIGTERM)
+            until(lambda: not Path(f"/proc/{pid}/exe").exists(), "dockerd has ended", _START_S)
+    pid_file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Two at once would start two engines."""
+    STATE.mkdir(parents=True, exist_ok=True)
+    with (STATE / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _install() -> None:
+    wanting = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
+    if answers():  # somebody's engine: then its base image may be pulled, and only compose is ours to add
+        wanting = [package for package in wanting if package == "docker-compose" or not _have(BASE)]
+    elif shutil.which("dockerd") is None:
+        wanting.append("docker.io")
+    if wanting and (line := debian.install(sorted(set(wanting)))):
+        raise Unavailable(line)
+
+
+def _start() -> None:
+    """dockerd without systemd; ports that a container publishes are the loopback's."""
+    if host := os.environ.get("DOCKER_HOST"):
+        raise Unavailable(f"no Docker engine answers at DOCKER_HOST={host}")
+    if os.geteuid() != 0:
+        raise Unavailable("no Docker engine answers, and only root can start one: systemctl start docker")
+    for stale in ("/var/run/docker.pid", "/var/run/docker/containerd/containerd.pid"):
+        Path(stale).unlink(missing_ok=True)  # nobody answers; an old one of another boot would be waited for
+    with (STATE / "dockerd.log").open("w") as log:
+        process = subprocess.Popen(
+            ("dockerd", "--ip", "127.0.0.1"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    (STATE / "dockerd.pid").write_text(f"{process.pid}\n")
+    try:
+        until(lambda: answers() or process.poll() is not None, "dockerd answers", _START_S)
+    except (TimeoutError, AssertionError) as late:
+        raise Unavailable(str(late)) from late
+    if process.poll() is not None:
+        raise Unavailable(f"dockerd ended: {(STATE / 'dockerd.log').read_text()[-2000:]}")
+
+
+def _make_base() -> None:
+    """Debian of this machine's release with Python, for a machine that reaches Debian's mirrors and no registry."""
+    if "TAILRACE_BASE_IMAGE" in os.environ:
+        docker("pull", "-q", BASE)
+        return
+    if os.geteuid() != 0:
+        raise Unavailable("a base image is made by root; TAILRACE_BASE_IMAGE=python:3.13-slim names another one")
+    lists = [path for path in map(Path, ("/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"))]
+    sources = [str(path) for path in lists if path.exists()][:1]
+    excluded = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale", "info")]
+    trust = (
+        f'cp {CERTIFICATES}/*.crt "$1{CERTIFICATES}/" 2>/dev/null; chroot "$1" update-ca-certificates >/dev/null 2>&1'
+    )
+    bootstrap = (
+        *("mmdebstrap", "--quiet", "--variant=minbase", "--mode=root", "--format=tar", f"--include={IN_BASE}"),
+        *("--aptopt=Acquire::Languages none", "--aptopt=Acquire::Retries 3", *excluded),
+        *(f"--customize-hook={trust}", _codename(), "-", *sources),
+    )
+    changes = [f"ENV PIP_CERT={_BUNDLE} SSL_CERT_FILE={_BUNDLE}", 'CMD ["python3"]']
+    flags = [flag for change in changes for flag in ("-c", change)]
+    with subprocess.Popen(bootstrap, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as made:
+        done = subprocess.run(
+            ("docker", "import", *flags, "-", BASE), stdin=made.stdout, capture_output=True, check=False
+        )
+        said = made.stderr.read().decode(errors="replace") if made.stderr else ""
+    if made.returncode or done.returncode:
+        with suppress(Unavailable):
+            docker("rmi", BASE)
+        raise Unavailable(f"mmdebstrap: {said[-1000:]} {done.stderr.decode(errors='replace')[-1000:]}")
+
+
+def _codename() -> str:
+    lines = Path("/etc/os-release").read_text().splitlines()
+    return dict(line.partition("=")[::2] for line in lines if "=" in line).get("VERSION_CODENAME", "bookworm")
+
+
+def _revision() -> str:
+    done = subprocess.run(("git", "rev-parse", "HEAD"), cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def _have(image: str) -> bool:
+    try:
+        docker("image", "inspect", image)
+    except Unavailable:
+        return False
+    return True
+
+
+def main(arguments: Sequence[str]) -> int:
+    """For the layers, and for people."""
+    try:
+        if list(arguments) == ["names"]:
+            print("".join(f"export {key}={value}\n" for key, value in environment().items()), end="")
+        elif list(arguments) == ["down"]:
+            down()
+        elif list(arguments) == ["up"]:
+            up()
+        else:
+            print(__doc__)
+            return 2
+    except (Unavailable, OSError) as absent:
+        print(absent)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
