@@ -1,7 +1,8 @@
 """An old and a new version of Tailrace in one cluster: role by role to the new one under load, and back again.
 
-A role that was replaced proves its version by the folder from which it loaded its code. CONTRIBUTING.md says what a
-change of a message, a metadata record or a file must keep so that this passes.
+A producer sends, a group reads and commits, and transactions commit and abort. Two controllers share a PostgreSQL, so
+that one of each version is there for a while. CONTRIBUTING.md says what a change of a message, a metadata record or a
+file must keep so that this passes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 
 from support.load import Load, check, read_all
 from support.old_version import unpack
-from support.replicated import create
+from support.postgres import Postgres
+from support.replicated import ROUND, create
 from support.tailrace_nodes import TailraceNodes
 from support.waiting import until
 
@@ -25,8 +28,12 @@ ROLES = ("controller", "quota", "coordinator", "broker", "gateway")  # docs/oper
 class MixedNodes(TailraceNodes):
     """Each service runs the version that was last set for its role."""
 
-    def __init__(self, folder: Path, old: dict[str, str]) -> None:
-        super().__init__(folder, BROKERS, gateways=2, coordinators=2)
+    def __init__(self, folder: Path, old: dict[str, str], metadata_url: str) -> None:
+        sockets = ",".join(f"unix:{folder}/run/controller-{n}.sock" for n in range(2))
+        shared = {"metadata.url": metadata_url, "controller.quorum.bootstrap.servers": sockets}
+        more = {"transaction.state.log.num.partitions": "3"}
+        super().__init__(folder, BROKERS, settings=shared | more, gateways=2, coordinators=2)
+        self.services.insert(1, ("controller", 1))
         self._old = old
         for role, number in (*self.services, *(("broker", node) for node in self.ids)):
             self.environ[f"{role}-{number}"] = old
@@ -76,26 +83,97 @@ class GroupReader:
         self._consumer.close()
 
 
+class Transactions:
+    """One transactional id; each `step` commits one transaction and aborts another."""
+
+    RECORDS = 20
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.committed: list[bytes] = []
+        self._topic = topic
+        self._sent = 0
+        settings = {"bootstrap.servers": bootstrap, "transactional.id": "through-the-upgrade"}
+        self._producer = Producer(settings)
+        self._producer.init_transactions(60)
+
+    def step(self) -> None:
+        """Returns when the one is committed and the other aborted."""
+        until(self._commit, "a transaction is committed", 60)
+        self._producer.begin_transaction()
+        self._produce([b"aborted"])
+        self._producer.abort_transaction(60)
+
+    def _commit(self) -> bool:
+        values = [b"%d" % (self._sent + n) for n in range(self.RECORDS)]
+        self._sent += self.RECORDS
+        self._producer.begin_transaction()
+        try:
+            self._produce(values)
+            self._retried_commit()
+        except KafkaException as failed:
+            if not failed.args[0].txn_requires_abort():
+                raise
+            self._producer.abort_transaction(60)
+            return False
+        self.committed += values
+        return True
+
+    def _produce(self, values: list[bytes]) -> None:
+        for value in values:
+            self._producer.produce(self._topic, value, partition=0)
+        self._producer.flush(60)
+
+    def _retried_commit(self) -> None:
+        try:
+            self._producer.commit_transaction(60)
+        except KafkaException as failed:
+            if not failed.args[0].retriable():
+                raise
+            self._producer.commit_transaction(60)
+
+
+def read_committed(bootstrap: str, topic: str) -> list[bytes]:
+    """What a reader at read_committed finds in partition 0, to its end."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "checker", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[bytes] = []
+        while True:
+            message = consumer.poll(20)
+            assert message is not None, "no end of the partition within 20 s"
+            if (error := message.error()) is None:
+                found.append(message.value() or b"")
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return found
+    finally:
+        consumer.close()
+
+
 @pytest.fixture
 def mixed(tmp_path: Path) -> Iterator[MixedNodes]:
     """All roles in the old version."""
-    with MixedNodes(tmp_path / "data", unpack(tmp_path / "old")) as nodes:
+    with Postgres() as database, MixedNodes(tmp_path / "data", unpack(tmp_path / "old"), database.url) as nodes:
         nodes.wait_for_all()
         yield nodes
 
 
 @pytest.mark.timeout(600)
-def test_role_by_role_to_the_new_version_and_back_loses_nothing(mixed: MixedNodes) -> None:
-    topic = create(mixed, [0, 1, 2], [1, 2, 0], [2, 0, 1], word="versions", min_insync_replicas="2")
-    group = GroupReader(mixed.bootstrap, topic.name)
+@pytest.mark.parametrize("roles", [ROLES, ROLES[::-1]], ids=["controllers-first", "controllers-last"])
+def test_role_by_role_to_the_new_version_and_back_loses_nothing(mixed: MixedNodes, roles: tuple[str, ...]) -> None:
+    """Each service starts and registers beside controllers of its own version, or of the other one."""
+    topic = create(mixed, *ROUND, word="versions", min_insync_replicas="2")
+    moved = create(mixed, *ROUND, word="transactions", min_insync_replicas="2")
+    group, transactions = GroupReader(mixed.bootstrap, topic.name), Transactions(mixed.bootstrap, moved.name)
     with Load(mixed.bootstrap, topic.name) as load:
         for new in (True, False):
-            for role in ROLES:
+            for role in roles:
                 mixed.replace(role, new=new)
                 assert mixed.runs_old(role, 0) is not new
                 load.wait_for(300)
                 group.read_more()
+                transactions.step()
     group.close()
     assert load.promised.failed == []
-    found = read_all(mixed.bootstrap, topic.name)
-    check(load.promised, found)
+    check(load.promised, read_all(mixed.bootstrap, topic.name))
+    assert read_committed(mixed.bootstrap, moved.name) == transactions.committed

@@ -25,7 +25,7 @@ from support.waiting import until
 
 BIN = Path(sys.executable).parent
 _RELEASE = "r-tailrace"
-_ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
+ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
 
 
 class Pod:
@@ -34,7 +34,7 @@ class Pod:
     def __init__(self, cluster: Pods, role: str, index: int) -> None:
         self.role, self.index = role, index
         self.name = f"{_RELEASE}-{role}-{index}"
-        self.ip = f"{cluster.network}.{20 * _ROLES.index(role) + index + 1}"
+        self.ip = f"{cluster.network}.{20 * ROLES.index(role) + index + 1}"
         self.folder = cluster.folder / f"{role[:2]}{index}"
         self._cluster = cluster
         self._lives = 0
@@ -154,9 +154,9 @@ class Pods:
             kept.get(one["metadata"]["name"], one) if one["kind"] == "Secret" else one for one in manifests
         ]
         self.sets = {
-            k: v for k, v in of_kind(manifests, "StatefulSet").items() if k.removeprefix(f"{_RELEASE}-") in _ROLES
+            k: v for k, v in of_kind(manifests, "StatefulSet").items() if k.removeprefix(f"{_RELEASE}-") in ROLES
         }
-        for role in _ROLES:
+        for role in ROLES:
             for index in range(self.sets[f"{_RELEASE}-{role}"]["spec"]["replicas"]):
                 pod = Pod(self, role, index)
                 self.pods.setdefault(pod.name, pod)

@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from support.helm import BUILD_S, Manifest, render
 from support.load import Load, check, read_all
-from support.pods import Pods
+from support.pods import ROLES, Pods
 from support.ports import HOST, free_ports
 from support.postgres import Postgres
 from support.redis_server import RedisServer
@@ -64,9 +65,10 @@ def test_pods_roll_under_load_and_a_broker_is_emptied_before_it_goes(stores: tup
         with Load(bootstrap, "rolled") as load:
             load.wait_for(300)
             pods.apply(rendered(port, stores, config={"log.retention.hours": 24}))
-            for role in ("controller", "quota", "coordinator", "broker", "gateway"):
-                pods.roll(role)
-                load.wait_for(300)
+            with ThreadPoolExecutor() as everywhere:  # Helm changes all StatefulSets at once
+                for rolled in [everywhere.submit(pods.roll, role) for role in ROLES]:
+                    rolled.result()
+            load.wait_for(300)
             pods.apply(rendered(port, stores, replicas=BROKERS - 1))
             pods.run_job("r-tailrace-scale-down")
             assert pods.pods[f"r-tailrace-broker-{BROKERS - 1}"].stop() == 0
