@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, Topics, given, one_topic, table
+from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, given, one_topic, table
 from tailrace.cli.daily.nodes import NOT_YET, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
@@ -121,7 +121,7 @@ def described(cluster: Nodes, transactional_id: str) -> Any:
 
 @app.command("find-hanging")
 def find_hanging(
-    topics: Topics = None,
+    topics: SomeTopics = None,
     partition: OnePartition = None,
     broker: Annotated[int | None, typer.Option("--broker", help="what this broker's replicas remember")] = None,
     max_timeout_minutes: Annotated[
