@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.header import parse_request_header
-from tailrace.wire.hot.list_offsets import Found, decode_list_offsets, encode_list_offsets_answer
+from tailrace.wire.hot.list_offsets import FoundOffset, decode_list_offsets, encode_list_offsets_answer
 from tailrace.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
 VERSIONS = range(1, 12)
@@ -18,7 +18,7 @@ i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)
 names = st.text(max_size=140)
 asked = st.lists(st.tuples(names, st.lists(st.tuples(i32, i32, i64), max_size=4)), max_size=3)
-answered = st.lists(st.tuples(names, st.lists(st.builds(Found, i32, i16, i64, i64, i32), max_size=4)), max_size=3)
+answered = st.lists(st.tuples(names, st.lists(st.builds(FoundOffset, i32, i16, i64, i64, i32), max_size=4)), max_size=3)
 
 
 def body_of(topics: list[tuple[str, list[tuple[int, int, int]]]], version: int) -> memoryview:
@@ -80,7 +80,7 @@ def test_what_is_not_one_plain_body_is_left_to_the_schema(
 @pytest.mark.parametrize("version", VERSIONS)
 @given(topics=answered, correlation_id=i32)
 def test_an_answer_reads_as_the_schema_says(
-    version: int, topics: list[tuple[str, list[Found]]], correlation_id: int
+    version: int, topics: list[tuple[str, list[FoundOffset]]], correlation_id: int
 ) -> None:
     ours = encode_list_offsets_answer(version, correlation_id, [(name.encode(), rows) for name, rows in topics])
     topic = ListOffsetsResponse.ListOffsetsTopicResponse

@@ -12,10 +12,15 @@ from tailrace.state import SHELL, Output, Producer, Shard
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import SendMarkers
 from tailrace_coordinator.transactions.end import End
-from tailrace_coordinator.transactions.machine import Init, TransactionEffects, TransactionMachine, Wanted
+from tailrace_coordinator.transactions.machine import (
+    Init,
+    ListTransactionsFilter,
+    TransactionEffects,
+    TransactionMachine,
+)
 
 START_MS = 1_700_000_000_000
-ALL = Wanted(frozenset(), frozenset(), -1, lambda _: True)
+ALL = ListTransactionsFilter(frozenset(), frozenset(), -1, lambda _: True)
 NEW = Producer(-1, -1)
 
 
@@ -77,7 +82,7 @@ class Ids:
         for one in sent:
             self._ask(lambda token, one=one: self.machine.complete(self.now_ms, token, one))  # type: ignore[misc]
 
-    def listed(self, wanted: Wanted = ALL) -> list[str]:
+    def listed(self, wanted: ListTransactionsFilter = ALL) -> list[str]:
         found = self._ask(lambda token: self.machine.list_transactions(self.now_ms, token, wanted))
         return [one.transactional_id for one in found]
 

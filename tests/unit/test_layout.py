@@ -7,6 +7,7 @@ import functools
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -56,6 +57,7 @@ ABOUT_MORE = {
 }
 NOT_OF_THE_PRODUCT = ("bench", "docs")  # folders of tests/unit for tests/bench and docs
 EXCUSE = "noqa: " + "SLF001"
+MOST_SHARED_NAMES = 40  # of types; may only become fewer
 MOST_EXCUSED = 19  # may only become fewer
 
 
@@ -131,6 +133,20 @@ def test_no_further_test_looks_at_what_is_private() -> None:
         line for path in (ROOT / "tests").rglob("*.py") for line in path.read_text().splitlines() if EXCUSE in line
     ]
     assert len(excused) <= MOST_EXCUSED
+
+
+def shared_names() -> dict[str, int]:
+    """The names of types that several modules define, and how many do. Models of REST have Kafka's nouns, too."""
+    found: Counter[str] = Counter()
+    for package in PACKAGES:
+        for path in modules(package).values():
+            if not path.stem.endswith("models"):
+                found.update(node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef))
+    return {name: count for name, count in found.items() if count > 1 and not name.startswith("_")}
+
+
+def test_no_further_type_has_the_name_of_another() -> None:
+    assert len(shared_names()) <= MOST_SHARED_NAMES, sorted(shared_names())
 
 
 def folder_sizes() -> dict[str, int]:

@@ -23,7 +23,7 @@ _COUNTED_MOST_MS = 2 * LOOKED_EVERY_MS
 _QUESTION = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
 
 
-class Verdict(Enum):
+class LivenessStep(Enum):
     """What is to be done about a silent child now."""
 
     NOTHING = "nothing"
@@ -52,18 +52,18 @@ class Liveness:
         told, self._told = self._told, False
         return told
 
-    def look(self, now_ms: float) -> Verdict:
+    def look(self, now_ms: float) -> LivenessStep:
         """To be called at least every LOOKED_EVERY_MS; TELL comes once in a silence, KILL again and again."""
         if not self._asked:
-            return Verdict.NOTHING
+            return LivenessStep.NOTHING
         self._silent_ms += min(now_ms - self._looked_at_ms, _COUNTED_MOST_MS)
         self._looked_at_ms = now_ms
         if self._silent_ms >= OVERDUE_MS:
-            return Verdict.KILL
+            return LivenessStep.KILL
         if self._silent_ms >= NOTICED_MS and not self._told:
             self._told = True
-            return Verdict.TELL
-        return Verdict.NOTHING
+            return LivenessStep.TELL
+        return LivenessStep.NOTHING
 
 
 class Probe:
@@ -76,7 +76,7 @@ class Probe:
         self._liveness = Liveness()
         self._sock: socket.socket | None = None
 
-    def look(self, now_ms: float) -> Verdict:
+    def look(self, now_ms: float) -> LivenessStep:
         """Asks anew if the last question was answered; else says what the silence asks for."""
         if self._sock is None:
             self._ask(now_ms)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tailrace.cli import forking
-from tailrace.cli.liveness import LOOKED_EVERY_MS, NOTICED_MS, OVERDUE_MS, Probe, Verdict
+from tailrace.cli.liveness import LOOKED_EVERY_MS, NOTICED_MS, OVERDUE_MS, LivenessStep, Probe
 from tailrace.cli.plan import Instance
 from tailrace.cli.restarts import DEATHS_MAX, Restarts
 from tailrace.cli.screen import Outlet, Screen
@@ -300,9 +300,9 @@ class Supervisor:
         if child.probe.came_back:
             child.probe.came_back = False
             self._event(child, "answers", "answers again")
-        if verdict is Verdict.TELL:
+        if verdict is LivenessStep.TELL:
             self._event(child, "silent", f"does not answer for {NOTICED_MS / 1000:g} s; its clients wait")
-        elif verdict is Verdict.KILL and self._restart:
+        elif verdict is LivenessStep.KILL and self._restart:
             self._event(child, "hung", f"does not answer for {OVERDUE_MS / 1000:g} s and is killed")
             signal.pidfd_send_signal(child.process.pid_fd, signal.SIGKILL)
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from struct import Struct
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tailrace.net.address import Address
 from tailrace.net.authentication.client import open_proven
 from tailrace.net.authentication.proof import Secret
 from tailrace.net.context import Identity
-from tailrace.net.large import Large
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, Api, ApiKey
 from tailrace.wire.connection import SIZE, ClientConnection
 from tailrace.wire.malformed import Malformed
 from tailrace.wire.messages import ApiMessage, ApiVersionsRequest, PreambleRequest
 
+if TYPE_CHECKING:
+    from tailrace.net.large import Large
+
 _CORRELATION_ID = Struct(">i")
+_SMALL_BYTES: Final = 4 * 1024  # no more than large.LARGE_BYTES
 _BUFFER_BYTES = 65_536
 _Answered: TypeAlias = asyncio.Future[bytes | bytearray]  # a large frame is not copied
 _Served: TypeAlias = dict[int, tuple[int, int]]  # api key -> lowest and highest version
@@ -134,7 +137,7 @@ class Client:
         self._wire: _Wire | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._correlation_id = 0
-        self._large = Large()
+        self._large: Large | None = None  # made when it is needed: a short command does without the module
 
     async def connect(self, timeout_ms: float = 5000) -> None:
         """Connects if it is not; raises Disconnected or TimeoutError."""
@@ -160,6 +163,12 @@ class Client:
                 version = agreed(INTERNAL_APIS[key], served, self.address)
             future = self._send(wire, message, version)
             frame = await future
+        if len(frame) < _SMALL_BYTES:
+            return codec.decode_response(key, version, codec.response_body(key, version, frame))
+        if self._large is None:
+            from tailrace.net.large import Large
+
+            self._large = Large()
         return await self._large.decode_answer(key, version, frame)
 
     async def ask_frame(self, frame: bytes, *, timeout_ms: float) -> bytes:

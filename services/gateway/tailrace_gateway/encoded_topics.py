@@ -7,7 +7,7 @@ from typing import TypeAlias
 from tailrace.metadata.image import MetadataImage, TopicImage
 
 _KINDS_KEPT, _SOME = 4, 100  # clients of one cluster speak few versions; topics that are gone are not kept for long
-Kind: TypeAlias = tuple[int, bool]  # version, and whether it tells the authorized operations
+MetadataVariant: TypeAlias = tuple[int, bool]  # version, and whether it tells the authorized operations
 Encoded: TypeAlias = dict[str, tuple[TopicImage, bytes]]
 
 
@@ -20,9 +20,9 @@ class EncodedTopics:
 
     def __init__(self) -> None:
         self._brokers: object = None
-        self._topics: dict[Kind, Encoded] = {}
+        self._topics: dict[MetadataVariant, Encoded] = {}
 
-    def of(self, image: MetadataImage, kind: Kind) -> Encoded:
+    def of(self, image: MetadataImage, kind: MetadataVariant) -> Encoded:
         """What was told under these brokers; who adds to it must have worked with this image."""
         kept = sum(len(encoded) for encoded in self._topics.values())
         if self._brokers is not image.brokers or kept > _KINDS_KEPT * len(image.topics) + _SOME:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sim.replication.checker import TOPIC
 from tailrace.errors import ApiError
-from tailrace_broker.partitions.partition import Fetched, Position
+from tailrace_broker.partitions.partition import Fetched, FetchPosition
 
 if TYPE_CHECKING:
     from sim.replication.brokers import Broker
@@ -23,7 +23,7 @@ class FollowerFetch:
     leader_epoch: int
     broker_id: int
     broker_epoch: int
-    position: Position
+    position: FetchPosition
 
 
 class Following:

@@ -25,6 +25,18 @@ HEAVY = (
     "uvloop",
 )
 ALSO_FOR_HELP = ("argparse", "asyncio", "hashlib", "urllib.request")
+# Of what a command that asks the cluster can do without.
+LATE = (
+    "fastapi",
+    "pydantic",
+    "rich",
+    "sqlalchemy",
+    "structlog",
+    "tailrace.config",
+    "tailrace.log.log",
+    "tailrace.net.large",
+    "tailrace.wire.refuse",
+)
 CLIENTS = ("kafka.admin", "kafka.consumer", "kafka.net", "kafka.producer")
 
 
@@ -50,7 +62,7 @@ def test_the_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
 def test_a_command_that_asks_the_cluster_imports_no_client_of_kafka_python(command: tuple[str, ...]) -> None:
     found = imported(*command, "--bootstrap", "127.0.0.1:1")
     assert "kafka.protocol" in found
-    assert not found & {*CLIENTS, "rich", "fastapi", "sqlalchemy", "structlog", "tailrace.config", "tailrace.log.log"}
+    assert not found & {*CLIENTS, *LATE}
 
 
 def test_a_health_check_is_as_cheap_as_the_help() -> None:

@@ -3,10 +3,10 @@
 import selectors
 import socket
 
-from tailrace.cli.liveness import LOOKED_EVERY_MS, NOTICED_MS, OVERDUE_MS, Liveness, Probe, Verdict
+from tailrace.cli.liveness import LOOKED_EVERY_MS, NOTICED_MS, OVERDUE_MS, Liveness, LivenessStep, Probe
 
 
-def looks(liveness: Liveness, from_ms: float, until_ms: float) -> list[Verdict]:
+def looks(liveness: Liveness, from_ms: float, until_ms: float) -> list[LivenessStep]:
     """What is to be done, second by second."""
     steps = range(int((until_ms - from_ms) / LOOKED_EVERY_MS) + 1)
     return [liveness.look(from_ms + step * LOOKED_EVERY_MS) for step in steps]
@@ -16,7 +16,7 @@ def test_a_child_that_answers_is_left_alone() -> None:
     liveness = Liveness()
     for second in range(100):
         liveness.asked(second * 1000)
-        assert liveness.look(second * 1000 + 900) is Verdict.NOTHING
+        assert liveness.look(second * 1000 + 900) is LivenessStep.NOTHING
         assert not liveness.answered()
 
 
@@ -24,10 +24,10 @@ def test_a_silence_is_told_once_and_then_ended() -> None:
     liveness = Liveness()
     liveness.asked(0)
     said = looks(liveness, 0, OVERDUE_MS)
-    assert said.count(Verdict.TELL) == 1
-    assert said.index(Verdict.TELL) == NOTICED_MS / LOOKED_EVERY_MS
-    assert said[-1] is Verdict.KILL
-    assert Verdict.KILL not in said[:-1]
+    assert said.count(LivenessStep.TELL) == 1
+    assert said.index(LivenessStep.TELL) == NOTICED_MS / LOOKED_EVERY_MS
+    assert said[-1] is LivenessStep.KILL
+    assert LivenessStep.KILL not in said[:-1]
 
 
 def test_a_child_that_comes_back_is_told_of_and_begins_anew() -> None:
@@ -36,14 +36,14 @@ def test_a_child_that_comes_back_is_told_of_and_begins_anew() -> None:
     looks(liveness, 0, NOTICED_MS)
     assert liveness.answered()
     liveness.asked(NOTICED_MS)
-    assert looks(liveness, NOTICED_MS, 2 * NOTICED_MS - 1000) == [Verdict.NOTHING] * 5
+    assert looks(liveness, NOTICED_MS, 2 * NOTICED_MS - 1000) == [LivenessStep.NOTHING] * 5
 
 
 def test_nobody_is_blamed_for_the_time_in_which_up_itself_stood_still() -> None:
     liveness = Liveness()
     liveness.asked(0)
-    assert liveness.look(1000) is Verdict.NOTHING
-    assert liveness.look(3_600_000) is Verdict.NOTHING
+    assert liveness.look(1000) is LivenessStep.NOTHING
+    assert liveness.look(3_600_000) is LivenessStep.NOTHING
 
 
 class Health:
@@ -68,11 +68,11 @@ def test_a_probe_asks_and_takes_any_answer_for_life() -> None:
     health = Health()
     probe = Probe(health.selector, health.address)
     for answer in (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", b""):
-        assert probe.look(0) is Verdict.NOTHING
+        assert probe.look(0) is LivenessStep.NOTHING
         health.turn()
         child, _ = health.listening.accept()
         assert child.recv(100).startswith(b"GET /healthz ")
-        assert probe.look(NOTICED_MS) is Verdict.NOTHING  # it may have stood still meanwhile
+        assert probe.look(NOTICED_MS) is LivenessStep.NOTHING  # it may have stood still meanwhile
         child.sendall(answer)
         child.close()
         health.turn()
@@ -88,7 +88,7 @@ def test_a_probe_of_a_stopped_child_sees_its_silence_and_its_return() -> None:
         said.append(probe.look(second * 1000))
         if not second:
             health.turn()
-    assert said.count(Verdict.TELL) == 1
+    assert said.count(LivenessStep.TELL) == 1
     child, _ = health.listening.accept()  # it goes on
     child.recv(100)
     child.close()
@@ -103,7 +103,7 @@ def test_a_refused_question_is_no_silence() -> None:
     health.listening.close()
     probe = Probe(health.selector, health.address)
     for second in range(20):
-        assert probe.look(second * 1000) is Verdict.NOTHING
+        assert probe.look(second * 1000) is LivenessStep.NOTHING
         health.turn()
     probe.close()
     health.close()

@@ -18,7 +18,7 @@ from tailrace.wire import messages as m
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Configs of topics and brokers."
 )
-Kind = Annotated[str, typer.Argument(help="topic or broker")]
+ResourceKind = Annotated[str, typer.Argument(help="topic or broker")]
 Name = Annotated[str, typer.Argument(help="topic name, broker id, or `default` for all brokers")]
 _TYPES: Final = {"topic": ConfigResource.TOPIC, "broker": ConfigResource.BROKER}
 _DEFAULT: Final = "default"  # as one types the name of ALL_BROKERS
@@ -56,7 +56,7 @@ def _asked(resource_type: int, name: str, keys: list[str] | None) -> Any:
 
 @app.command()
 def show(
-    kind: Kind,
+    kind: ResourceKind,
     name: Name,
     everything: Annotated[bool, typer.Option("--all", help="defaults too")] = False,
     bootstrap: Bootstrap = None,
@@ -81,7 +81,7 @@ def _source(number: int) -> str:
 
 @app.command("set")
 def set_configs(
-    kind: Kind,
+    kind: ResourceKind,
     name: Name,
     settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
     bootstrap: Bootstrap = None,
@@ -92,7 +92,7 @@ def set_configs(
 
 @app.command()
 def unset(
-    kind: Kind,
+    kind: ResourceKind,
     name: Name,
     keys: Annotated[list[str], typer.Argument(metavar="KEY...")],
     bootstrap: Bootstrap = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, Topics, one_topic
+from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, one_topic
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition
@@ -18,7 +18,7 @@ _LOOKS_MAX = 40
 
 
 def elect_leaders(
-    topics: Topics = None,
+    topics: SomeTopics = None,
     partition: OnePartition = None,
     unclean: Annotated[
         bool, typer.Option("--unclean", help="any live replica, where nobody leads: RECORDS MAY BE LOST")

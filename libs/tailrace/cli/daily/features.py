@@ -12,7 +12,7 @@ from tailrace.cli.daily.nodes import nodes
 from tailrace.wire import messages as m
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Features and their levels.")
-Levels = Annotated[list[str], typer.Argument(help="NAME=LEVEL; all of them change, or none", metavar="NAME=LEVEL")]
+NamedLevels = Annotated[list[str], typer.Argument(help="NAME=LEVEL; all of them change, or none", metavar="NAME=LEVEL")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say whether it could be done, and do nothing")]
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _LEVEL_MAX = (1 << 15) - 1
@@ -42,14 +42,14 @@ def list_features(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
 
 
 @app.command()
-def upgrade(levels: Levels, dry_run: DryRun = False, bootstrap: Bootstrap = None) -> None:
+def upgrade(levels: NamedLevels, dry_run: DryRun = False, bootstrap: Bootstrap = None) -> None:
     """Raise features to higher levels, when all nodes are of a version that knows them."""
     _update(levels, _UPGRADE, dry_run, bootstrap)
 
 
 @app.command()
 def downgrade(
-    levels: Levels,
+    levels: NamedLevels,
     unsafe: Annotated[bool, typer.Option("--unsafe", help="also where metadata may be lost")] = False,
     dry_run: DryRun = False,
     bootstrap: Bootstrap = None,

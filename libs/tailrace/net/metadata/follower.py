@@ -40,7 +40,7 @@ _LIVENESS = frozenset(
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage], None]
 
 
-class Surroundings(Protocol):
+class FollowerEnvironment(Protocol):
     """What a follower takes of the runtime's Environment."""
 
     @property
@@ -341,7 +341,7 @@ def controller_addresses(config: Config, run_dir: Path | None) -> list[Address]:
 
 @asynccontextmanager
 async def open_metadata_follower(
-    config: Config, environment: Surroundings, client_id: str
+    config: Config, environment: FollowerEnvironment, client_id: str
 ) -> AsyncIterator[MetadataFollower]:
     """Follows the metadata log while open; client_id, like `broker-0`, also names the cache's file. ConfigError."""
     addresses = controller_addresses(config, environment.run_dir)

@@ -23,7 +23,7 @@ _COUNT_MAX = 1000
 _TOPICS_AT_ONCE = 500
 
 
-class Wanted(NamedTuple):
+class WantedOffset(NamedTuple):
     """What is asked of one partition; the epoch is -1 where the version has none."""
 
     partition: int
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
     timestamp: int
 
 
-class Found(NamedTuple):
+class FoundOffset(NamedTuple):
     """What is answered for one partition."""
 
     partition: int
@@ -41,10 +41,10 @@ class Found(NamedTuple):
     leader_epoch: int
 
 
-Asked: TypeAlias = list[tuple[bytes, list[Wanted]]]
+AskedOffsets: TypeAlias = list[tuple[bytes, list[WantedOffset]]]
 
 
-def decode_list_offsets(version: int, body: memoryview) -> tuple[int, Asked] | None:
+def decode_list_offsets(version: int, body: memoryview) -> tuple[int, AskedOffsets] | None:
     """The isolation level and the topics by name.
 
     None for what is not exactly one plain body of this version: the other codec tells why.
@@ -62,10 +62,10 @@ def decode_list_offsets(version: int, body: memoryview) -> tuple[int, Asked] | N
     return (body[4] if version >= 2 else 0, asked) if pos == len(body) else None
 
 
-def _asked(version: int, body: memoryview) -> tuple[Asked, int]:
+def _asked(version: int, body: memoryview) -> tuple[AskedOffsets, int]:
     flexible, row = version >= 6, _ASKED[version >= 4]
     topics, pos = _count(flexible, body, 5 if version >= 2 else 4)  # replica id, isolation level
-    asked: Asked = []
+    asked: AskedOffsets = []
     for _ in range(topics):
         name, pos = _name(flexible, body, pos)
         rows, pos = _count(flexible, body, pos)
@@ -73,7 +73,7 @@ def _asked(version: int, body: memoryview) -> tuple[Asked, int]:
         for _ in range(rows):
             fields = row.unpack_from(body, pos)
             pos += row.size
-            wanted.append(Wanted(*fields) if version >= 4 else Wanted(fields[0], -1, fields[1]))
+            wanted.append(WantedOffset(*fields) if version >= 4 else WantedOffset(fields[0], -1, fields[1]))
             pos = _no_tags(flexible, body, pos)
         pos = _no_tags(flexible, body, pos)
         asked.append((name, wanted))
@@ -115,7 +115,9 @@ def _no_tags(flexible: bool, body: memoryview, pos: int) -> int:
     return pos + 1
 
 
-def encode_list_offsets_answer(version: int, correlation_id: int, topics: list[tuple[bytes, list[Found]]]) -> bytes:
+def encode_list_offsets_answer(
+    version: int, correlation_id: int, topics: list[tuple[bytes, list[FoundOffset]]]
+) -> bytes:
     """The response frame with its size; never throttled."""
     rows = [(name, [encode_found(version, one) for one in found]) for name, found in topics]
     body = encode_list_offsets_body(version, rows)
@@ -155,7 +157,7 @@ def encoding_list_offsets_body(
     return out
 
 
-def encode_found(version: int, found: Found) -> bytes:
+def encode_found(version: int, found: FoundOffset) -> bytes:
     """One partition's row."""
     row = _FOUND[True].pack(*found) if version >= 4 else _FOUND[False].pack(*found[:4])
     return row + b"\x00" if version >= 6 else row

@@ -26,7 +26,7 @@ from tailrace_broker.cold_reads.messages import (
     THREADS,
     MessageKind,
     Order,
-    Status,
+    OrderStatus,
 )
 
 _NICEST: Final = 19
@@ -54,22 +54,22 @@ def serve(orders: socket.socket, memory: memoryview) -> None:
             orders.send(STATUS.pack(*done(Order.unpack(data), descriptors, memory)))
 
 
-def done(order: Order, descriptors: list[int], memory: memoryview) -> Status:
+def done(order: Order, descriptors: list[int], memory: memoryview) -> OrderStatus:
     """Does it and closes the descriptors; some are missing where this process may open no more of them."""
     try:
         if len(descriptors) != order.descriptors:
-            return Status(order.number, errno.EMFILE)
+            return OrderStatus(order.number, errno.EMFILE)
         if order.kind == MessageKind.SEND:
-            return Status(order.number, *send(descriptors[1], descriptors[0], order))
+            return OrderStatus(order.number, *send(descriptors[1], descriptors[0], order))
         if order.kind == MessageKind.SEND_HELD:
-            return Status(order.number, *send_held(descriptors[0], order, memory))
+            return OrderStatus(order.number, *send_held(descriptors[0], order, memory))
         if order.kind == MessageKind.READ:
-            return Status(order.number, 0, read(descriptors[0], order, memory))
+            return OrderStatus(order.number, 0, read(descriptors[0], order, memory))
         # The broker's own descriptor, so that the kernel sees one reader that goes on, and reads ahead for it.
         bring(descriptors[0], order.position, order.length)
-        return Status(order.number, 0)
+        return OrderStatus(order.number, 0)
     except OSError as failed:
-        return Status(order.number, failed.errno or errno.EIO)
+        return OrderStatus(order.number, failed.errno or errno.EIO)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

@@ -49,7 +49,7 @@ class Order(NamedTuple):
         return Order(number, position, length, MessageKind(kind), place, parts)
 
 
-class Status(NamedTuple):
+class OrderStatus(NamedTuple):
     """How the order of that number ended: an errno, or 0; how many bytes were read or sent, also before an error."""
 
     number: int
@@ -65,4 +65,4 @@ _ORDER: Final = Struct("=IBqqq")
 _PART: Final = Struct("=qq")
 ORDER_BYTES: Final = _ORDER.size + MOST_PARTS * _PART.size  # at most
 STATUS: Final = Struct("=Iiq")
-HELLO: Final = Status(0, 0)  # before all others: from now on orders are taken
+HELLO: Final = OrderStatus(0, 0)  # before all others: from now on orders are taken

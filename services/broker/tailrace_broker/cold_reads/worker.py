@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from tailrace.log.read import Slice
-from tailrace_broker.cold_reads.messages import MOST_AT_ONCE, MOST_PARTS, STATUS, MessageKind, Order, Status
+from tailrace_broker.cold_reads.messages import MOST_AT_ONCE, MOST_PARTS, STATUS, MessageKind, Order, OrderStatus
 from tailrace_broker.cold_reads.pool import UNREAD, BlockPool, PooledSlice
 
 COMMAND: Final = (sys.executable, "-m", "tailrace_broker.cold_reads.cold_process")
@@ -26,7 +26,7 @@ _NICEST: Final = 19
 REST_SECONDS: Final = 10.0
 _MOST_REST_SECONDS: Final = 600.0
 _LAST_BREATH_SECONDS: Final = 5.0
-_DEAD: Final = Status(0, -1)  # what no process says
+_DEAD: Final = OrderStatus(0, -1)  # what no process says
 _FOR_NOW: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})  # nothing is wrong with the file
 _MOST_NUMBERS: Final = 2**31
 
@@ -109,7 +109,7 @@ class InProcess:
         self._orders: socket.socket | None = None
         self._up = False  # it has said something
         self._number = 0
-        self._waiting: dict[int, Callable[[Status], None]] = {}
+        self._waiting: dict[int, Callable[[OrderStatus], None]] = {}
         self._not_before = 0.0  # of the event loop's clock
         self.starts = 0
 
@@ -151,10 +151,10 @@ class InProcess:
         short = status.size < min(piece.length, piece.file.stat().size_bytes - piece.position)
         return None if status.error or short else status.size
 
-    async def _ordered(self, piece: Slice, kind: MessageKind, place: int) -> Status:
-        told: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+    async def _ordered(self, piece: Slice, kind: MessageKind, place: int) -> OrderStatus:
+        told: asyncio.Future[OrderStatus] = asyncio.get_running_loop().create_future()
 
-        def tell(status: Status) -> None:
+        def tell(status: OrderStatus) -> None:
             # The piece is held until now, whoever waits: until now the process may write to its place.
             if piece is not None and not told.done():
                 told.set_result(status)
@@ -166,7 +166,7 @@ class InProcess:
         """As ColdWorker.carry; nobody knows what was sent by a process that died."""
         loan, number = piece.loan, self._next()
 
-        def tell(status: Status) -> None:
+        def tell(status: OrderStatus) -> None:
             nonlocal loan
             loan = None  # held until now, also where the connection was closed: until now it was sent from
             told(None if status is _DEAD else status.size, status.error != 0)
@@ -181,7 +181,7 @@ class InProcess:
         self._number = self._number % _MOST_NUMBERS + 1
         return self._number
 
-    def _give(self, order: Order, descriptors: list[int], told: Callable[[Status], None]) -> bool:
+    def _give(self, order: Order, descriptors: list[int], told: Callable[[OrderStatus], None]) -> bool:
         """Whether the process will do it; told is called then, in a later turn of the event loop."""
         if not self._up or self._orders is None:
             return False
@@ -225,7 +225,7 @@ class InProcess:
             self._bury(loop)
             return
         self._up = True
-        status = Status(*STATUS.unpack(data))
+        status = OrderStatus(*STATUS.unpack(data))
         if (told := self._waiting.pop(status.number, None)) is not None:
             told(status)
 

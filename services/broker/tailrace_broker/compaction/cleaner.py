@@ -31,7 +31,7 @@ DEATHS_PER_LOG: Final = 5  # a log under which the process died so often, withou
 _LOGS_PER_TICK: Final = 100
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
-Place = tuple[UUID, int]
+TopicIdPartition = tuple[UUID, int]
 
 
 class CleanerStats:
@@ -47,8 +47,8 @@ class CleanerStats:
         self.last_pass_ms = 0.0
         self.full_maps = 0
         self.last_round_ms = -1
-        self.uncleanable: dict[Place, str] = {}  # and why
-        self.last_cleaned_ms: dict[Place, int] = {}
+        self.uncleanable: dict[TopicIdPartition, str] = {}  # and why
+        self.last_cleaned_ms: dict[TopicIdPartition, int] = {}
 
 
 class Cleaner:
@@ -80,7 +80,7 @@ class Cleaner:
         self._workers = workers
         self._checkpointing = asyncio.Lock()  # an older one must not be written last
         self._log = log
-        self._deaths: dict[Place, int] = {}
+        self._deaths: dict[TopicIdPartition, int] = {}
 
     async def run(self) -> None:
         """A round, then log.cleaner.backoff.ms unless it did something; the workers are closed at the end."""
@@ -302,5 +302,5 @@ def _is_gone(failed: Exception) -> bool:
     return isinstance(failed, FileNotFoundError) or (isinstance(failed, CleaningFailed) and failed.kind == GONE)
 
 
-def _place(partition: Partition) -> Place:
+def _place(partition: Partition) -> TopicIdPartition:
     return partition.topic_id, partition.index

@@ -17,7 +17,7 @@ from tailrace_broker.cold_reads.readers import loaded
 from tailrace_broker.cold_reads.reads import LAST_BYTES, ColdReads
 from tailrace_broker.fetch.delayed import AskedFetch, DelayedFetch
 from tailrace_broker.fetch.sessions import FetchSessions, wanted
-from tailrace_broker.partitions.partition import Position
+from tailrace_broker.partitions.partition import FetchPosition
 from tailrace_broker.replication.caught_up import CaughtUp
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class FollowerFetch(DelayedFetch):
         """Takes note of one position; whether there is nothing to tell the follower of it at once."""
         try:
             partition.check_epoch(want.current_leader_epoch)
-            position = Position(want.fetch_offset, want.last_fetched_epoch, want.log_start_offset)
+            position = FetchPosition(want.fetch_offset, want.last_fetched_epoch, want.log_start_offset)
             diverging = partition.heard(self._request.replica_id, self._request.replica_epoch, position)
         except ApiError as refused:
             self._rows.append((key, _refused(want.partition, refused.code, partition)))

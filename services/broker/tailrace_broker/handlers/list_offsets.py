@@ -24,9 +24,9 @@ from tailrace.net.context import Context
 from tailrace.net.dispatch import ORDINARY
 from tailrace.net.pieces import freed, in_pieces, in_turns
 from tailrace.wire.hot.list_offsets import (
-    Asked,
-    Found,
-    Wanted,
+    AskedOffsets,
+    FoundOffset,
+    WantedOffset,
     decode_list_offsets,
     encode_found,
     encode_list_offsets_answer,
@@ -77,7 +77,7 @@ class EndsPath:
             topics.append((name, known))
         return [encode_list_offsets_answer(version, correlation_id, topics)]
 
-    def _opens_many(self, asked: Asked) -> bool:
+    def _opens_many(self, asked: AskedOffsets) -> bool:
         """Whether it is the first use of more logs than others should wait for."""
         if sum(len(rows) for _, rows in asked) <= _MOST_AT_ONCE:
             return False
@@ -85,7 +85,7 @@ class EndsPath:
         return sum(partition is not None and partition.opened is None for partition in led) > _MOST_AT_ONCE
 
 
-def _repeats(asked: Asked) -> bool:
+def _repeats(asked: AskedOffsets) -> bool:
     if len({name for name, _ in asked}) < len(asked):
         return True
     return any(len({want.partition for want in rows}) < len(rows) for _, rows in asked)
@@ -98,9 +98,9 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
     asked = [(name, wanted) async for name, rows in in_pieces(topics) async for wanted in in_pieces(rows)]
     rows: list[bytes | None] = []
     for number, (name, wanted) in enumerate(asked, 1):
-        found: Found | None
+        found: FoundOffset | None
         if (name, wanted.partition) in repeated:
-            found = Found(wanted.partition, int(ErrorCode.INVALID_REQUEST), -1, -1, -1)
+            found = FoundOffset(wanted.partition, int(ErrorCode.INVALID_REQUEST), -1, -1, -1)
         else:
             found = _answer(broker, name, wanted, committed, version)
         rows.append(None if found is None else encode_found(version, found))
@@ -123,56 +123,56 @@ async def handle(request: ListOffsetsRequest, context: Context, broker: Broker) 
     return body
 
 
-async def _asked(request: ListOffsetsRequest) -> tuple[list[tuple[bytes, list[Wanted]]], set[tuple[bytes, int]]]:
+async def _asked(request: ListOffsetsRequest) -> tuple[list[tuple[bytes, list[WantedOffset]]], set[tuple[bytes, int]]]:
     """What is asked without the places that repeat a partition, and the partitions that are repeated.
 
     A topic that is named twice is one by now (wire/repeats.py).
     """
-    repeated, topics = set[tuple[bytes, int]](), list[tuple[bytes, list[Wanted]]]()
+    repeated, topics = set[tuple[bytes, int]](), list[tuple[bytes, list[WantedOffset]]]()
     async for topic in in_pieces(request.topics):
-        name, kept, known = topic.name.encode(), list[Wanted](), set[int]()
+        name, kept, known = topic.name.encode(), list[WantedOffset](), set[int]()
         async for row in in_pieces(topic.partitions):
             if row.partition_index in known:
                 repeated.add((name, row.partition_index))
                 continue
             known.add(row.partition_index)
-            kept.append(Wanted(row.partition_index, row.current_leader_epoch, row.timestamp))
+            kept.append(WantedOffset(row.partition_index, row.current_leader_epoch, row.timestamp))
         topics.append((name, kept))
     return topics, repeated
 
 
-async def _look_up(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found:
+async def _look_up(broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool, version: int) -> FoundOffset:
     """What is found in the log by its timestamps, which a thread reads meanwhile (fetch/lookups.py)."""
     code: int = _not_available(version)
     try:
         for _ in range(_MOST_TRIES):
             with suppress(LogChanged):
                 found = await _found_in(broker, topic, wanted, committed, version)
-                return Found(wanted.partition, 0, *found)
+                return FoundOffset(wanted.partition, 0, *found)
     except ApiError as refusal:
         code = refusal.code
     except OSError:
         code = ErrorCode.KAFKA_STORAGE_ERROR
-    return Found(wanted.partition, int(code), -1, -1, -1)
+    return FoundOffset(wanted.partition, int(code), -1, -1, -1)
 
 
-def _answer(broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int) -> Found | None:
+def _answer(broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool, version: int) -> FoundOffset | None:
     """What can be said at once; None where a thread has to look."""
     code: int = ErrorCode.KAFKA_STORAGE_ERROR
     try:
         partition = _led(broker, topic, wanted, version)
         find = _end if wanted.timestamp in _ENDS else _found_in_haste
-        return Found(wanted.partition, 0, *find(partition, wanted.timestamp, committed, version))
+        return FoundOffset(wanted.partition, 0, *find(partition, wanted.timestamp, committed, version))
     except NotCached:
         return None
     except ApiError as refusal:
         code = refusal.code
     except OSError:
         pass
-    return Found(wanted.partition, int(code), -1, -1, -1)
+    return FoundOffset(wanted.partition, int(code), -1, -1, -1)
 
 
-def _led(broker: Broker, topic: bytes, wanted: Wanted, version: int) -> Partition:
+def _led(broker: Broker, topic: bytes, wanted: WantedOffset, version: int) -> Partition:
     """The partition, if it is led here in the epoch that the client knows. Raises ApiError."""
     partition, refused = broker.leading(topic, wanted.partition, by_id=False)
     if partition is None:
@@ -206,7 +206,7 @@ def _found_in_haste(partition: Partition, timestamp: int, committed: bool, versi
 
 
 async def _found_in(
-    broker: Broker, topic: bytes, wanted: Wanted, committed: bool, version: int
+    broker: Broker, topic: bytes, wanted: WantedOffset, committed: bool, version: int
 ) -> tuple[int, int, int]:
     """As _end, of a record that a thread looks for. Raises LogChanged, ApiError, OSError."""
     partition = _led(broker, topic, wanted, version)

@@ -34,7 +34,7 @@ class Tail:
         self.waiters: set[Any] = set()
 
 
-class Position(NamedTuple):
+class FetchPosition(NamedTuple):
     """Where a follower fetches: (offset, epoch of the record before it, its log start)."""
 
     offset: int
@@ -346,7 +346,7 @@ class Partition:
 
     # -- the leader's side of replication ----------------------------------------------------------------------------
 
-    def heard(self, broker_id: int, broker_epoch: int, position: Position) -> tuple[int, int] | None:
+    def heard(self, broker_id: int, broker_epoch: int, position: FetchPosition) -> tuple[int, int] | None:
         """A follower's fetch: takes note of how far it is, unless its log diverges: then says where, and nothing else.
 
         Raises ApiError NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, STALE_BROKER_EPOCH or OFFSET_OUT_OF_RANGE. Call
@@ -409,10 +409,10 @@ class Partition:
             return False
         return throttled(names, self.index, self.node.node_id)
 
-    def position(self) -> Position:
+    def position(self) -> FetchPosition:
         """What the next fetch says."""
         log = self.log
-        return Position(log.log_end_offset, log.leader_epoch, log.log_start_offset)
+        return FetchPosition(log.log_end_offset, log.leader_epoch, log.log_start_offset)
 
     def fetched(self, answer: Fetched, now_ms: int) -> bool:
         """Does what the leader's answer asks for; whether the high watermark moved.

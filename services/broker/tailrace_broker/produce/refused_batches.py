@@ -19,6 +19,8 @@ from tailrace.errors import ErrorCode
 from tailrace.log.producers.state import MAX_SEQUENCE, ProducerEntry
 from tailrace.records.batch import BatchHeader
 
+AskedPartition = tuple[bytes, int]  # a topic as the request names it, and a partition
+
 MISSING: Final = "the batch before this one was refused: send both again"
 # After these a client sends the same batch again; what it has sent behind it is on its way.
 RETRIED: Final = frozenset(
@@ -39,8 +41,6 @@ _MOST_FOLLOWERS: Final = 64
 _MOST_EARLY: Final = 10_000
 _NEW_MS: Final = 60_000
 
-Place = tuple[bytes, int]  # a topic as the request names it, and a partition
-
 
 class RefusedBatches:
     """Of one connection: the partitions where a batch was refused, and which batches behind it were since."""
@@ -48,23 +48,23 @@ class RefusedBatches:
     __slots__ = ("_followers",)
 
     def __init__(self) -> None:
-        self._followers: dict[Place, set[tuple[int, int, int]]] = {}
+        self._followers: dict[AskedPartition, set[tuple[int, int, int]]] = {}
 
     def __len__(self) -> int:
         return len(self._followers)
 
-    def refused(self, place: Place) -> None:
+    def refused(self, place: AskedPartition) -> None:
         """A batch for this partition was answered with an error of RETRIED."""
         self._followers.pop(place, None)
         if len(self._followers) >= _MOST_PLACES:
             del self._followers[next(iter(self._followers))]
         self._followers[place] = set()
 
-    def awaits(self, place: Place) -> bool:
+    def awaits(self, place: AskedPartition) -> bool:
         """Whether the next batches for this partition must be looked at."""
         return place in self._followers
 
-    def misses(self, place: Place, entry: ProducerEntry | None, header: BatchHeader) -> bool:
+    def misses(self, place: AskedPartition, entry: ProducerEntry | None, header: BatchHeader) -> bool:
         """Whether the batch lacks the one before it, and is seen for the first time since that was refused.
 
         entry is what the log knows of its producer. A batch that comes next ends the matter, and a second try of the

@@ -23,6 +23,7 @@ from tailrace.wire.connection import Promised
 from tailrace.wire.hot.produce import Produce, ProducePartition, ProduceTopic
 from tailrace_broker.produce.checks import ATTRIBUTES_LOW_BYTE as _FLAGS_AT
 from tailrace_broker.produce.checks import TRANSACTIONAL
+from tailrace_broker.produce.refused_batches import AskedPartition
 from tailrace_broker.produce.request import TOPIC_IDS_FROM
 from tailrace_broker.produce.validation import DeferredAnswer
 from tailrace_broker.transactions.add_partitions import ADDS_FROM, Answers, Asked, produce_error
@@ -37,7 +38,6 @@ MOST_BYTES: Final = 256 * 1024 * 1024  # beyond it requests are refused
 _REQUEST_BYTES: Final = 1024  # what a held request takes beside its records
 _SEVERAL: Final = "Transactional records contained more than one producer ID"
 
-Place = tuple[bytes, int]  # a topic as the request names it, and a partition
 Key = tuple["Partition", int]  # with a producer id
 
 
@@ -57,8 +57,8 @@ _FULL: Final = Refusal(
 class Verdict(NamedTuple):
     """What a held request's partitions are answered, and under which verification the others are appended."""
 
-    refused: dict[Place, Refusal]
-    verified: dict[Place, Verification]
+    refused: dict[AskedPartition, Refusal]
+    verified: dict[AskedPartition, Verification]
     whole: Refusal | None = None  # of every partition
 
 
@@ -68,7 +68,7 @@ ACKS: Final = (-1, 0, 1)
 class Transactional(NamedTuple):
     """A partition of a request that a transaction's batch is for."""
 
-    place: Place
+    place: AskedPartition
     partition: Partition
     header: BatchHeader
 
@@ -77,7 +77,7 @@ class Rows(NamedTuple):
     """Of one request: what is led here, and how the rest is refused, whoever leads it by the time of the append."""
 
     led: list[Transactional]
-    not_led: dict[Place, Refusal]
+    not_led: dict[AskedPartition, Refusal]
 
 
 class HeldRequest:
@@ -213,9 +213,9 @@ class Verifier:
 
     # -- ask ---------------------------------------------------------------------------------------------------------
 
-    def _verdict(self, rows: list[Transactional], not_led: dict[Place, Refusal], version: int) -> Verdict:
+    def _verdict(self, rows: list[Transactional], not_led: dict[AskedPartition, Refusal], version: int) -> Verdict:
         """Which partitions are refused at once, and which need to be verified; an earlier request may have done it."""
-        refused, verified = dict(not_led), dict[Place, Verification]()
+        refused, verified = dict(not_led), dict[AskedPartition, Verification]()
         for place, partition, header in rows:
             log = partition.opened
             if log is None or partition.leader != self._broker.node_id:

@@ -25,24 +25,24 @@ ANSWER_TIMEOUT_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ReplicaState:
     """Where a replica of the log ended when it was heard last; the times are wall clock, -1 for never."""
 
     log_end_offset: int = -1
     heard_ms: int = -1
     caught_up_ms: int = -1
 
-    def moved(self, log_end_offset: int, leader_end_offset: int, now_ms: int) -> Position:
+    def moved(self, log_end_offset: int, leader_end_offset: int, now_ms: int) -> ReplicaState:
         """After it was heard again."""
         caught_up_ms = now_ms if log_end_offset >= leader_end_offset else self.caught_up_ms
-        return Position(log_end_offset, now_ms, caught_up_ms)
+        return ReplicaState(log_end_offset, now_ms, caught_up_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Standby:
     """One controller that is not active, and where it listens."""
 
-    position: Position
+    position: ReplicaState
     listeners: tuple[Any, ...] = ()
 
 
@@ -53,14 +53,14 @@ class Quorum:
     clock: Clock
     own: Address
     controllers: Sequence[Address]
-    observers: dict[int, Position] = field(default_factory=dict)
+    observers: dict[int, ReplicaState] = field(default_factory=dict)
     standbys: dict[int, Standby] = field(default_factory=dict)
     secret: Secret | None = None
     _asking: asyncio.Task[None] | None = None
 
     def observed(self, broker_id: int, metadata_offset: int, leader_end_offset: int) -> None:
         """A broker's heartbeat told the last offset it has."""
-        known = self.observers.get(broker_id, Position())
+        known = self.observers.get(broker_id, ReplicaState())
         self.observers[broker_id] = known.moved(metadata_offset + 1, leader_end_offset, self.clock.wall_ms())
 
     def begin(self) -> None:
@@ -97,7 +97,7 @@ class Quorum:
             return  # another one that takes itself for active, or one that has no log yet
         for voter in answer.topics[0].partitions[0].current_voters:
             if voter.replica_id != leader_id:
-                known = self.standbys.get(voter.replica_id, Standby(Position())).position
+                known = self.standbys.get(voter.replica_id, Standby(ReplicaState())).position
                 position = known.moved(voter.log_end_offset, leader_end_offset, self.clock.wall_ms())
                 listeners = tuple(one for node in answer.nodes for one in node.listeners)
                 self.standbys[voter.replica_id] = Standby(position, listeners)

@@ -13,7 +13,7 @@ from tailrace.net.address import Address
 from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse
-from tailrace_controller.election.quorum import Position
+from tailrace_controller.election.quorum import ReplicaState
 from tailrace_controller.role import ControllerRole
 
 _Topic = DescribeQuorumResponse.TopicData
@@ -29,17 +29,17 @@ async def handle(request: DescribeQuorumRequest, context: Context, role: Control
             error_message="", topics=[await _not_hosted(topic) async for topic in in_pieces(request.topics)]
         )
     if not controller.holding:
-        answer = _answer(role, [(controller.node_id, Position(controller.followed.end_offset))], [])
+        answer = _answer(role, [(controller.node_id, ReplicaState(controller.followed.end_offset))], [])
         answer.error_code = ErrorCode.NOT_CONTROLLER
         return answer
     if not context.connection.identity.is_service:  # a client's; another controller means this one alone
         await quorum.ask_standbys(controller.node_id, controller.followed.end_offset)
     now_ms = controller.clock.wall_ms()
     end_offset = controller.followed.end_offset
-    voters = [(controller.node_id, Position(end_offset, now_ms, now_ms))]
+    voters = [(controller.node_id, ReplicaState(end_offset, now_ms, now_ms))]
     voters += [(node_id, standby.position) for node_id, standby in sorted(quorum.standbys.items())]
     brokers = controller.committed.brokers
-    observers = [(broker_id, quorum.observers.get(broker_id, Position())) for broker_id in sorted(brokers)]
+    observers = [(broker_id, quorum.observers.get(broker_id, ReplicaState())) for broker_id in sorted(brokers)]
     answer = _answer(role, voters, observers)
     answer.nodes += [
         _Node(node_id=node_id, listeners=list(standby.listeners))
@@ -71,7 +71,7 @@ async def _not_hosted(topic: Any) -> Any:
 
 
 def _answer(
-    role: ControllerRole, voters: list[tuple[int, Position]], observers: list[tuple[int, Position]]
+    role: ControllerRole, voters: list[tuple[int, ReplicaState]], observers: list[tuple[int, ReplicaState]]
 ) -> DescribeQuorumResponse:
     controller = role.controller
     leader_id, leader_epoch, _ = controller.leader
@@ -91,7 +91,7 @@ def _answer(
     )
 
 
-def _replica(replica_id: int, at: Position) -> Any:
+def _replica(replica_id: int, at: ReplicaState) -> Any:
     return _Partition.ReplicaState(
         replica_id=replica_id,
         log_end_offset=at.log_end_offset,

@@ -14,7 +14,7 @@ from tailrace.net.context import Context
 from tailrace.net.pieces import in_pieces
 from tailrace.wire.messages import ListTransactionsRequest, ListTransactionsResponse
 from tailrace_coordinator.coordinator import Coordinator
-from tailrace_coordinator.transactions.machine import Wanted
+from tailrace_coordinator.transactions.machine import ListTransactionsFilter
 
 
 async def handle(
@@ -22,7 +22,7 @@ async def handle(
 ) -> ListTransactionsResponse:
     """Answers all that are asked for, or COORDINATOR_LOAD_IN_PROGRESS while some shards are not loaded."""
     known = {status.value: status for status in STATES}
-    wanted = Wanted(
+    wanted = ListTransactionsFilter(
         frozenset(known[name] for name in request.state_filters if name in known),
         frozenset(request.producer_id_filters),
         request.duration_filter if context.api_version >= 1 else -1,

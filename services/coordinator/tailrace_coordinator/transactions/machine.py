@@ -49,7 +49,7 @@ class Init:
     new_producer_id: int = NO_PRODUCER_ID
 
 
-class Wanted(NamedTuple):
+class ListTransactionsFilter(NamedTuple):
     """Of whom ListTransactions tells; empty ones and -1 take all. matches: of the transactional id."""
 
     states: frozenset[str]
@@ -226,7 +226,7 @@ class TransactionMachine:
         found = {one: self.transactions.get(one) for one in transactional_ids}
         return self._answer(now_ms, token, lambda _: found)
 
-    def list_transactions(self, now_ms: int, token: Token, wanted: Wanted) -> TransactionEffects:
+    def list_transactions(self, now_ms: int, token: Token, wanted: ListTransactionsFilter) -> TransactionEffects:
         """Replies (TransactionState, ...)."""
         found = tuple(one for one in self.transactions.values() if _is_wanted(one, wanted, now_ms))
         return self._answer(now_ms, token, lambda _: found)
@@ -313,7 +313,7 @@ def _same_end(found: TransactionState, prepared: TransactionState) -> bool:
     return found is prepared
 
 
-def _is_wanted(one: TransactionState, wanted: Wanted, now_ms: int) -> bool:
+def _is_wanted(one: TransactionState, wanted: ListTransactionsFilter, now_ms: int) -> bool:
     return (
         (not wanted.producer_ids or one.producer_id in wanted.producer_ids)
         and (not wanted.states or one.state in wanted.states)

@@ -15,7 +15,7 @@ from tailrace.records.batch import HEADER_SIZE, BatchHeader, read_header
 
 _MOST: Final = 1000
 
-Place = tuple[str, Any, int]  # a topic by name and id, and a partition
+NamedPartition = tuple[str, Any, int]  # a topic by name and id, and a partition
 Following = tuple[int, int, int]  # producer id, producer epoch, first sequence
 
 
@@ -25,7 +25,7 @@ class RefusedBatches:
     __slots__ = ("_next",)
 
     def __init__(self) -> None:
-        self._next: dict[Place, Following] = {}
+        self._next: dict[NamedPartition, Following] = {}
 
     def refused(self, request: Any) -> None:
         """All partitions of this Produce were answered with an error after which it is sent again."""
@@ -49,7 +49,7 @@ class RefusedBatches:
         self._next.clear()
 
 
-def _idempotent(request: Any) -> Iterator[tuple[Place, BatchHeader]]:
+def _idempotent(request: Any) -> Iterator[tuple[NamedPartition, BatchHeader]]:
     for topic in request.topic_data:
         for partition in topic.partition_data:
             records = partition.records

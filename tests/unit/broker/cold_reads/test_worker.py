@@ -16,7 +16,7 @@ from tailrace.log.filesystem.real import RealFile
 from tailrace.log.read import Slice
 from tailrace_broker.cold_reads import worker as cold_worker
 from tailrace_broker.cold_reads.cold_process import done, serve
-from tailrace_broker.cold_reads.messages import MOST_PARTS, STATUS, MessageKind, Order, Status
+from tailrace_broker.cold_reads.messages import MOST_PARTS, STATUS, MessageKind, Order, OrderStatus
 from tailrace_broker.cold_reads.pool import BLOCK_BYTES, BlockPool
 from tailrace_broker.cold_reads.worker import InProcess, InThreads
 
@@ -237,18 +237,18 @@ def test_one_order_after_the_other_until_there_is_nobody_to_give_any(file: RealF
     with theirs, ours:
         for number in (1, 2):
             socket.send_fds(ours, [Order(number, 0, 300_000).pack()], [file.fileno()])
-            assert STATUS.unpack(ours.recv(100)) == Status(number, 0)
+            assert STATUS.unpack(ours.recv(100)) == OrderStatus(number, 0)
         ours.send(Order(3, 0, 10).pack())  # the descriptor could not come along
-        assert STATUS.unpack(ours.recv(100)) == Status(3, errno.EMFILE)
+        assert STATUS.unpack(ours.recv(100)) == OrderStatus(3, errno.EMFILE)
         socket.send_fds(ours, [Order(4, 0, 10, MessageKind.SEND).pack()], [file.fileno()])  # nor the socket's
-        assert STATUS.unpack(ours.recv(100)) == Status(4, errno.EMFILE)
+        assert STATUS.unpack(ours.recv(100)) == OrderStatus(4, errno.EMFILE)
         ours.shutdown(socket.SHUT_WR)
         serving.join()
 
 
 def test_descriptors_are_closed_also_after_an_error(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
-    assert done(Order(7, 0, 10), [descriptor], NO_MEMORY) == Status(7, errno.EINVAL)
+    assert done(Order(7, 0, 10), [descriptor], NO_MEMORY) == OrderStatus(7, errno.EINVAL)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
 

@@ -31,7 +31,7 @@ def produce(version: int, acks: int, partition: int, records: bytes | None, name
     topic = ProduceRequest.TopicProduceData
     row = topic.PartitionProduceData(index=partition, records=records)
     data = topic(name=name, topic_id=TOPIC_ID, partition_data=[row])
-    return ProduceRequest(transactional_id=None, acks=acks, timeout_ms=9_000, topic_data=[data]), version
+    return ProduceRequest(transactional_id=None, acks=acks, timeout_ms=60_000, topic_data=[data]), version
 
 
 def fetch(version: int, partition: int, offset: int, max_bytes: int, committed: bool) -> tuple[Any, int]:

@@ -2,32 +2,32 @@
 
 from tailrace.clock import ManualClock
 from tailrace.net.address import Address
-from tailrace_controller.election.quorum import Position, Quorum, Standby
+from tailrace_controller.election.quorum import Quorum, ReplicaState, Standby
 
 START_MS = ManualClock().wall_ms()
 
 
 def test_a_replica_that_was_heard_has_caught_up_when_it_had_all_there_was() -> None:
-    position = Position()
+    position = ReplicaState()
     assert (position.log_end_offset, position.heard_ms, position.caught_up_ms) == (-1, -1, -1)
     position = position.moved(5, leader_end_offset=7, now_ms=10)
-    assert position == Position(5, 10, -1)
+    assert position == ReplicaState(5, 10, -1)
     position = position.moved(7, leader_end_offset=7, now_ms=20)
-    assert position == Position(7, 20, 20)
-    assert position.moved(8, leader_end_offset=9, now_ms=30) == Position(8, 30, 20)
+    assert position == ReplicaState(7, 20, 20)
+    assert position.moved(8, leader_end_offset=9, now_ms=30) == ReplicaState(8, 30, 20)
 
 
 def test_a_brokers_heartbeat_tells_the_last_offset_it_has() -> None:
     quorum = Quorum(ManualClock(), Address("/own", -1), [])
     quorum.observed(3, metadata_offset=6, leader_end_offset=7)
     quorum.observed(4, metadata_offset=-1, leader_end_offset=7)
-    assert quorum.observers == {3: Position(7, START_MS, START_MS), 4: Position(0, START_MS, -1)}
+    assert quorum.observers == {3: ReplicaState(7, START_MS, START_MS), 4: ReplicaState(0, START_MS, -1)}
 
 
 def test_another_term_begins_without_what_was_heard() -> None:
     quorum = Quorum(ManualClock(), Address("/own", -1), [])
     quorum.observed(3, 6, 7)
-    quorum.standbys[1] = Standby(Position(7))
+    quorum.standbys[1] = Standby(ReplicaState(7))
     quorum.begin()
     assert not quorum.observers
     assert not quorum.standbys

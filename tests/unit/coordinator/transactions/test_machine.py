@@ -8,7 +8,7 @@ from tailrace.errors import ErrorCode
 from tailrace.state import Producer
 from tailrace_coordinator.transactions.config import TransactionConfig
 from tailrace_coordinator.transactions.decision import EXPIRY_KEY, TIMEOUTS_KEY
-from tailrace_coordinator.transactions.machine import Wanted
+from tailrace_coordinator.transactions.machine import ListTransactionsFilter
 
 P, Q = ("orders", 0), ("orders", 1)
 LAST = 2**15 - 2  # the last epoch that a client is given
@@ -269,14 +269,16 @@ def test_transactions_are_listed_by_state_producer_and_age() -> None:
     ids.now_ms += 500
 
     def wanted(states: tuple[Status, ...] = (), producers: tuple[int, ...] = (), longer_than_ms: int = -1) -> list[str]:
-        return ids.listed(Wanted(frozenset(states), frozenset(producers), longer_than_ms, lambda _: True))
+        return ids.listed(
+            ListTransactionsFilter(frozenset(states), frozenset(producers), longer_than_ms, lambda _: True)
+        )
 
     assert sorted(wanted()) == ["idle", "t"]
     assert wanted((Status.ONGOING,)) == ["t"]
     assert wanted(producers=(producer.producer_id,)) == ["t"]
     assert "t" not in wanted(longer_than_ms=500)
     assert "t" in wanted(longer_than_ms=499)
-    assert ids.listed(Wanted(frozenset(), frozenset(), -1, lambda name: name == "idle")) == ["idle"]
+    assert ids.listed(ListTransactionsFilter(frozenset(), frozenset(), -1, lambda name: name == "idle")) == ["idle"]
 
 
 def test_a_new_id_has_a_record_that_says_so() -> None:

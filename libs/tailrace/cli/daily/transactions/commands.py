@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, Topics, local_time, one_topic, table
+from tailrace.cli.daily.connection import Bootstrap, Json, OnePartition, SomeTopics, local_time, one_topic, table
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.cli.daily.transactions import hanging
@@ -102,7 +102,7 @@ def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap
 
 @app.command("find-hanging")
 def find_hanging(
-    topics: Topics = None,
+    topics: SomeTopics = None,
     partition: OnePartition = None,
     broker: Annotated[int | None, typer.Option("--broker", help="what this broker's replicas remember")] = None,
     max_timeout_minutes: Annotated[
