@@ -80,8 +80,10 @@ def test_kafka_configs_alters_and_describes(
 ) -> None:
     name = unique("quota")
     named: list[str] = []
+    kinds: list[str] = []
     for kind, entity_name in zip(words[::2], words[1::2], strict=True):
         assert kind is not None
+        kinds += ["--entity-type", kind]
         named += ["--entity-type", kind]
         named += ["--entity-default"] if entity_name is None else ["--entity-name", entity_name.replace("NAME", name)]
     key, _, value = quota.partition("=")
@@ -89,7 +91,6 @@ def test_kafka_configs_alters_and_describes(
     try:
         line = f"Quota configs for {told.replace('NAME', name)} are {key}={java_double(float(value))}"
         until(lambda: line in shell.out(tools.CONFIGS, "--describe", *named).splitlines(), line)
-        kinds = [word for kind in words[::2] for word in ("--entity-type", kind) if kind is not None]
         assert line in shell.out(tools.CONFIGS, "--describe", *kinds).splitlines()
     finally:
         shell.out(tools.CONFIGS, "--alter", *named, "--delete-config", key)

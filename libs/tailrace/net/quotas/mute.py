@@ -6,15 +6,9 @@ KIP-219: the client is muted, be it that it obeys or not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
+from tailrace.clock import Cancellable
 from tailrace.quota.owed import Owed, nothing_owed
-
-
-class Timer(Protocol):
-    """What call_later gives."""
-
-    def cancel(self) -> None: ...
 
 
 class Mute:
@@ -23,7 +17,7 @@ class Mute:
     def __init__(
         self,
         now_ms: Callable[[], float],
-        call_later: Callable[[float, Callable[[], None]], Timer],
+        call_later: Callable[[float, Callable[[], None]], Cancellable],
         ended: Callable[[], None],
     ) -> None:
         """call_later takes milliseconds; ended is called when the connection may be read again."""
@@ -32,7 +26,7 @@ class Mute:
         self._ended = ended
         self._owed = nothing_owed()
         self._told_until_ms = 0.0
-        self._timer: Timer | None = None
+        self._timer: Cancellable | None = None
 
     @property
     def on(self) -> bool:

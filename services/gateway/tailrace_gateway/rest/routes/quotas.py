@@ -23,7 +23,7 @@ class EntityPart(Wanted):
     entity_name: Text | None = None
 
 
-class Quota(BaseModel):
+class ClientQuota(BaseModel):
     """What was set for one entity; values by Kafka's keys."""
 
     kind: Literal["TailraceQuota"] = "TailraceQuota"
@@ -70,9 +70,9 @@ class QuotaUsage(BaseModel):
     throttled: bool
 
 
-def quota_of(scope: Scope, entity: QuotaEntity) -> Quota:
+def quota_of(scope: Scope, entity: QuotaEntity) -> ClientQuota:
     """One entity as a resource, or 404."""
-    return Quota(
+    return ClientQuota(
         metadata=scope.metadata("quotas", quotas.id_of(entity)),
         cluster_id=scope.cluster_id,
         entity=[EntityPart(entity_type=kind, entity_name=name) for kind, name in entity],
@@ -81,7 +81,7 @@ def quota_of(scope: Scope, entity: QuotaEntity) -> Quota:
 
 
 @router.get("/quotas")
-async def list_quotas(scope: InCluster) -> Listing[Quota]:
+async def list_quotas(scope: InCluster) -> Listing[ClientQuota]:
     """Lists all entities that have quotas."""
     data = [quota_of(scope, entity) for entity in sorted(scope.image.quotas, key=quotas.id_of)]
     return Listing(kind="TailraceQuotaList", metadata=scope.listing("quotas"), data=data)
@@ -98,7 +98,7 @@ async def alter_quotas(scope: InCluster, changes: QuotaChanges) -> None:
 
 
 @router.get("/quotas/{entity}")
-async def get_quota(scope: InCluster, entity: str) -> Quota:
+async def get_quota(scope: InCluster, entity: str) -> ClientQuota:
     """The quotas of one entity: `client-id=app`, `client-id=,user=alice` (an empty name is the default)."""
     return quota_of(scope, quotas.entity_of(entity))
 
