@@ -111,8 +111,8 @@ class Adopted:
         """Gives the clients back that a quota limits from now on."""
         if old.services is not new.services:
             judged, self.without_gateway = self.without_gateway, set()
-            for connection in judged:
-                self.judge(connection)
+            for alone in judged:
+                self.judge(alone)
         if old.quotas is new.quotas:
             return
         self._quotas = ClientQuotas(new.quotas)
