@@ -89,7 +89,7 @@ def test_kafka_configs_alters_and_describes(
     try:
         line = f"Quota configs for {told.replace('NAME', name)} are {key}={java_double(float(value))}"
         until(lambda: line in shell.out(tools.CONFIGS, "--describe", *named).splitlines(), line)
-        kinds = [word for kind in words[::2] for word in ("--entity-type", kind) if kind is not None]
+        kinds = [word for kind in words[::2] for word in ("--entity-type", str(kind))]
         assert line in shell.out(tools.CONFIGS, "--describe", *kinds).splitlines()
     finally:
         shell.out(tools.CONFIGS, "--alter", *named, "--delete-config", key)
