@@ -59,7 +59,12 @@ class Loop:
     def _run(self) -> None:
         while not self.over:
             process = self._process = subprocess.Popen(
-                self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(None)
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=environment(None),
             )
             self.lives += 1
             assert process.stdout is not None

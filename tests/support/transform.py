@@ -2,13 +2,15 @@
 
 Each record of "in" becomes one of "left" and one of "right", and its offset is committed with them. Now and then a
 transaction is aborted on purpose; its records begin with "aborted". Each commit prints the next position. Any error
-ends the process: whoever started it starts the next one with the same transactional id.
+ends the process: whoever started it starts the next one with the same transactional id. It ends when its standard input does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -230,5 +232,16 @@ CLIENTS: dict[str, type[Transform]] = {
 }
 
 
+def end_with_parent() -> None:
+    """Ends this process when its standard input ends, as it does when whoever started it is gone."""
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 if __name__ == "__main__":
+    end_with_parent()
     asyncio.run(CLIENTS[sys.argv[1]](sys.argv[2], int(sys.argv[3])).run())

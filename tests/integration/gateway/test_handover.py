@@ -392,7 +392,7 @@ async def test_without_any_gateway_a_limited_client_is_served_until_there_is_one
         client = await orphaned(pair)
         pair.broker.follower.move(services={})
         pair.broker.follower.move(quotas=TEST_LIMITED)
-        await turns_until(lambda: len(pair.adopted._orphans) == 1)  # noqa: SLF001
+        await turns_until(lambda: len(pair.adopted.without_gateway) == 1)
         for n in (1, 2):
             client.send(produce(n, b"goes on"))
             assert (await client.answer())[0] == n

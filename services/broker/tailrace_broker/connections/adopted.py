@@ -68,7 +68,7 @@ class Adopted:
         self._log = log
         self._quotas = ClientQuotas(image.quotas)
         self._seeking: dict[AdoptedConnection, asyncio.Task[None]] = {}
-        self._without_gateway: set[AdoptedConnection] = set()  # limited, and charged here while no gateway can
+        self.without_gateway: set[AdoptedConnection] = set()  # limited, and charged here while no gateway can
         self._coming: set[asyncio.Task[None]] = set()
         self.count = 0
         self.returned_count = 0
@@ -110,7 +110,7 @@ class Adopted:
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Gives the clients back that a quota limits from now on."""
         if old.services is not new.services:
-            judged, self._without_gateway = self._without_gateway, set()
+            judged, self.without_gateway = self.without_gateway, set()
             for alone in judged:
                 self.judge(alone)
         if old.quotas is new.quotas:
@@ -147,7 +147,7 @@ class Adopted:
 
     def gone(self, connection: AdoptedConnection) -> None:
         """The connection is no more."""
-        self._without_gateway.discard(connection)
+        self.without_gateway.discard(connection)
 
     async def _seek(self, connection: AdoptedConnection) -> None:
         reached = await self._relay.reach(connection)
@@ -156,7 +156,7 @@ class Adopted:
         if reached and self.give_back(connection):
             connection.abort()
         else:
-            self._without_gateway.add(connection)
+            self.without_gateway.add(connection)
             self._limits.judge(connection, connection.client_id)
             connection.stay()
 
