@@ -58,21 +58,21 @@ class Loop:
 
     def _run(self) -> None:
         while not self.over:
-            process = self._process = subprocess.Popen(
+            with subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
                 env=environment(None),
-            )
-            self.lives += 1
-            assert process.stdout is not None
-            for line in process.stdout:
-                with self.news:
-                    self.position = max(self.position, int(line))
-                    self.news.notify_all()
-            process.wait()
+            ) as process:
+                self._process = process
+                self.lives += 1
+                assert process.stdout is not None
+                for line in process.stdout:
+                    with self.news:
+                        self.position = max(self.position, int(line))
+                        self.news.notify_all()
 
     def kill(self) -> None:
         """kill -9."""

@@ -2,7 +2,8 @@
 
 Each record of "in" becomes one of "left" and one of "right", and its offset is committed with them. Now and then a
 transaction is aborted on purpose; its records begin with "aborted". Each commit prints the next position. Any error
-ends the process: whoever started it starts the next one with the same transactional id. It ends when its standard input does.
+ends the process: whoever started it starts the next one with the same transactional id. The end of its standard input
+ends it, too.
 """
 
 from __future__ import annotations
