@@ -21,7 +21,7 @@ CASES = [
 
 
 # Those versions have no error code outside their partitions or log dirs.
-NO_CODE_AT_THE_TOP = {(ApiKey.FETCH, v) for v in range(4, 7)} | {(ApiKey.OFFSET_FETCH, 1)}
+NO_CODE_AT_THE_TOP = {(ApiKey.FETCH, v) for v in range(4, 7)}
 NO_CODE_AT_THE_TOP |= {(ApiKey.DESCRIBE_LOG_DIRS, 1), (ApiKey.DESCRIBE_LOG_DIRS, 2)}
 
 

@@ -63,7 +63,23 @@ def _offset_fetch(request: Any, version: int, code: int, message: str | None) ->
         return m.OffsetFetchResponse(
             groups=[group(group_id=asked.group_id, topics=[], error_code=code) for asked in request.groups]
         )
-    return m.OffsetFetchResponse(topics=[], error_code=code)
+    if version >= 2:
+        return m.OffsetFetchResponse(topics=[], error_code=code)
+    # Only partitions have a code: without it the group looks like one without offsets, and is read from the start.
+    topic = m.OffsetFetchResponse.OffsetFetchResponseTopic
+    row = topic.OffsetFetchResponsePartition
+    return m.OffsetFetchResponse(
+        topics=[
+            topic(
+                name=asked.name,
+                partitions=[
+                    row(partition_index=index, committed_offset=-1, metadata="", error_code=code)
+                    for index in asked.partition_indexes
+                ],
+            )
+            for asked in request.topics or ()
+        ]
+    )
 
 
 def _find_coordinator(request: Any, version: int, code: int, message: str | None) -> Any:
