@@ -45,7 +45,7 @@ class Sending:
         self.owned = owned
         self.transaction = transaction
         self.left = partitions_of(transaction)
-        self.queued: set[TopicPartition] = set()  # of those: what is on its way
+        self.queued: dict[TopicPartition, Address] = {}  # of those: what is on its way, and to whom
         self.attempts = 0
         self.is_caught_up = False  # whether the image has all that was there when the outcome was decided
         self.again: Cancellable | None = None  # the timer until what is left is sent once more
@@ -99,9 +99,19 @@ class MarkerSender:
         self._send(sending)
 
     def on_image(self, owns: Callable[[OwnedPartition], bool]) -> None:
-        """Gives up what is another's by now."""
+        """Gives up what is another's by now, and sends what was on its way to a leader that is none any more.
+
+        A host that has fallen silent would keep the markers of its partitions until the request's timeout, while others
+        lead them. A marker that comes twice does no harm.
+        """
         for sending in [one for one in self._sending.values() if not owns(one.owned)]:
             self._give_up(sending)
+        for sending in list(self._sending.values()):
+            moved = [one for one, to in sending.queued.items() if self._destination(one) not in {None, to}]
+            for partition in moved:
+                del sending.queued[partition]
+            if moved:
+                self._send(sending)
 
     async def ended(self, transactional_id: str, timeout_ms: float) -> None:
         """Returns when no markers of the id are on their way, or after the timeout."""
@@ -141,7 +151,7 @@ class MarkerSender:
         if not self._is_current(sending):
             return
         waits = looks = False
-        for partition in sorted(sending.left - sending.queued):  # so that a seed of a simulation is one history
+        for partition in sorted(sending.left - sending.queued.keys()):  # so that a seed of a simulation is one history
             topic = self._image().topic(partition[0])
             if topic is None or partition[1] >= len(topic.partitions):
                 if sending.is_caught_up:
@@ -193,7 +203,7 @@ class MarkerSender:
     def _queue(self, address: Address, row: Row) -> None:
         queue, busy = self._queues.setdefault(address, []), self._busy.setdefault(address, set())
         queue.append(row)
-        row[0].queued.add(row[1])
+        row[0].queued[row[1]] = address
         if len(queue) == 1 and len(busy) < _LANES:  # who takes it takes what comes in this turn of the loop, too
             lane = next(lane for lane in range(_LANES) if lane not in busy)
             busy.add(lane)
@@ -209,7 +219,7 @@ class MarkerSender:
         queue, busy = self._queues[address], self._busy[address]
         try:
             while queue:
-                rows = [row for row in queue[:_ROWS_MAX] if self._is_current(row[0]) and row[1] in row[0].left]
+                rows = [row for row in queue[:_ROWS_MAX] if self._is_current(row[0]) and _is_for(address, *row)]
                 del queue[:_ROWS_MAX]
                 if rows:
                     await self._request(address, rows, lane)
@@ -229,7 +239,9 @@ class MarkerSender:
             answer = None
         done = {} if answer is None else {marker.producer_id: set(_done(marker)) for marker in answer.markers}
         for sending, partitions in by_sending.items():
-            sending.queued.difference_update(partitions)
+            for partition in partitions:
+                if sending.queued.get(partition) == address:
+                    del sending.queued[partition]
             sending.left -= done.get(sending.transaction.producer_id, set())
             if not sending.left:
                 self._run(self._finish(sending))
@@ -245,6 +257,10 @@ class MarkerSender:
                 self._again(sending)  # too much waits for the log; or the shard is loaded, and begins anew
             else:
                 self._give_up(sending)
+
+
+def _is_for(address: Address, sending: Sending, partition: TopicPartition) -> bool:
+    return partition in sending.left and sending.queued.get(partition) == address
 
 
 def _done(marker: Any) -> Iterator[TopicPartition]:

@@ -307,6 +307,48 @@ async def test_who_waits_for_markers_has_a_timeout_of_its_own() -> None:
     await sender.close()
 
 
+async def test_markers_go_to_the_new_leader_while_the_old_one_is_silent() -> None:
+    """A host that is cut off answers nothing for as long as a request may take: others lead its partitions by then."""
+    completed: list[TransactionState] = []
+    before = whole()
+    second = replace(before.brokers[0], broker_id=1, endpoints=(Endpoint("INTERNAL", "127.0.0.1", 7),))
+    topic = before.topics["t"]
+    led_by_second = replace(topic, partitions=(replace(topic.partitions[0], leader=1),))
+    after = replace(before, brokers={**before.brokers, 1: second}, topics={**before.topics, "t": led_by_second})
+    current = [before]
+
+    async def complete(owned: OwnedPartition, transaction: TransactionState) -> None:
+        completed.append(transaction)
+
+    async def catch_up() -> bool:
+        return True
+
+    async def answer(address: Address, request: Any) -> Any:
+        if address.port == 1:
+            await asyncio.Event().wait()
+        row = m.WriteTxnMarkersResponse.WritableTxnMarkerResult
+        marker_topic = row.WritableTxnMarkerTopicResult
+        partition = marker_topic.WritableTxnMarkerPartitionResult(partition_index=0, error_code=0)
+        done = [marker_topic(name="t", partitions=[partition])]
+        return m.WriteTxnMarkersResponse(markers=[row(producer_id=1000, topics=done)])
+
+    state = with_partitions(created("id", 1000, 1000, 0), [("t", 0)], 0, 2)
+    state = prepared(state, Status.PREPARE_COMMIT, 0, version=2)
+    peers = MemoryPeers(lambda: current[0], "boot")
+    peers.answer = answer
+    sender = MarkerSender(peers, lambda: current[0], ManualClock(), complete, catch_up)
+    sender.act(OwnedPartition(TRANSACTIONS_ID, 0, 3, 0, 0, Address("127.0.0.1", 2)), SendMarkers(state))
+    await settle()
+    sender.on_image(lambda owned: True)
+    await settle()
+    assert ([address.port for address, _ in peers.asked], completed) == ([1], [])
+    current[0] = after
+    sender.on_image(lambda owned: True)
+    await settle()
+    assert ([address.port for address, _ in peers.asked], completed) == ([1, 7], [state])
+    await sender.close()
+
+
 async def test_a_new_owner_of_the_shard_sends_the_markers_and_the_old_one_does_not() -> None:
     cluster = await Cluster().start()
     producer = await cluster.init()
