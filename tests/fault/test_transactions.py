@@ -1,184 +1,152 @@
-"""Consume, transform, produce while everything is killed and stopped in turn: each input has its effect exactly once.
+"""Consume, transform, produce while everything is killed, stopped and cut off in turn: each input has its effect once.
 
-Three loops of three client libraries, each a process that may be killed, too. A checker of its own reads what they
-wrote at read_committed.
+TAILRACE_TRANSACTION_FAULT_SECONDS=180 goes on with faults in random order for so long;
+TAILRACE_TRANSACTION_FAULT_SEED chooses the order.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-from collections import Counter
-from collections.abc import Iterator
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from kafka import KafkaProducer
 
-from support.commands import environment
+from support import hosts
+from support.exactly_once import SETTINGS, ExactlyOnce
+from support.hosts import Network
 from support.ports import free_ports
-from support.transform import CLIENTS, GROUP, SINKS, SOURCE
-from support.waiting import until
+from support.tailrace_nodes import TailraceNodes
+from tailrace.net.authentication.secret_file import NAME, make_secret
 from tailrace.testing import Cluster
 
-INPUTS = 400  # of each partition
-STEP = 25  # of them between two faults
-PARTITIONS = len(CLIENTS)
-SETTINGS = {
-    "offsets.topic.num.partitions": "4",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.num.partitions": "4",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "300",
-    "min.insync.replicas": "2",
-}
-
-
-class Loop:
-    """One client's loop; a process that ends is followed by another one with the same transactional id."""
-
-    def __init__(self, client: str, bootstrap: str, partition: int) -> None:
-        self.position = 0
-        self.lives = 0
-        self.news = threading.Condition()
-        self.over = False
-        self.log = b""
-        self._command = [sys.executable, "-m", "support.transform", client, bootstrap, str(partition)]
-        self._process: subprocess.Popen[str] | None = None
-        self._thread = threading.Thread(target=self._run, name=client)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self.over:
-            process = self._process = subprocess.Popen(
-                self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(None)
-            )
-            self.lives += 1
-            assert process.stdout is not None
-            for line in process.stdout:
-                with self.news:
-                    self.position = max(self.position, int(line))
-                    self.news.notify_all()
-            process.wait()
-
-    def kill(self) -> None:
-        """kill -9."""
-        if self._process is not None:
-            self._process.kill()
-
-    def wait_for(self, position: int, timeout_seconds: float = 90) -> None:
-        """Returns when it has committed so far."""
-        with self.news:
-            if not self.news.wait_for(lambda: self.position >= position, timeout_seconds):
-                raise TimeoutError(f"{self._command[3]} is at {self.position} of {position}, in life {self.lives}")
-
-    def end(self) -> None:
-        self.over = True
-        self.kill()
-        self._thread.join()
+SECONDS = int(os.environ.get("TAILRACE_TRANSACTION_FAULT_SECONDS", "0"))
+SEED = int(os.environ.get("TAILRACE_TRANSACTION_FAULT_SEED", "1"))
+KILLED = (("coordinator", 0), ("broker", 1), ("gateway", 0), ("coordinator", 1), ("controller", 0))
+PAUSED = (("coordinator", 0), ("broker", 2))
+pytestmark = pytest.mark.timeout(600 + 3 * SECONDS)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Three brokers, two gateways, two coordinators; who dies comes back by itself."""
-    arguments = ["--brokers", "3", "--gateways", "2", "--coordinators", "2"]
-    with Cluster(port=free_ports(4), arguments=arguments, settings=SETTINGS) as running:
+    """Three brokers, two gateways, two coordinators; who dies comes back by itself. Clients' links can be cut."""
+    arguments = ["--coordinators", "2"]
+    with Cluster(
+        brokers=3, gateways=2, port=free_ports(4), arguments=arguments, settings=SETTINGS, proxied=True
+    ) as running:
         yield running
 
 
-def prepare(cluster: Cluster) -> AdminClient:
-    """The topics, and all inputs: each value is "partition offset"."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    made = admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in (SOURCE, *SINKS)])
-    for one in made.values():
-        one.result(30)
-    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", enable_idempotence=True)
-    for number in range(INPUTS):
-        for partition in range(PARTITIONS):
-            producer.send(SOURCE, f"{partition} {number}".encode(), partition=partition)
-    producer.flush(60)
-    producer.close()
-    return admin
+def kill(cluster: Cluster, role: str, number: int) -> None:
+    mark = cluster.kill(role, number)
+    cluster.wait_for("ready", role, number, since=mark)
 
 
-def ends(admin: AdminClient, level: IsolationLevel) -> dict[tuple[str, int], int]:
-    """The end offsets of the sinks as a reader of that isolation level is told them."""
-    latest: Any = OffsetSpec.latest  # it has no types
-    wanted = {TopicPartition(sink, n): latest() for sink in SINKS for n in range(PARTITIONS)}
-    found = admin.list_offsets(wanted, isolation_level=level, request_timeout=20)
-    return {(at.topic, at.partition): one.result().offset for at, one in found.items()}
+def pause(cluster: Cluster, world: ExactlyOnce, role: str, number: int) -> None:
+    with cluster.paused(role, number):
+        world.go_on()
 
 
-def effects(cluster: Cluster, until_offsets: dict[tuple[str, int], int]) -> dict[str, Counter[bytes]]:
-    """What a reader at read_committed finds in each sink."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "checker",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.assign([TopicPartition(sink, n, 0) for sink, n in until_offsets])
-    found: dict[str, Counter[bytes]] = {sink: Counter() for sink in SINKS}
-    left = set(until_offsets)
-    while left:
-        message = consumer.poll(30)
-        assert message is not None, f"nothing comes, and {left} were not read to the end"
-        if message.error() is None:
-            found[str(message.topic())][bytes(message.value() or b"")] += 1
-        else:
-            left.discard((message.topic(), message.partition()))
-    consumer.close()
+def cut(cluster: Cluster, how: str, node: int | None, role: str, number: int) -> None:
+    """Clients reach nobody at this node's address while a role dies and comes back."""
+    with getattr(cluster.network, how)(node):
+        kill(cluster, role, number)
+
+
+def all_faults(cluster: Cluster, world: ExactlyOnce) -> dict[str, Callable[[], Any]]:
+    """By name; each returns when what it broke is whole again, or will be by itself."""
+    roles = [("coordinator", 2), ("broker", 3), ("gateway", 2), ("controller", 1)]
+    numbered = [(role, number) for role, count in roles for number in range(count)]
+    found: dict[str, Callable[[], Any]] = {"clients killed": world.kill_clients, "abandoned": world.abandon}
+    for role, number in numbered:
+        found[f"{role} {number} killed"] = partial(kill, cluster, role, number)
+        found[f"{role} {number} paused"] = partial(pause, cluster, world, role, number)
+    for how in ("cut", "hang"):
+        for node in (None, 0, 1, 2):
+            role, number = ("coordinator", 0) if node is None else ("broker", node)
+            found[f"links of {node} {how}"] = partial(cut, cluster, how, node, role, number)
     return found
 
 
 def test_each_input_has_its_effect_once_whatever_is_killed(cluster: Cluster) -> None:
-    admin = prepare(cluster)
-    loops = [Loop(client, cluster.bootstrap, n) for n, client in enumerate(CLIENTS)]
+    with ExactlyOnce(cluster.bootstrap) as world:
+        faults = all_faults(cluster, world)
+        order = [
+            "abandoned",
+            *(f"{role} {number} killed" for role, number in KILLED),
+            "clients killed",
+            *(f"{role} {number} paused" for role, number in PAUSED),
+            "links of None cut",
+            "links of 1 hang",
+        ]
+        for name in order:
+            with world.fault(name):
+                faults[name]()
+        chosen, end = random.Random(SEED), time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            name = chosen.choice(sorted(faults))
+            with world.fault(name):
+                faults[name]()
+    world.check()
+    tell(world)
 
-    def go_on() -> None:
-        """Every loop commits some more."""
-        for loop, position in [(loop, min(INPUTS, loop.position + STEP)) for loop in loops]:
-            loop.wait_for(position)
 
-    try:
-        go_on()
-        for role, number in (("coordinator", 0), ("broker", 1), ("gateway", 0), ("coordinator", 1), ("controller", 0)):
-            mark = cluster.kill(role, number)
-            cluster.wait_for("ready", role, number, since=mark)
-            go_on()
-        for loop in loops:
-            loop.kill()
-        go_on()
-        for role, number in (("coordinator", 0), ("broker", 2)):
-            cluster.pause(role, number)
-            try:
-                go_on()
-            finally:
-                cluster.resume(role, number)
-        for loop in loops:
-            loop.wait_for(INPUTS)
-    finally:
-        for loop in loops:
-            loop.end()
-    # An aborted transaction's end may still be on its way, and a killed client's last one times out.
-    until(
-        lambda: ends(admin, IsolationLevel.READ_COMMITTED) == ends(admin, IsolationLevel.READ_UNCOMMITTED),
-        "no transaction is open",
-        timeout_s=60,
-    )
-    expected = Counter(f"{partition} {n}".encode() for partition in range(PARTITIONS) for n in range(INPUTS))
-    found = effects(cluster, ends(admin, IsolationLevel.READ_COMMITTED))
-    for sink in SINKS:
-        assert found[sink] == expected, (sink, found[sink] - expected, expected - found[sink])
-    asked = [ConsumerGroupTopicPartitions(GROUP, [TopicPartition(SOURCE, n) for n in range(PARTITIONS)])]
-    committed = admin.list_consumer_group_offsets(asked)[GROUP].result(30).topic_partitions
-    assert sorted((one.partition, one.offset) for one in committed) == [(n, INPUTS) for n in range(PARTITIONS)]
+def tell(world: ExactlyOnce) -> None:
+    """The figures, for a run with -s."""
+    times = sorted(one or 0 for _, _, one in world.open_times())
+    longest = ", ".join(f"{name} {took_ms:.0f} ms" for took_ms, name in sorted(world.faults, reverse=True)[:5])
+    lives, stuck = (sum(getattr(loop, name) for loop in world.loops) for name in ("lives", "stuck"))
+    print(f"\n{len(world.faults)} faults, {world.inputs} inputs of each loop, {lives} lives ({stuck} stuck)")
+    print(f"the longest: {longest}")
+    print(f"{len(times)} transactions in partitions, open for {times[len(times) // 2]} ms (median) to {times[-1]} ms")
+
+
+@pytest.fixture(scope="module")
+def cables() -> Iterator[tuple[TailraceNodes, Network]]:
+    """Brokers (hosts 0 to 2) and coordinators (3, 4) have a network namespace each; all else is with the clients."""
+    if absent := hosts.missing():
+        pytest.skip(absent)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cables-", ignore_cleanup_errors=True)))
+        network = stack.enter_context(Network(5))
+        controller = f"{network.here}:{free_ports(1)}"
+        make_secret(folder)
+        shared = {"controller.quorum.bootstrap.servers": controller, "internal.secret.file": str(folder / NAME)}
+        nodes = TailraceNodes(folder / "data", settings={**SETTINGS, **shared}, coordinators=2)
+        for role, number in nodes.services:
+            nodes.own_settings[f"{role}-{number}"] = {"internal.listen": network.here}
+        nodes.own_settings["controller-0"] = {"internal.listen": controller}
+        far = [*(f"broker-{n}" for n in range(3)), "coordinator-0", "coordinator-1"]
+        for host, name in enumerate(far):
+            nodes.own_settings[name] = {"internal.listen": network.address(host)}
+            nodes.prefixes[name] = network.prefix(host)
+        with nodes:
+            nodes.wait_for_all()
+            yield nodes, network
+
+
+def test_each_input_has_its_effect_once_whatever_cable_is_cut(cables: tuple[TailraceNodes, Network]) -> None:
+    """A cable stays cut until all loops go on: others lead and coordinate, and what is cut off is a zombie."""
+    nodes, network = cables
+    with ExactlyOnce(nodes.bootstrap) as world:
+        faults: dict[str, Callable[[], Any]] = {
+            "coordinator 0 cut off": partial(network.cut, 3),
+            "broker 1 cut off": partial(network.cut, 1),
+            "coordinator 1 mute": partial(network.mute, 4),
+            "broker 2 deaf": partial(network.deafen, 2),
+            "brokers 0 and 1 apart": partial(network.part, 0, 1),
+        }
+        for name, fault in faults.items():
+            with world.fault(name):
+                fault()
+                world.kill_clients()
+                world.go_on()
+                network.heal()
+    world.check()
+    tell(world)

@@ -76,6 +76,8 @@ class KafkaPython(Transform):
             bootstrap_servers=self.bootstrap,
             transactional_id=self.transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            request_timeout_ms=10_000,
+            delivery_timeout_ms=20_000,  # by default two minutes: what is not written by then ends this process
             linger_ms=0,
         )
         self.producer.init_transactions()
@@ -110,6 +112,10 @@ class KafkaPython(Transform):
         self.consumer.seek(self.source, position)
 
 
+# librdkafka 2.16 gives brokers up when it reaches none. One that is found again later may never be connected to.
+_KEEP_BROKERS = {"metadata.recovery.strategy": "none"}
+
+
 class Confluent(Transform):
     """confluent-kafka (librdkafka)."""
 
@@ -122,6 +128,7 @@ class Confluent(Transform):
                 "bootstrap.servers": self.bootstrap,
                 "transactional.id": self.transactional_id,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                **_KEEP_BROKERS,
             }
         )
         self.producer.init_transactions(30)
@@ -132,10 +139,12 @@ class Confluent(Transform):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
+                **_KEEP_BROKERS,
             }
         )
-        committed = self.consumer.committed([self.at(-1)], timeout=30)[0].offset
-        self.consumer.assign([self.at(max(0, committed))])
+        committed = self.consumer.committed([self.at(-1)], timeout=30)[0]
+        assert committed.error is None, committed.error
+        self.consumer.assign([self.at(max(0, committed.offset))])
 
     async def poll(self) -> Sequence[Input]:
         found = self.consumer.consume(_RECORDS_MAX, _POLL_MS / 1000)
@@ -158,7 +167,11 @@ class Confluent(Transform):
 
 
 class Aiokafka(Transform):
-    """aiokafka."""
+    """aiokafka.
+
+    aiokafka 0.14 passes over the error of a whole OffsetFetch answer (v2 and newer). While a coordinator loads, its
+    group looks like one without offsets, and it begins at the first record. So librdkafka says where the loop begins.
+    """
 
     async def start(self) -> None:
         from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -177,8 +190,20 @@ class Aiokafka(Transform):
             auto_offset_reset="earliest",
             isolation_level="read_committed",
         )
+        committed = await asyncio.to_thread(self._committed)
         await self.consumer.start()
         self.consumer.assign([self.source])
+        self.consumer.seek(self.source, committed)
+
+    def _committed(self) -> int:
+        from confluent_kafka import Consumer, TopicPartition
+
+        asked = TopicPartition(SOURCE, self.partition)
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": GROUP})
+        found = consumer.committed([asked], timeout=30)[0]
+        consumer.close()
+        assert found.error is None, found.error
+        return max(0, int(found.offset))
 
     async def poll(self) -> Sequence[Input]:
         found = await self.consumer.getmany(timeout_ms=_POLL_MS, max_records=_RECORDS_MAX)

@@ -1,5 +1,7 @@
 """Transactions over HTTP: listed by their ids, described with their partitions, unknown ones not found."""
 
+from typing import Any
+
 import httpx
 
 from support.rest_backend import MemoryBackend
@@ -56,7 +58,7 @@ PATH = f"{ROOT}/topics/-/partitions/-/transactions"
 async def test_what_is_open_in_partitions_is_listed_the_worst_first(
     http: httpx.AsyncClient, backend: MemoryBackend
 ) -> None:
-    place = {"topic_name": "t", "producer_epoch": 2, "start_offset": 9}
+    place: Any = {"topic_name": "t", "producer_epoch": 2, "start_offset": 9}
     backend.opened[0] = [
         OPEN(**place, partition_index=0, producer_id=1, last_timestamp=50),
         OPEN(**place, partition_index=1, producer_id=7, last_timestamp=70, is_late=True, is_hanging=True),
