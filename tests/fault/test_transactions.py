@@ -101,8 +101,9 @@ def tell(world: ExactlyOnce) -> None:
     """The figures, for a run with -s."""
     times = sorted(one or 0 for _, _, one in world.open_times())
     longest = ", ".join(f"{name} {took_ms:.0f} ms" for took_ms, name in sorted(world.faults, reverse=True)[:5])
-    lives = sum(loop.lives for loop in world.loops)
-    print(f"\n{len(world.faults)} faults, {world.inputs} inputs of each loop, {lives} lives; the longest: {longest}")
+    lives, stuck = (sum(getattr(loop, name) for loop in world.loops) for name in ("lives", "stuck"))
+    print(f"\n{len(world.faults)} faults, {world.inputs} inputs of each loop, {lives} lives ({stuck} stuck)")
+    print(f"the longest: {longest}")
     print(f"{len(times)} transactions in partitions, open for {times[len(times) // 2]} ms (median) to {times[-1]} ms")
 
 

@@ -30,6 +30,7 @@ from support.waiting import until
 STEP = 25  # inputs of each partition between two faults
 PARTITIONS = len(CLIENTS)
 CLEANUP_MS = 1_000
+_PATIENCE_S, _PATIENCE_TIMES = 40, 4
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "3",
@@ -49,6 +50,7 @@ class Loop:
     def __init__(self, client: str, bootstrap: str, partition: int) -> None:
         self.position = 0
         self.lives = 0
+        self.stuck = 0  # lives that were ended as nothing came of them
         self.news = threading.Condition()
         self.over = False
         self._command = [sys.executable, "-m", "support.transform", client, bootstrap, str(partition)]
@@ -79,11 +81,19 @@ class Loop:
         if self._process is not None:
             self._process.kill()
 
-    def wait_for(self, position: int, timeout_seconds: float = 120) -> None:
-        """Returns when it has committed so far."""
-        with self.news:
-            if not self.news.wait_for(lambda: self.position >= position, timeout_seconds):
-                raise TimeoutError(f"{self._command[3]} is at {self.position} of {position}, in life {self.lives}")
+    def wait_for(self, position: int) -> None:
+        """Returns when it has committed so far.
+
+        A process that commits nothing for long is killed, too: kafka-python 3.0.12 and librdkafka 2.16 may go round in
+        circles for ever when their connections break, and send nothing.
+        """
+        for _ in range(_PATIENCE_TIMES):
+            with self.news:
+                if self.news.wait_for(lambda: self.position >= position, _PATIENCE_S):
+                    return
+            self.stuck += 1
+            self.kill()
+        raise TimeoutError(f"{self._command[3]} is at {self.position} of {position}, in life {self.lives}")
 
     def end(self) -> None:
         self.over = True
