@@ -90,12 +90,17 @@ class LeasedQuota:
         self._meters: WeakValueDictionary[tuple[str, str, int | None], ClientMeter] = WeakValueDictionary()
         self._buckets: WeakValueDictionary[tuple[Account, QuotaKind], LeasedBucket] = WeakValueDictionary()
         self._active: dict[LeasedBucket, None] = {}
-        self._fresh: list[LeasedBucket] = []
+        self._fresh: dict[LeasedBucket, None] = {}
 
     @property
     def active(self) -> int:
         """How many leases are held or wanted."""
         return len(self._active)
+
+    @property
+    def known(self) -> int:
+        """How many accounts are kept: those with a lease, and those of connected clients."""
+        return len(self._buckets)
 
     def meter(self, user: str, client_id: str, now_ms: float, broker_id: int | None = None) -> ClientMeter:
         """The meter of a user's client id (at one broker, if named); the same one for all its connections."""
@@ -146,7 +151,7 @@ class LeasedQuota:
 
     def fresh_demands(self, now_ms: float) -> list[Demand]:
         """The same for clients that appeared since anything was asked; the others' reports keep their rhythm."""
-        fresh, self._fresh = self._fresh, []
+        fresh, self._fresh = self._fresh, {}
         return [bucket.demand(now_ms) for bucket in fresh if bucket.active]
 
     def unanswered(self, demands: Iterable[Demand]) -> None:
@@ -177,9 +182,10 @@ class LeasedQuota:
         if len(self._active) >= self._max_entries:
             self._let_go(next(iter(self._active)))
         self._active[bucket] = None
-        self._fresh.append(bucket)
+        self._fresh[bucket] = None
         self.on_wanted()
 
     def _let_go(self, bucket: LeasedBucket) -> None:
         bucket.active = False
         self._active.pop(bucket, None)
+        self._fresh.pop(bucket, None)

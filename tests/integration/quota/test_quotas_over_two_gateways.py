@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.quota.load import alter_quotas, fetching, measured_cluster, producing
+from integration.quota.load import CLOCK, alter_quotas, fetching, measured_cluster, producing
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
@@ -53,7 +53,7 @@ async def test_without_the_quota_service_the_last_leases_hold_and_it_heals(clust
             cluster.resume("quota")
         mark = cluster.kill("quota")
         cluster.wait_for("ready", "quota", 0, since=mark)
-        healed = await produced.rate_over(WINDOW_MS / 2)
+        healed = await produced.rate_over(WINDOW_MS)
     assert STARVED < paused <= 1.1 * RATE
     assert STARVED < healed <= 1.1 * RATE
 
@@ -69,3 +69,21 @@ async def test_the_default_client_id_limits_everybody_else_until_it_is_removed(a
             assert await limited.rate_over(1000) > 2 * RATE / 10
     finally:
         await alter_quotas(address, {"client-id": None}, producer_byte_rate=None)
+
+
+async def test_requests_of_a_limited_client_ask_the_quota_service_for_nothing(
+    cluster: Cluster, address: Address
+) -> None:
+    def asked() -> float:
+        return cluster.metric("tailrace_acquire_lease_requests_total", "quota")
+
+    await alter_quotas(address, {"client-id": "rich"}, producer_byte_rate=1e9)
+    async with producing(address, "rich", "measured", connections=CONNECTIONS, size_bytes=100) as produced:
+        await produced.rate_over(1000)
+        lease_ms, gateways = 500.0, 2
+        before, begun_ms, requests = await asyncio.to_thread(asked), CLOCK.monotonic_ms(), len(produced.bytes_at)
+        await produced.rate_over(4000)
+        rounds = await asyncio.to_thread(asked) - before
+        elapsed_ms, requests = CLOCK.monotonic_ms() - begun_ms, len(produced.bytes_at) - requests
+    assert max(produced.throttle_times_ms) <= 1  # an account that begins has nothing: its first requests wait for that
+    assert requests > 0 and rounds <= gateways * (elapsed_ms / (lease_ms / 4) + 2)

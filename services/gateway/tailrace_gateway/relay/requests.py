@@ -168,12 +168,16 @@ class Requests:
             data[at + 4 : at + 8] != last.api
             or data[at + 12 : at + last.bytes] != last.rest
             or not last.bytes - 4 <= size <= self.max_frame_bytes
-            or self.meter.produce_limited
-            or self.meter.fetch_limited
+            or (self.meter.fetch_limited and last.key == FETCH_KEY)  # its max_bytes may have to be lowered
         ):
             return 0
         self.counts[last.key] += 1
-        self.slots.append(last.kind | correlation_id)
+        if self.meter.produce_limited and last.key == PRODUCE and (throttle_time_ms := self.meter.produced(size)):
+            self.throttled(throttle_time_ms)
+            version = int.from_bytes(last.api[2:], "big")
+            self.slots.append(Throttled(version, correlation_id, throttle_time_ms))
+        else:
+            self.slots.append(last.kind | correlation_id)
         return int(size)
 
     def _remember(self, data: memoryview, at: int, fields_end: int, key: int, kind: int) -> None:

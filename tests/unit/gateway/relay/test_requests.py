@@ -320,6 +320,9 @@ def test_a_quota_set_meanwhile_is_charged_from_the_next_request_on() -> None:
     drive.feed(produce(3))
     assert len(meter.charged) == 1
     assert drive.scanner.throttle_time_ms == 70
+    mark = drive.scanner.slots[-1]  # its head was taken for the last one's
+    assert isinstance(mark, Throttled)
+    assert (mark.version, mark.correlation_id, mark.throttle_time_ms) == (9, 3, 70)
 
 
 def test_a_head_like_the_last_one_waits_for_the_node_as_the_first_did() -> None:

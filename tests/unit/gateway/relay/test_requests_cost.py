@@ -1,0 +1,62 @@
+"""What a quota costs where requests pass: nothing for others, a charge for its client, and no call to the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from support.steps import steps
+from tailrace.clock import ManualClock
+from tailrace.net.quotas.meters import Quotas
+from tailrace.quota.entity import ClientQuotas
+from tailrace.quota.leased_bucket import Terms
+from tailrace_gateway.relay.requests import Requests
+from tailrace_gateway.relay.routes import table
+from tailrace_gateway.relay.slots import Slots
+from unit.gateway.relay.test_requests import produce
+
+MAX_BYTES = 1 << 20
+RATE = 1e9
+REQUESTS = 100
+
+
+def passing(limited: str | None) -> tuple[Callable[[], None], Requests, list[None]]:
+    """Work that passes 100 Produce requests of client `c`, while a quota limits a client; and the leases asked for."""
+    clock, asked = ManualClock(), list[None]()
+    quotas = Quotas(Terms(500, "last", 15_000, 500), 2000, clock, lambda: 0.0)
+    quotas.leased.on_wanted = lambda: asked.append(None)
+    if limited is not None:
+        quotas.leased.update(ClientQuotas({(("client-id", limited),): {"producer_byte_rate": RATE}}), 1, 0)
+    requests = Requests(table(), Slots(), partial(quotas.meter_of, 0), MAX_BYTES, MAX_BYTES)
+    requests.node_open = True
+    frame = produce(1, client_id="c")
+    view = memoryview(bytearray(frame * REQUESTS))
+
+    def work() -> None:
+        consumed, _ = requests.scan(view, len(view))
+        assert consumed == len(view)
+        requests.slots.clear()
+
+    requests.scan(memoryview(bytearray(frame)), len(frame))  # asks for the lease, and is told a millisecond
+    requests.slots.clear()
+    requests.throttle_time_ms, requests.owed = 0, None
+    clock.advance(400)
+    work()
+    return work, requests, asked
+
+
+def test_a_client_without_a_quota_pays_nothing_for_the_quotas_of_others() -> None:
+    alone, beside = passing(None)[0], passing("somebody")[0]
+    assert steps(beside) == steps(alone)
+
+
+def test_a_charge_takes_fewer_steps_than_the_request_that_it_is_for() -> None:
+    unlimited, limited = passing(None)[0], passing("c")[0]
+    assert steps(limited) <= 2 * steps(unlimited)
+
+
+def test_requests_ask_the_quota_service_for_nothing_while_there_is_a_lease() -> None:
+    work, requests, asked = passing("c")
+    assert requests.meter.produce_limited and len(asked) == 1
+    work()
+    assert len(asked) == 1 and not requests.throttle_time_ms
