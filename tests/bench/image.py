@@ -1,0 +1,103 @@
+"""`python -m bench.image`: the size, the start and the memory of the image, beside Apache Kafka's on the same base.
+
+Needs a Docker engine and the images (`python -m support.docker_engine up`), and Kafka's jars (`./test compat`).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from support import docker_engine, kafka_peer
+from support.docker_engine import docker
+from support.ports import free_ports
+
+KAFKA = "local/tailrace-kafka:1"
+ROUNDS = 3
+RECORDS, VALUE = 20_000, bytes(1024)
+MIB = 1 << 20
+
+
+def size_bytes(image: str) -> int:
+    """Of all its layers, unpacked."""
+    return int(docker("image", "inspect", "-f", "{{.Size}}", image))
+
+
+@contextmanager
+def running(image: str, port: int) -> Iterator[str]:
+    """One container with one broker; its name."""
+    name = f"tailrace-bench-{secrets.token_hex(4)}"
+    is_kafka = image == KAFKA
+    where = ("-p", f"127.0.0.1:{port}:{port}", "-e", f"PORT={port}")
+    command = () if is_kafka else ("up", "--port", str(port), "--advertise", f"127.0.0.1:{port}")
+    docker("run", "-d", "--name", name, *where, image, *command)
+    try:
+        yield name
+    finally:
+        docker("rm", "-f", "-v", name)
+
+
+def producer_when_it_takes_one(port: int) -> KafkaProducer:
+    """Returns with the first acknowledged record."""
+    while True:
+        try:
+            producer = KafkaProducer(
+                bootstrap_servers=f"127.0.0.1:{port}", acks="all", bootstrap_timeout_ms=500, retry_backoff_ms=20
+            )
+        except KafkaError:
+            continue
+        producer.send("t", b"v").get(120)
+        return producer
+
+
+def memory_bytes(name: str) -> int:
+    """Of all processes in it, without the page cache (anonymous memory of the cgroup)."""
+    pids = docker("top", name, "-o", "pid").split()[1:]
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:"))
+    return total * 1024
+
+
+def measure(image: str) -> dict[str, float]:
+    """One round: seconds from `docker run` to the first acknowledged record, and MiB at three moments."""
+    port = free_ports(1)
+    began = time.monotonic()
+    with running(image, port) as name, closing(producer_when_it_takes_one(port)) as producer:
+        seconds = time.monotonic() - began
+        started = memory_bytes(name)
+        for future in [producer.send("t", VALUE) for _ in range(RECORDS)]:
+            future.get(120)
+        loaded = memory_bytes(name)
+    return {"start s": seconds, "MiB after the start": started / MIB, "MiB after the load": loaded / MIB}
+
+
+def main() -> None:
+    """Prints a table of medians."""
+    docker("build", "-q", "-t", KAFKA, "--build-arg", f"BASE={docker_engine.BASE}",
+           "-f", "tests/support/images/kafka/Dockerfile", str(kafka_peer.libs()))  # fmt: skip
+    base = size_bytes(docker_engine.BASE)
+    rows: dict[str, dict[str, float]] = {}
+    for name, image in (("Tailrace", docker_engine.TAILRACE), ("Apache Kafka", KAFKA)):
+        size = size_bytes(image)
+        rounds = [measure(image) for _ in range(ROUNDS)]
+        medians = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
+        rows[name] = {"image MiB": size / MIB, "without the base": (size - base) / MIB, **medians}
+    columns = list(next(iter(rows.values())))
+    print("| | " + " | ".join(columns) + " |")
+    print("|---|" + "--:|" * len(columns))
+    for name, row in rows.items():
+        print(f"| {name} | " + " | ".join(f"{row[column]:,.1f}" for column in columns) + " |")
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()
