@@ -1,4 +1,4 @@
-"""`python -m bench.image`: the size, the start and the memory of the image, beside Apache Kafka's on the same base.
+"""`python -m bench.image [ROUNDS]`: size, start and memory of the image, beside Apache Kafka's on the same base.
 
 Needs a Docker engine and the images (`python -m support.docker_engine up`), and Kafka's jars (`./test compat`).
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import secrets
 import statistics
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from kafka import KafkaProducer
@@ -20,7 +21,6 @@ from support.docker_engine import docker
 from support.ports import free_ports
 
 KAFKA = "local/tailrace-kafka:1"
-ROUNDS = 3
 RECORDS, VALUE = 20_000, bytes(1024)
 MIB = 1 << 20
 
@@ -80,15 +80,16 @@ def measure(image: str) -> dict[str, float]:
     return {"start s": seconds, "MiB after the start": started / MIB, "MiB after the load": loaded / MIB}
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     """Prints a table of medians."""
+    count = int(arguments[0]) if arguments else 3
     docker("build", "-q", "-t", KAFKA, "--build-arg", f"BASE={docker_engine.BASE}",
            "-f", "tests/support/images/kafka/Dockerfile", str(kafka_peer.libs()))  # fmt: skip
     base = size_bytes(docker_engine.BASE)
     rows: dict[str, dict[str, float]] = {}
     for name, image in (("Tailrace", docker_engine.TAILRACE), ("Apache Kafka", KAFKA)):
         size = size_bytes(image)
-        rounds = [measure(image) for _ in range(ROUNDS)]
+        rounds = [measure(image) for _ in range(count)]
         medians = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
         rows[name] = {"image MiB": size / MIB, "without the base": (size - base) / MIB, **medians}
     columns = list(next(iter(rows.values())))
@@ -100,4 +101,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
