@@ -6,19 +6,21 @@ Needs a Docker engine and the images (`python -m support.docker_engine up`), and
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
 
 from support import docker_engine, kafka_peer
 from support.docker_engine import docker
 from support.ports import free_ports
+from support.waiting import until
+from tailrace.testing import admin
 
 KAFKA = "local/tailrace-kafka:1"
 RECORDS, VALUE = 20_000, bytes(1024)
@@ -44,40 +46,59 @@ def running(image: str, port: int) -> Iterator[str]:
         docker("rm", "-f", "-v", name)
 
 
-def producer_when_it_takes_one(port: int) -> KafkaProducer:
-    """Returns with the first acknowledged record."""
-    while True:
-        try:
-            producer = KafkaProducer(
-                bootstrap_servers=f"127.0.0.1:{port}", acks="all", bootstrap_timeout_ms=500, retry_backoff_ms=20
-            )
-        except KafkaError:
-            continue
-        producer.send("t", b"v").get(120)
-        return producer
+def wait_for_a_topic(port: int) -> None:
+    """Returns when a topic could be created and its partition has a leader."""
+
+    def is_created() -> bool:
+        with suppress(OSError, TimeoutError):
+            admin.create_topic(f"127.0.0.1:{port}", "t", 1, 1, {})
+            return True
+        return False
+
+    until(is_created, "a topic could be created", 240)
+
+
+def pids(name: str) -> list[str]:
+    """Of all processes in it, as this machine numbers them."""
+    return docker("top", name, "-o", "pid").split()[1:]
+
+
+def cpu_seconds(name: str) -> float:
+    """What its processes and the children that they waited for have used of the processors."""
+    ticks = 0
+    for pid in pids(name):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            ticks += sum(map(int, stat.read().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def memory_bytes(name: str) -> int:
-    """Of all processes in it, without the page cache (anonymous memory of the cgroup)."""
-    pids = docker("top", name, "-o", "pid").split()[1:]
+    """Of all processes in it, without the page cache: what is theirs alone, and their shares of the rest."""
     total = 0
-    for pid in pids:
+    for pid in pids(name):
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
             total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:"))
     return total * 1024
 
 
 def measure(image: str) -> dict[str, float]:
-    """One round: seconds from `docker run` to the first acknowledged record, and MiB at three moments."""
+    """One round: seconds from `docker run` until a topic has a leader, and MiB then and after records were written."""
     port = free_ports(1)
     began = time.monotonic()
-    with running(image, port) as name, closing(producer_when_it_takes_one(port)) as producer:
-        seconds = time.monotonic() - began
+    with running(image, port) as name:
+        wait_for_a_topic(port)
+        seconds, used = time.monotonic() - began, cpu_seconds(name)
         started = memory_bytes(name)
-        for future in [producer.send("t", VALUE) for _ in range(RECORDS)]:
-            future.get(120)
+        with closing(KafkaProducer(bootstrap_servers=f"127.0.0.1:{port}", acks="all")) as producer:
+            for future in [producer.send("t", VALUE) for _ in range(RECORDS)]:
+                future.get(120)
         loaded = memory_bytes(name)
-    return {"start s": seconds, "MiB after the start": started / MIB, "MiB after the load": loaded / MIB}
+    return {
+        "start s": seconds,
+        "start CPU s": used,
+        "MiB after the start": started / MIB,
+        "MiB after the load": loaded / MIB,
+    }
 
 
 def main(arguments: Sequence[str]) -> None:
