@@ -10,9 +10,11 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from testcontainers.core.network import Network
 
 from support import docker_engine
 from support.commands import ROOT
+from support.docker_engine import docker
 from tailrace.testing import TailraceContainer
 
 pytestmark = pytest.mark.timeout(600)
@@ -67,3 +69,16 @@ def test_two_at_once_do_not_meet() -> None:
         for container, value in ((first, b"1"), (second, b"2")):
             with KafkaProducer(bootstrap_servers=container.get_bootstrap_server()) as producer:
                 assert producer.send("orders", value).get(60).offset == 0
+
+
+def test_clients_in_other_containers_of_its_network_use_its_alias() -> None:
+    image = docker_engine.TAILRACE
+    with (
+        Network() as network,
+        TailraceContainer(image, brokers=2, advertise=False, network=network, network_aliases=["kafka"]),
+    ):
+        options = ("run", "--rm", "-i", "--network", network.name, "-e", "TAILRACE_BOOTSTRAP=kafka:9092", image)
+        docker(*options, "topic", "create", "orders", "--partitions", "2")
+        docker(*options, "produce", "orders", typed="apple\npear\nplum\nfig\n")
+        read = docker(*options, "consume", "orders", "--count", "4", "--from-beginning")
+    assert set(read.split()) == {"apple", "pear", "plum", "fig"}
