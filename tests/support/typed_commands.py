@@ -125,6 +125,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "gateway": "runtime/test_process.py",
     "quota top": "cli/daily/test_quotas.py",
     "status": "cli/daily/test_status.py",
+    "health": "runtime/test_health.py",
     "dump-log": "cli/files/test_dump.py",
     "verify-log": "cli/files/test_dump.py",
     "import-kafka": "cli/files/test_importing.py",

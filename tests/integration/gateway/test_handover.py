@@ -430,7 +430,7 @@ async def test_a_socket_of_which_nothing_is_known_is_not_taken(tmp_path: Path) -
 async def test_limits_in_time_hold_for_connections_handed_over(tmp_path: Path) -> None:
     async with paired(tmp_path) as pair:
         deadlines = ConnectionDeadlines(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
-        pair.adopted._server.deadline_check.deadlines = deadlines  # noqa: SLF001
+        pair.adopted.server.deadline_check.deadlines = deadlines
         torn, dribbling, idle = [await pair.handed() for _ in range(3)]
         torn.send(produce(1, b"x")[:5])
         dribbling.send(produce(1, b"x" * 1000)[:200])
@@ -626,5 +626,5 @@ async def test_a_client_has_the_buffers_of_the_gateway_then_of_the_broker(tmp_pa
         (link,) = pair.world.gateway.connections
         assert kept(link.sock) == [100_000, 80_000], "Linux counts its bookkeeping in"
         await pair.handed()
-        (adopted,) = pair.adopted._server.connections  # noqa: SLF001
+        (adopted,) = pair.adopted.server.connections
         assert kept(adopted.socket) == [120_000, 140_000], "the broker's configs"
