@@ -277,3 +277,15 @@ def test_inline_runs_all_roles_in_one_process(tmp_path: Path) -> None:
         with pytest.raises(ClusterDied):
             cluster.wait_for("stopped", timeout_seconds=60)
         assert cluster.stop() == 0
+
+
+@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
+def test_the_end_of_stdin_stops_all(tmp_path: Path, mode: tuple[str, ...]) -> None:
+    command = [*COMMAND, "--port", "0", "--admin-port", "0", "--json", "--until-eof", "--data", str(tmp_path), *mode]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as up:
+        assert up.stdin is not None and up.stdout is not None
+        assert any(b"all_ready" in line for line in up.stdout)
+        up.stdin.close()
+        for _ in up.stdout:  # not before the pipe of stdout is empty, where it would be waited for
+            pass
+        assert up.wait(60) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from tailrace.runtime.process import run_loop
 from tailrace.runtime.role import Role
 from tailrace.runtime.role_instance import RoleInstance
 from tailrace.runtime.run_files import RunFile, start_ticks
+
+_STDIN, _READ_BYTES = 0, 65_536
 
 
 class InlineReporter:
@@ -38,14 +41,27 @@ class InlineReporter:
         self.run_file.write(self._run_dir)
 
 
+def _stop_at_eof(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def on_stdin() -> None:
+        if not os.read(_STDIN, _READ_BYTES):
+            loop.remove_reader(_STDIN)
+            stop.set()
+
+    loop.add_reader(_STDIN, on_stdin)
+
+
 def run(
     instances: Sequence[Instance],
     settings: Callable[[Instance], Mapping[str, str]],
     find_role: Callable[[str], Callable[[], Role]],
     run_dir: Path,
     on_ready: Callable[[Sequence[RunFile]], None],
+    *,
+    until_eof: bool = False,
 ) -> int:
-    """Runs all roles in one loop until SIGTERM or SIGINT; `on_ready` is called once, when all are ready."""
+    """Runs all roles in one loop until SIGTERM, SIGINT or the end of stdin; `on_ready` is called once, when all are."""
     from tailrace.config import Config
 
     def changed() -> None:
@@ -63,8 +79,14 @@ def run(
         )
         for instance, reporter in zip(instances, reporters, strict=True)
     ]
+
+    async def body(stop: asyncio.Event) -> None:
+        if until_eof:
+            _stop_at_eof(stop)
+        await run_services(services, stop)
+
     try:
-        run_loop(lambda stop: run_services(services, stop))
+        run_loop(body)
     finally:
         for reporter in reporters:
             reporter.run_file.remove(run_dir)

@@ -103,6 +103,7 @@ class Up:
             self._roles.__getitem__,
             self.data_dir.run_dir,
             lambda running: self._on_ready([(file.role, file.addresses) for file in running], screen),
+            until_eof=self.given.until_eof,
         )
 
     def _run_children(self, screen: Screen) -> int:
