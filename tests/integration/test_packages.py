@@ -89,7 +89,8 @@ def test_an_environment_with_the_wheel_alone_runs_a_cluster_its_console_and_the_
 def test_the_example_for_tests_runs_there_and_pytest_finds_the_fixtures_by_itself(built: Built, tmp_path: Path) -> None:
     there = install(f"tailrace[testing] @ file://{built.wheel}", tmp_path, sys.executable)
     page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
-    examples = re.findall(r"<!-- (\w+\.py) -->\n```python\n(.*?)```", page, re.DOTALL)
+    *examples, (last, _) = re.findall(r"<!-- (\w+\.py) -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert last == "test_in_a_container.py"  # which tests/containers runs
     assert [name for name, _ in examples] == ["conftest.py", "test_orders.py"]
     for name, text in examples:
         (there.folder / name).write_text(text)

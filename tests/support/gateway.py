@@ -18,8 +18,9 @@ from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import codec
+from tailrace.wire.apis import INTERNAL_APIS, ApiKey
 from tailrace.wire.header import parse_request_header
-from tailrace.wire.messages import PreambleRequest
+from tailrace.wire.messages import ApiVersionsResponse, PreambleRequest
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.listener import InternalListener, Listener
@@ -84,8 +85,17 @@ class ScriptedFollower:
         return self.answer(message)
 
 
+def _served() -> ApiVersionsResponse:
+    """Every API of Tailrace."""
+    row = ApiVersionsResponse.ApiVersion
+    rows = [
+        row(api_key=api.key, min_version=api.min_version, max_version=api.max_version) for api in INTERNAL_APIS.values()
+    ]
+    return ApiVersionsResponse(api_keys=rows)
+
+
 class Peer:
-    """A service on a Unix socket. Every frame after the preamble goes to `script(peer, header, frame, writer)`."""
+    """A service on a Unix socket. Every frame after the preamble and the first ApiVersions goes to `script`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -115,6 +125,9 @@ class Peer:
                     request = codec.decode_request(10000, 0, frame[header.body_offset :])
                     self.preambles.append(request)
                     writer.write(struct.pack(">iibhb", 8, header.correlation_id, 0, 0, 0))
+                    continue
+                if (header.api_key, header.api_version) == (ApiKey.API_VERSIONS, 0):  # how one service meets another
+                    writer.write(codec.encode_response(_served(), 0, header.correlation_id))
                     continue
                 self.frames.append(frame)
                 self.received.put_nowait(header)
