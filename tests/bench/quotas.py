@@ -8,6 +8,7 @@ changes little. Writes the section of docs/quotas.md. Never fails.
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
 import sys
 from argparse import ArgumentParser
@@ -108,7 +109,7 @@ async def steady(target: Target, connections: int, seconds: float, passed: Passe
 
 async def moving(target: Target, connections: int, seconds: float, passed: Passed) -> None:
     """All connections are closed and opened elsewhere."""
-    for turn in range(int(seconds * 1000 / MOVE_MS)):
+    for turn in range(math.ceil(seconds * 1000 / MOVE_MS)):
         spot = Target(target.name, [target.spots[turn % len(target.spots)]])
         async with spread(spot, connections, passed):
             await CLOCK.sleep(MOVE_MS)
@@ -129,7 +130,7 @@ async def measure(target: Target, load: Load, connections: int, seconds: float) 
     await CLOCK.sleep(500)
     passed = Passed(CLOCK.monotonic_ms(), [])
     await load(target, connections, seconds, passed)
-    later = passed.windows(1000, seconds * 1000)
+    later = passed.windows(1000, CLOCK.monotonic_ms() - passed.began_ms)
     first = passed.between(0, WINDOW_MS) * 1000 / WINDOW_MS
     return [f"{one / RATE:.0%}" for one in (first, min(later), max(later))]
 
