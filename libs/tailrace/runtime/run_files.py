@@ -78,4 +78,4 @@ def boot_id() -> str:
         root = os.stat("/")
     except OSError:
         return ""
-    return f"{boot}-{root.st_dev:x}-{root.st_ino:x}"
+    return f"{boot}@{root.st_dev:x}-{root.st_ino:x}"

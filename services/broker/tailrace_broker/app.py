@@ -31,7 +31,7 @@ from tailrace.net.large import Large
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
-from tailrace.net.members.endpoints import endpoint_of
+from tailrace.net.members.endpoints import endpoints_of
 from tailrace.net.members.internal import advertised_address, internal_address
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.members.lease_holders import broker_as_holder
@@ -307,7 +307,9 @@ async def open_listener(
         stack.callback(throttled.close)
         gauges.count_quotas(broker.metrics, limited, throttled)
         endpoints = [
-            endpoint_of(advertised_address(config, address), environment.boot_id) for address in server.addresses
+            endpoint
+            for address in server.addresses
+            for endpoint in endpoints_of(advertised_address(config, address), environment.boot_id)
         ]
         addresses = {"internal": str(server.addresses[0])}
         if config.gateway_advertise == "brokers":

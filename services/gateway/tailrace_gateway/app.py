@@ -19,6 +19,7 @@ from tailrace.net.address import Address
 from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
+from tailrace.net.members.endpoints import endpoints_of
 from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -126,7 +127,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         if environment.run_dir is not None:
             internal = serve_brokers(gateway, config.node_id, environment.run_dir)
             stack.callback(internal.close)
-            endpoints.append(Endpoint(f"UNIX-{environment.boot_id}", internal.path, 0))
+            endpoints += endpoints_of(Address(internal.path, -1), environment.boot_id)
             addresses["internal"] = f"unix:{internal.path}"
         await stack.enter_async_context(beside(leases_of(config, environment, follower, quotas).run()))
         await stack.enter_async_context(registered(config, environment, follower, endpoints))

@@ -11,6 +11,7 @@ from typing import Any
 from tailrace.clock import Cancellable
 from tailrace.errors import ApiError
 from tailrace.metadata.records import Endpoint
+from tailrace.net.members.endpoints import address_of, endpoints_of
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers, services
 from tailrace_controller.sessions.liveness import SessionKey, Sessions
@@ -173,8 +174,8 @@ class SessionWatch:
         else:
             service = image.services.get((role, service_id))
             endpoints = service.endpoints if service is not None and service.service_epoch == epoch else ()
-        named = {endpoint.name: endpoint for endpoint in endpoints}
-        return named.get(f"UNIX-{self._boot_id}") or named.get("INTERNAL")
+        found = address_of(endpoints, self._boot_id)
+        return None if found is None else endpoints_of(found, self._boot_id)[0]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

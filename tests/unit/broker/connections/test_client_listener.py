@@ -17,7 +17,7 @@ from tailrace.net.address import Address
 from tailrace.net.client import Disconnected
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import Service
-from tailrace.net.members.endpoints import endpoint_of
+from tailrace.net.members.endpoints import endpoints_of
 from tailrace.net.metadata.follower import MetadataFollower
 from tailrace.net.server import Server, serve
 from tailrace.wire import codec
@@ -53,7 +53,7 @@ async def gateway(address: Address) -> Server:
 
 def image_with(*addresses: Address) -> MetadataImage:
     services = {
-        ("gateway", n): ServiceImage("gateway", n, n, UUID(int=n), (endpoint_of(address, BOOT_ID),))
+        ("gateway", n): ServiceImage("gateway", n, n, UUID(int=n), tuple(endpoints_of(address, BOOT_ID)))
         for n, address in enumerate(addresses)
     }
     return MetadataImage(services=services)
