@@ -168,3 +168,13 @@ def ends_in_order(cluster: Cluster) -> None:
     mark = cluster.now
     stopped = [cluster.wait_for("stopped", role, since=mark, timeout_seconds=DEADLINE_S) for role in reversed(ALL)]
     assert [event["status"] for event in stopped] == [0] * len(ALL)
+
+
+@pytest.mark.parametrize("role", ALL)
+def test_a_role_ends_as_soon_as_its_run_file_says_that_it_is_there(role: str, tmp_path: Path) -> None:
+    run_file = tmp_path / "run" / f"{role}-0.json"
+    with started(role, tmp_path) as process:
+        while not run_file.exists():  # without a pause: the loop of the role has not begun then
+            assert process.poll() is None
+        ends(process)
+    assert not run_file.exists()

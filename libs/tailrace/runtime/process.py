@@ -84,6 +84,7 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
         leave(f"data.dir {config.data_dir} cannot be used: {error.strerror}", REFUSED)
     for warning in config.warnings:
         logs.logger(role.name, config.node_id, named=False).warning(warning)
+    signal.signal(signal.SIGTERM, _end)  # until the loop has its own: the run file must not stay
     reporter = FileReporter(run_dir, role.name, config.node_id)
     try:
         live(RoleInstance(role, config.node_id, config, reporter))
@@ -92,6 +93,10 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # the interpreter would wait for threads: for one that connects to a host that is away, say
+
+
+def _end(_number: int, _frame: object) -> NoReturn:
+    raise SystemExit(0)
 
 
 def live(service: RoleInstance) -> None:
