@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from kafka import KafkaConsumer
 
 from support.load import Load, check, read_all
-from support.old_version import unpack
+from support.old_version import NoOldVersion, unpack
 from support.postgres import Postgres
 from support.replicated import ROUND, create
 from support.tailrace_nodes import TailraceNodes
@@ -153,7 +153,11 @@ def read_committed(bootstrap: str, topic: str) -> list[bytes]:
 @pytest.fixture
 def mixed(tmp_path: Path) -> Iterator[MixedNodes]:
     """All roles in the old version."""
-    with Postgres() as database, MixedNodes(tmp_path / "data", unpack(tmp_path / "old"), database.url) as nodes:
+    try:
+        old = unpack(tmp_path / "old")
+    except NoOldVersion as absent:
+        pytest.skip(str(absent))
+    with Postgres() as database, MixedNodes(tmp_path / "data", old, database.url) as nodes:
         nodes.wait_for_all()
         yield nodes
 
