@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -121,6 +123,30 @@ def test_a_reader_at_read_committed_gets_what_was_committed_and_nothing_else(
     assert len(everything) == 2 * transactions.COMMITTED and set(kafka.committed) < set(everything)
     assert read(imported.bootstrap, "hanging", committed=True) == [(0, b"plain")]
     assert len(read(imported.bootstrap, "hanging", committed=False)) == 3
+
+
+def test_transactional_ids_come_along_and_who_takes_one_ends_what_it_had_open(
+    kafka: kafka_peer.KafkaPeer, tmp_path: Path
+) -> None:
+    assert run("import-kafka", *all_dirs(kafka), "--data", tmp_path / "new").exit_code == 0
+    with Cluster(data_dir=tmp_path / "new") as cluster:
+        at = ("--bootstrap", cluster.bootstrap)
+
+        def told() -> dict[str, dict[str, Any]]:
+            listed = json.loads(run("transaction", "list", "--json", *at).output)
+            return {one["transactional_id"]: one for one in listed}
+
+        before = told()
+        states = {name: one["state"] for name, one in before.items()}
+        assert states == {"ledger-0": "CompleteCommit", "ledger-1": "CompleteAbort", "hanging-open": "Ongoing"}
+        successor = transactions.producer(cluster.bootstrap, "hanging-open")  # which waits for the abort
+        successor.begin_transaction()
+        successor.produce("hanging", b"after")
+        successor.commit_transaction(transactions.TIMEOUT_S)
+        assert told()["hanging-open"]["state"] == "CompleteCommit"
+        assert told()["hanging-open"]["producer_id"] == before["hanging-open"]["producer_id"]
+        read = transactions.READERS["confluent"](cluster.bootstrap, "hanging", committed=True)
+        assert [value for _, value in read] == [b"plain", b"after"]
 
 
 def test_kafkas_own_console_consumer_reads_it(imported: Cluster) -> None:
