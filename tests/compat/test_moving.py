@@ -19,6 +19,7 @@ from support.clients import CLIENTS, Record, connect, transactions
 from support.clients.base import EARLIEST
 from support.java_tools import CONSUMER, JavaTools
 from support.java_tools import missing as java_missing
+from support.waiting import until
 from tailrace.cli.daily import app
 from tailrace.log.directory import checkpoints
 from tailrace.testing import Cluster
@@ -39,6 +40,10 @@ def all_dirs(kafka: kafka_peer.KafkaPeer) -> list[Path]:
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def committed_values(bootstrap: str, topic: str) -> list[bytes]:
+    return [value for _, value in transactions.READERS["confluent"](bootstrap, topic, committed=True)]
 
 
 def records(partition: int) -> list[Record]:
@@ -143,10 +148,9 @@ def test_transactional_ids_come_along_and_who_takes_one_ends_what_it_had_open(
         successor.begin_transaction()
         successor.produce("hanging", b"after")
         successor.commit_transaction(transactions.TIMEOUT_S)
-        assert told()["hanging-open"]["state"] == "CompleteCommit"
+        until(lambda: told()["hanging-open"]["state"] == "CompleteCommit", "the transaction is over")
         assert told()["hanging-open"]["producer_id"] == before["hanging-open"]["producer_id"]
-        read = transactions.READERS["confluent"](cluster.bootstrap, "hanging", committed=True)
-        assert [value for _, value in read] == [b"plain", b"after"]
+        until(lambda: committed_values(cluster.bootstrap, "hanging") == [b"plain", b"after"], "the markers are written")
 
 
 def test_kafkas_own_console_consumer_reads_it(imported: Cluster) -> None:
@@ -235,6 +239,8 @@ def test_kafka_starts_on_what_was_exported_and_serves_it(tmp_path: Path) -> None
             for partition, codec in enumerate(("snappy", None, "gzip")):
                 client.produce("orders", records(partition), compression=codec)
             client.commit("readers", "orders", 321, "")
+            client.create_topic("hanging")
+            transactions.leave_open(cluster.bootstrap, "hanging")
         finally:
             client.close()
     assert not list((tmp_path / "tailrace" / "broker-0").glob("unused-*"))
@@ -261,6 +267,12 @@ def test_kafka_starts_on_what_was_exported_and_serves_it(tmp_path: Path) -> None
                 assert {key: described[key][0] for key in CONFIGS} == CONFIGS
             finally:
                 client.close()
+        assert committed_values(peer.bootstrap, "hanging") == [b"plain"]
+        successor = transactions.producer(peer.bootstrap, "hanging-open")
+        successor.begin_transaction()
+        successor.produce("hanging", b"after")
+        successor.commit_transaction(transactions.TIMEOUT_S)
+        until(lambda: committed_values(peer.bootstrap, "hanging") == [b"plain", b"after"], "the markers are written")
         assert "ERROR" not in (tmp_path / "kafka" / "kafka.log").read_text()
     finally:
         peer.stop()

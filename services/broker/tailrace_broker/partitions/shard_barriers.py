@@ -14,6 +14,9 @@ from tailrace.records.batch import read_header, split
 from tailrace.records.record import Record, build, iterate
 
 BARRIER_TYPE = 10_004
+# Not 0, as of Kafka's control records: Kafka's transaction coordinator takes a key of version 0 in its log for that of
+# a transactional id, loads nothing of the partition after it, and leaves other versions alone.
+_KEY_VERSION = 1
 _KEY = Struct(">hh")
 _VALUE = Struct(">hii")
 _CHUNK_BYTES = 1_048_576
@@ -22,7 +25,7 @@ _CHUNK_BYTES = 1_048_576
 def barrier(shard_epoch: int, coordinator_id: int, now_ms: int) -> bytearray:
     """The control batch of one barrier."""
     value = _VALUE.pack(0, shard_epoch, coordinator_id)
-    return build([Record(timestamp=now_ms, key=_KEY.pack(0, BARRIER_TYPE), value=value)], control=True)
+    return build([Record(timestamp=now_ms, key=_KEY.pack(_KEY_VERSION, BARRIER_TYPE), value=value)], control=True)
 
 
 def last_barrier_epoch(log: Log) -> int:
