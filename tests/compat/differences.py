@@ -101,7 +101,7 @@ DIFFERENCES = (
         "a client waits longer before it asks again than the markers take",
     ),
     Difference(
-        "KIP-848 groups, share groups, streams groups, SCRAM credentials, delegation tokens, telemetry",
+        "KIP-848 groups, share groups, streams groups, changes of SCRAM credentials, delegation tokens, telemetry",
         "served",
         "not in ApiVersions",
         "an API that is not built is not advertised",

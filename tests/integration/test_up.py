@@ -289,3 +289,13 @@ def test_the_end_of_stdin_stops_all(tmp_path: Path, mode: tuple[str, ...]) -> No
         for _ in up.stdout:  # not before the pipe of stdout is empty, where it would be waited for
             pass
         assert up.wait(60) == 0
+
+
+@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
+def test_a_stdin_that_is_no_pipe_has_ended(tmp_path: Path, mode: tuple[str, ...]) -> None:
+    arguments = ("--port", "0", "--admin-port", "0", "--until-eof", "--data", str(tmp_path), *mode)
+    ended = subprocess.run(
+        [*COMMAND, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -49,7 +49,12 @@ def _stop_at_eof(stop: asyncio.Event) -> None:
             loop.remove_reader(_STDIN)
             stop.set()
 
-    loop.add_reader(_STDIN, on_stdin)
+    try:
+        loop.add_reader(_STDIN, on_stdin)
+    except PermissionError:  # epoll takes no file and no /dev/null, which are read to their end at once
+        while os.read(_STDIN, _READ_BYTES):
+            pass
+        stop.set()
 
 
 def run(

@@ -116,9 +116,10 @@ def agreed(api: Api, served: _Served, address: Address) -> int:
     version = min(high, api.max_version)
     if version < max(low, api.min_version):
         theirs = f"in versions {low} to {high}" if high >= low else "not at all"
+        why = "upgrade this service" if high >= low > api.max_version else "that service is older, or has another role"
         raise UnservedError(
             f"{address} serves {api.key.name} {theirs}, this version of Tailrace needs {api.min_version} to "
-            f"{api.max_version}: upgrade the older side"
+            f"{api.max_version}: {why}"
         )
     return version
 

@@ -42,6 +42,9 @@ class FileReporter:
         self._addresses: dict[str, str] = {}
         self._started = RunFile(role, service_id, os.getpid(), start_ticks(os.getpid()), SystemClock().wall_ms())
         private_folder(run_dir)
+
+    def begin(self) -> None:
+        """Says that the process is there; `remove` says that it is not."""
         self._write(ready=False)
 
     def opened(self, addresses: dict[str, str]) -> None:
@@ -87,6 +90,7 @@ def main(role: Role, arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _end)  # until the loop has its own: the run file must not stay
     reporter = FileReporter(run_dir, role.name, config.node_id)
     try:
+        reporter.begin()
         live(RoleInstance(role, config.node_id, config, reporter))
     finally:
         reporter.remove()

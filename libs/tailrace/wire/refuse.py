@@ -23,13 +23,18 @@ def refuse(request: Any, key: int, version: int, code: int, message: str | None 
     return response
 
 
-def _topics(response: Any, topic: Any, partition: Any, index: str) -> Callable[..., Any]:
-    """Builds answers of the shape topics -> partitions -> error_code; `index` names the partition's number."""
+def _topics(response: Any, topic: Any, partition: Any, index: str, **others: Any) -> Callable[..., Any]:
+    """Builds answers of the shape topics -> partitions -> error_code; `index` names the partition's number.
+
+    others: what every partition has besides; its message is the refusal's where it has one.
+    """
 
     def build(request: Any, version: int, code: int, message: str | None) -> Any:
         topics = []
+        texts = {"error_message": message} if "error_message" in partition.fields else {}
         for asked in request.topics or ():
-            partitions = [partition(**{index: _index(p), "error_code": code}) for p in asked.partitions]
+            numbers = asked.partition_indexes if "partition_indexes" in asked.fields else map(_index, asked.partitions)
+            partitions = [partition(**{index: number, "error_code": code, **texts, **others}) for number in numbers]
             names = {
                 name: getattr(asked, name)
                 for name in ("name", "topic", "topic_id")
@@ -67,19 +72,15 @@ def _offset_fetch(request: Any, version: int, code: int, message: str | None) ->
         return m.OffsetFetchResponse(topics=[], error_code=code)
     # Only partitions have a code: without it the group looks like one without offsets, and is read from the start.
     topic = m.OffsetFetchResponse.OffsetFetchResponseTopic
-    row = topic.OffsetFetchResponsePartition
-    return m.OffsetFetchResponse(
-        topics=[
-            topic(
-                name=asked.name,
-                partitions=[
-                    row(partition_index=index, committed_offset=-1, metadata="", error_code=code)
-                    for index in asked.partition_indexes
-                ],
-            )
-            for asked in request.topics or ()
-        ]
+    build = _topics(
+        m.OffsetFetchResponse,
+        topic,
+        topic.OffsetFetchResponsePartition,
+        "partition_index",
+        committed_offset=-1,
+        metadata="",
     )
+    return build(request, version, code, message)
 
 
 def _find_coordinator(request: Any, version: int, code: int, message: str | None) -> Any:
@@ -234,19 +235,8 @@ def _metadata(request: Any, version: int, code: int, message: str | None) -> Any
 
 def _describe_producers(request: Any, version: int, code: int, message: str | None) -> Any:
     topic = m.DescribeProducersResponse.TopicResponse
-    row = topic.PartitionResponse
-    return m.DescribeProducersResponse(
-        topics=[
-            topic(
-                name=asked.name,
-                partitions=[
-                    row(partition_index=index, error_code=code, error_message=message, active_producers=[])
-                    for index in asked.partition_indexes
-                ],
-            )
-            for asked in request.topics
-        ]
-    )
+    build = _topics(m.DescribeProducersResponse, topic, topic.PartitionResponse, "partition_index", active_producers=[])
+    return build(request, version, code, message)
 
 
 def _describe_topic_partitions(request: Any, version: int, code: int, message: str | None) -> Any:

@@ -548,11 +548,11 @@ class Controller:
         self._published.wake()
 
     async def report(self, coordinator_id: int, part: ReportPart) -> None:
-        """Puts a part of a coordinator's report into the SQL views; a lost one is replaced by the next report."""
+        """Puts a part of a service's report into the SQL views; a lost one is replaced by the next report."""
         try:
             await self._database.run(
                 lambda opened: opened.report(self.epoch, coordinator_id, part),
                 self._candidacy.append_timeout_ms,
             )
         except (Deposed, OutcomeUnknown) as failure:
-            self.log.warning("a coordinator's report was not stored", error=str(failure))
+            self.log.warning("a report for the views was not stored", kind=part.kind, error=str(failure))

@@ -10,8 +10,8 @@ from typing import Any
 
 from tailrace.clock import Cancellable
 from tailrace.errors import ApiError
-from tailrace.metadata.records import Endpoint
-from tailrace.net.members.endpoints import address_of, endpoints_of
+from tailrace.net.address import Address
+from tailrace.net.members.endpoints import address_of
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers, services
 from tailrace_controller.sessions.liveness import SessionKey, Sessions
@@ -34,9 +34,9 @@ class SessionWatch:
         controller: Controller,
         timeout_ms: float,
         boot_id: str,
-        refuses: Callable[[Endpoint], Awaitable[bool]] | None = None,
+        refuses: Callable[[Address], Awaitable[bool]] | None = None,
     ) -> None:
-        """refuses says whether nobody listens at an endpoint; without it, by a probe."""
+        """refuses says whether nobody listens at an address; without it, by a probe."""
         self.sessions = Sessions(timeout_ms)
         self._controller = controller
         self._boot_id = boot_id
@@ -131,11 +131,11 @@ class SessionWatch:
 
     async def _probe(self, key: SessionKey) -> None:
         """Probes until somebody heartbeats again, the listener refuses, or it has answered for a second."""
-        endpoint = self._endpoint(key)
+        address = self._address(key)
         for delay_ms in (*PROBE_AGAIN_MS, None):
-            if endpoint is None or key not in self.sessions.unconnected():
+            if address is None or key not in self.sessions.unconnected():
                 return
-            if await self._refuses(endpoint):
+            if await self._refuses(address):
                 break
             if delay_ms is None:
                 return  # it lives, or its host does not say: the session timeout decides
@@ -165,7 +165,7 @@ class SessionWatch:
             self.fenced[why] += role == BROKER
             self._controller.log.warning("fenced" if role == BROKER else "expired", who=f"{role} {service_id}", why=why)
 
-    def _endpoint(self, key: SessionKey) -> Endpoint | None:
+    def _address(self, key: SessionKey) -> Address | None:
         role, service_id, epoch = key
         image = self._controller.image
         if role == BROKER:
@@ -174,8 +174,7 @@ class SessionWatch:
         else:
             service = image.services.get((role, service_id))
             endpoints = service.endpoints if service is not None and service.service_epoch == epoch else ()
-        found = address_of(endpoints, self._boot_id)
-        return None if found is None else endpoints_of(found, self._boot_id)[0]
+        return address_of(endpoints, self._boot_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -186,14 +185,14 @@ class SessionWatch:
         return self._controller.clock.monotonic_ms()
 
 
-async def probe(endpoint: Endpoint) -> bool:
-    """Says whether nobody listens at the endpoint; a timeout or an unreachable host proves nothing."""
+async def probe(address: Address) -> bool:
+    """Says whether nobody listens at the address; a timeout or an unreachable host proves nothing."""
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_MS / 1000):
-            if endpoint.port == 0:
-                _, writer = await asyncio.open_unix_connection(endpoint.host)
+            if address.is_unix:
+                _, writer = await asyncio.open_unix_connection(address.host)
             else:
-                _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+                _, writer = await asyncio.open_connection(address.host, address.port)
     except (ConnectionRefusedError, FileNotFoundError):
         return True
     except (OSError, TimeoutError):

@@ -55,6 +55,8 @@ _REPORTED = {
     "transactions": TRANSACTIONS,
     "quota_usage": QUOTA_USAGE,
 }
+# One quota service knows all that is used. What another one told that does not report any more is not so by now.
+_USAGE_MS = 120_000
 _LEASE_COLUMNS = [LEASE.c[name] for name in Lease.__dataclass_fields__]
 _RECORD_NAMES = tuple(StoredRecord.__dataclass_fields__)
 _RECORD_COLUMNS = [RECORDS.c[name] for name in _RECORD_NAMES]
@@ -199,7 +201,7 @@ class Store:
         coordinator_id: int,
         part: ReportPart,
     ) -> None:
-        """Stores a part of what one coordinator reports; with the last one goes what the report before told besides."""
+        """Stores a part of what one service reports; with the last one goes what the report before told besides."""
         table = _REPORTED[part.kind]
         with self._transaction(epoch) as connection:
             for row in part.rows:  # another coordinator may still list what moved here
@@ -208,6 +210,8 @@ class Store:
                 connection.execute(table.insert(), {**row, "coordinator_id": coordinator_id})
             if part.last:
                 earlier = sa.and_(table.c.coordinator_id == coordinator_id, table.c.reported_ms != part.reported_ms)
+                if table is QUOTA_USAGE:
+                    earlier = sa.or_(earlier, table.c.reported_ms < part.reported_ms - _USAGE_MS)
                 connection.execute(table.delete().where(earlier))
 
     # -- waiting --------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from support.metadata import after, cluster, topic_id
 from tailrace.clock import ManualClock
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.records import Endpoint, MetadataRecord, PartitionRecord, TopicRecord
+from tailrace.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
 from tailrace.metadata.replay import replay
+from tailrace.net.address import Address
 from tailrace_controller.controller import Controller
 from tailrace_controller.decide import brokers
 from tailrace_controller.effects import Effects
@@ -137,7 +138,7 @@ class Listeners:
         self.answers = list(answers)
         self.probes = 0
 
-    async def __call__(self, _endpoint: Endpoint) -> bool:
+    async def __call__(self, _address: Address) -> bool:
         self.probes += 1
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 

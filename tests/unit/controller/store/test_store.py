@@ -252,6 +252,24 @@ def test_a_report_replaces_the_one_before_with_its_last_part_and_follows_a_group
     assert bench.query("select * from group_offsets") == []
 
 
+def test_the_use_of_quotas_that_a_service_told_long_ago_goes_with_another_ones_report(bench: Bench) -> None:
+    load(bench.store)
+
+    def usage(reported_ms: int, client: str) -> ReportPart:
+        row = {
+            "entity": f"client-id={client}", "name": "producer_byte_rate", "value": 10.0, "usage": 9.0,
+            "throttle_time_ms": 5.0, "throttled": True, "reported_ms": reported_ms,
+        }  # fmt: skip
+        return ReportPart("quota_usage", [row], reported_ms, last=True)
+
+    seen = "select entity, quota_service_id from quota_usage order by entity"
+    bench.store.report(1, 0, usage(10, "a"))
+    bench.store.report(1, 1, usage(60_000, "b"))
+    assert bench.query(seen) == [("client-id=a", 0), ("client-id=b", 1)]
+    bench.store.report(1, 1, usage(130_000, "c"))
+    assert bench.query(seen) == [("client-id=c", 1)]
+
+
 def test_the_views_show_what_the_image_holds_and_forget_what_it_forgets(bench: Bench) -> None:
     load(bench.store)
     first: list[r.MetadataRecord] = [
