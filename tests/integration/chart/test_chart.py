@@ -17,7 +17,9 @@ import pytest
 import yaml
 
 from support.helm import BUILD_S, CHART, Manifest, helm, of_kind, render
+from support.pods import image_environ
 from tailrace.config import Config
+from tailrace.config.config import environment_name
 from tailrace.config.definitions import DEFINITIONS
 
 pytestmark = pytest.mark.timeout(BUILD_S)  # the first test may build Helm
@@ -127,6 +129,13 @@ def test_every_config_key_of_the_values_is_known() -> None:
     for options in VALUES:
         for line in properties_of(render(*options)).splitlines():
             assert line.partition("=")[0] in DEFINITIONS, line
+
+
+def test_no_variable_of_the_image_hides_a_line_of_the_config_file() -> None:
+    image = image_environ()
+    assert "TAILRACE_DATA_DIR" in image  # the environment is above the file
+    keys = [line.partition("=")[0] for line in properties_of(render()).splitlines()]
+    assert not [key for key in keys if environment_name(DEFINITIONS[key]) in image]
 
 
 @contextmanager
