@@ -111,6 +111,22 @@ def test_topics_have_the_replicas_that_tailrace_up_gives_them(brokers: int, fact
     assert "min.insync.replicas=1" in properties_of(render(values={"config": {"min.insync.replicas": 1}}))
 
 
+def test_more_brokers_restart_nothing_that_runs() -> None:
+    before, after = (of_kind(render(values={"broker": {"replicas": brokers}}), "StatefulSet") for brokers in (3, 5))
+    assert [before["r-tailrace-broker"]["spec"]["replicas"], after["r-tailrace-broker"]["spec"]["replicas"]] == [3, 5]
+    for name, found in before.items():
+        assert found["spec"]["template"] == after[name]["spec"]["template"], name
+
+
+def test_brokers_are_drained_before_an_upgrade_or_a_rollback_and_forgotten_after_it() -> None:
+    jobs = of_kind(render(), "Job")
+    hooks = {name: found["metadata"]["annotations"]["helm.sh/hook"] for name, found in jobs.items()}
+    assert hooks == {
+        "r-tailrace-scale-down": "pre-upgrade,pre-rollback",
+        "r-tailrace-scale-down-forget": "post-upgrade,post-rollback",
+    }
+
+
 @pytest.mark.parametrize(
     ("values", "why"),
     [
