@@ -127,6 +127,14 @@ def test_brokers_are_drained_before_an_upgrade_or_a_rollback_and_forgotten_after
     }
 
 
+def test_a_drain_has_its_whole_time_in_every_attempt() -> None:
+    for name, job in of_kind(render(values={"broker": {"drainSeconds": 7200}}), "Job").items():
+        args = dict(containers([job]))[name]["args"]
+        attempts = job["spec"]["backoffLimit"] + 1
+        assert int(args[args.index("--timeout") + 1]) == 7200
+        assert job["spec"]["activeDeadlineSeconds"] > attempts * 7200, name
+
+
 @pytest.mark.parametrize(
     ("values", "why"),
     [
