@@ -142,6 +142,7 @@ def test_a_drain_has_its_whole_time_in_every_attempt() -> None:
         ({"redis": {"enabled": False}}, "share their leases in Redis"),
         ({"broker": {"rackFrom": "guess"}}, "rackFrom"),
         ({"brokers": {"replicas": 3}}, "brokers"),
+        ({"gateway": {"service": {"type": "NodePort"}}}, "gateway.service.type"),
     ],
 )
 def test_what_cannot_work_is_refused_before_it_is_installed(values: dict[str, Any], why: str) -> None:
