@@ -22,7 +22,7 @@ from support.tailrace_nodes import TailraceNodes
 from support.waiting import until
 
 BROKERS = 3
-ROLES = ("controller", "quota", "coordinator", "broker", "gateway")  # docs/operations.md, "Upgrade"
+ROLES = ("controller", "quota", "coordinator", "broker", "gateway")  # docs/upgrades.md
 
 
 class MixedNodes(TailraceNodes):

@@ -253,16 +253,18 @@ class Engine:
 
     def __init__(self, stack: ExitStack) -> None:
         command = ("nice", *module("support.docker_engine", "up"))
-        self._process, self._output = stack.enter_context(running(command, environment(None)))
+        # First, so that it runs last: an `up` that has not ended may start a dockerd yet.
         stack.callback(subprocess.run, module("support.docker_engine", "down"), cwd=ROOT, check=False)
+        self._process, self._output = stack.enter_context(running(command, environment(None)))
 
     def wait(self) -> str | None:
         """Returns when it is ready; what would help where it cannot be had."""
         print("Docker's engine and images are waited for: minutes the first time", flush=True)
-        if self._process.wait() == 0:
+        if (status := self._process.wait()) == 0:
             return None
         self._output.seek(0)
-        return self._output.read().strip().splitlines()[-1]
+        *_, last = ["", *self._output.read().strip().splitlines()]
+        return last or f"python -m support.docker_engine up, which ended with {status} and without a word"
 
 
 def prepare(layer: Layer, engine: Engine | None) -> str | None:

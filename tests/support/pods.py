@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
+from support.commands import ROOT
 from support.helm import Manifest, of_kind
 from support.ports import HOST
 from support.process import Child
@@ -26,6 +28,15 @@ from support.waiting import until
 BIN = Path(sys.executable).parent
 _RELEASE = "r-tailrace"
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
+DOCKERFILE = ROOT / "deploy" / "image" / "Dockerfile"
+
+
+def image_environ() -> dict[str, str]:
+    """ENV of the image: variables that a container has where the pod names none of them. PATH is the machine's own."""
+    last_stage = DOCKERFILE.read_text().replace("\\\n", " ").rpartition("\nFROM ")[2]
+    lines = [shlex.split(line)[1:] for line in last_stage.splitlines() if line.startswith("ENV ")]
+    pairs = [word.partition("=")[::2] for words in lines for word in words]
+    return {name: value for name, value in pairs if name != "PATH"}
 
 
 class Pod:
@@ -91,9 +102,13 @@ class Pod:
             self._run(self.container, hook["exec"]["command"])
         return self.child.stop(self.spec["terminationGracePeriodSeconds"])
 
+    def execute(self, *words: str) -> None:
+        """What `kubectl exec` does. Raises RuntimeError with the output if the command fails."""
+        self._run(self.container, words)
+
     def environ(self, container: Manifest) -> dict[str, str]:
-        """The container's variables, of which none comes from this process but the path of the program."""
-        found: dict[str, str] = {}
+        """The image's variables, then the container's; none comes from this process but the path of the program."""
+        found = {name: self._here(value) for name, value in image_environ().items()}
         for one in container.get("env", ()):
             if "value" in one:
                 text = str(one["value"])

@@ -17,7 +17,9 @@ import pytest
 import yaml
 
 from support.helm import BUILD_S, CHART, Manifest, helm, of_kind, render
+from support.pods import image_environ
 from tailrace.config import Config
+from tailrace.config.config import environment_name
 from tailrace.config.definitions import DEFINITIONS
 
 pytestmark = pytest.mark.timeout(BUILD_S)  # the first test may build Helm
@@ -109,6 +111,30 @@ def test_topics_have_the_replicas_that_tailrace_up_gives_them(brokers: int, fact
     assert "min.insync.replicas=1" in properties_of(render(values={"config": {"min.insync.replicas": 1}}))
 
 
+def test_more_brokers_restart_nothing_that_runs() -> None:
+    before, after = (of_kind(render(values={"broker": {"replicas": brokers}}), "StatefulSet") for brokers in (3, 5))
+    assert [before["r-tailrace-broker"]["spec"]["replicas"], after["r-tailrace-broker"]["spec"]["replicas"]] == [3, 5]
+    for name, found in before.items():
+        assert found["spec"]["template"] == after[name]["spec"]["template"], name
+
+
+def test_brokers_are_drained_before_an_upgrade_or_a_rollback_and_forgotten_after_it() -> None:
+    jobs = of_kind(render(), "Job")
+    hooks = {name: found["metadata"]["annotations"]["helm.sh/hook"] for name, found in jobs.items()}
+    assert hooks == {
+        "r-tailrace-scale-down": "pre-upgrade,pre-rollback",
+        "r-tailrace-scale-down-forget": "post-upgrade,post-rollback",
+    }
+
+
+def test_a_drain_has_its_whole_time_in_every_attempt() -> None:
+    for name, job in of_kind(render(values={"broker": {"drainSeconds": 7200}}), "Job").items():
+        args = dict(containers([job]))[name]["args"]
+        attempts = job["spec"]["backoffLimit"] + 1
+        assert int(args[args.index("--timeout") + 1]) == 7200
+        assert job["spec"]["activeDeadlineSeconds"] > attempts * 7200, name
+
+
 @pytest.mark.parametrize(
     ("values", "why"),
     [
@@ -116,6 +142,7 @@ def test_topics_have_the_replicas_that_tailrace_up_gives_them(brokers: int, fact
         ({"redis": {"enabled": False}}, "share their leases in Redis"),
         ({"broker": {"rackFrom": "guess"}}, "rackFrom"),
         ({"brokers": {"replicas": 3}}, "brokers"),
+        ({"gateway": {"service": {"type": "NodePort"}}}, "gateway.service.type"),
     ],
 )
 def test_what_cannot_work_is_refused_before_it_is_installed(values: dict[str, Any], why: str) -> None:
@@ -127,6 +154,13 @@ def test_every_config_key_of_the_values_is_known() -> None:
     for options in VALUES:
         for line in properties_of(render(*options)).splitlines():
             assert line.partition("=")[0] in DEFINITIONS, line
+
+
+def test_no_variable_of_the_image_hides_a_line_of_the_config_file() -> None:
+    image = image_environ()
+    assert "TAILRACE_DATA_DIR" in image  # the environment is above the file
+    keys = [line.partition("=")[0] for line in properties_of(render()).splitlines()]
+    assert not [key for key in keys if environment_name(DEFINITIONS[key]) in image]
 
 
 @contextmanager

@@ -62,6 +62,10 @@ def test_pods_roll_under_load_and_a_broker_is_emptied_before_it_goes(stores: tup
         listed = json.loads(run(bootstrap, "broker", "list", "--json"))
         assert [row["rack"] for row in listed] == [f"zone-{n}" for n in range(BROKERS)]
         assert all(pod.probe("livenessProbe") for pod in pods.pods.values())
+        for pod in pods.pods.values():
+            pod.execute("tailrace", "health")
+        for pod in pods.of("broker"):  # not into the root of a volume, where a file system keeps its lost+found
+            assert [path.name for path in (pod.folder / "data").iterdir()] == ["data"]
         with Load(bootstrap, "rolled") as load:
             load.wait_for(300)
             pods.apply(rendered(port, stores, config={"log.retention.hours": 24}))

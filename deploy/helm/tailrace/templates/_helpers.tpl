@@ -49,11 +49,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and (kindIs "float64" .) (eq (floor .) .) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
 {{- end }}
 
-{{/* server.properties of every service. */}}
+{{/* server.properties of every service. Directories are variables (statefulsets.yaml), which the image has, too. */}}
 {{- define "tailrace.properties" -}}
 {{- $name := include "tailrace.fullname" . -}}
-data.dir=/var/lib/tailrace/data
-run.dir=/run/tailrace
 internal.secret.file=/etc/tailrace/cluster.secret
 controller.quorum.bootstrap.servers={{ range $n := until (int .Values.controller.replicas) }}{{ if $n }},{{ end }}{{ $name }}-controller-{{ $n }}.{{ $name }}-controller.{{ $.Release.Namespace }}.svc:9190{{ end }}
 health.port=9404
