@@ -92,7 +92,7 @@ async def alter_quotas(scope: InCluster, changes: QuotaChanges) -> None:
     """Sets and removes several quotas; each entity has its own answer, and the first refusal is told."""
     wanted: dict[QuotaEntity, dict[str, float | None]] = {}
     for change in changes.data:
-        entity = tuple(sorted(((part.entity_type, part.entity_name) for part in change.entity), key=str))
+        entity = quotas.entity_from((part.entity_type, part.entity_name) for part in change.entity)
         wanted.setdefault(entity, {})[change.name] = change.value
     await quotas.alter(scope.backend, list(wanted.items()), changes.validate_only)
 
