@@ -78,6 +78,13 @@ async def alter(
         check(row.error_code, row.error_message)
 
 
+async def remove(backend: AdminBackend, entity: QuotaEntity, name: str) -> None:
+    """Removes one quota; 404 where the entity has none of that name."""
+    if name not in values_of(backend.image(), entity):
+        raise not_found(f"Quota {name} of {id_of(entity)} cannot be found.")
+    await alter(backend, [(entity, {name: None})])
+
+
 async def usage(backend: AdminBackend) -> list[Any]:
     """The rows of DescribeQuotaUsage, the largest share of a limit first."""
     answer = await backend.ask_quota(DescribeQuotaUsageRequest(max_entries=USAGE_MAX))

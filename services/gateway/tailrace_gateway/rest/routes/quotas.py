@@ -111,8 +111,8 @@ async def set_quota(scope: InCluster, entity: str, name: str, wanted: QuotaValue
 
 @router.delete("/quotas/{entity}/{name}", status_code=HTTPStatus.NO_CONTENT)
 async def remove_quota(scope: InCluster, entity: str, name: str) -> None:
-    """Removes one quota of an entity."""
-    await quotas.alter(scope.backend, [(quotas.entity_of(entity), {name: None})])
+    """Removes one quota of an entity, or 404."""
+    await quotas.remove(scope.backend, quotas.entity_of(entity), name)
 
 
 @router.get("/quota-usage")

@@ -65,6 +65,16 @@ async def test_an_entity_that_names_a_type_twice_is_refused_and_nobodys_quota_is
     assert backend.asked == []
 
 
+async def test_a_quota_that_there_is_not_is_not_found_when_it_shall_be_removed(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    held = {(("user", "alice"),): {"producer_byte_rate": 5.0}}
+    backend.set_quotas(held)
+    for place in ("user=alice/producer_byte_rat", "user=/producer_byte_rate", "user=bob/producer_byte_rate"):
+        assert (await http.delete(f"{ROOT}/quotas/{place}")).status_code == 404
+    assert (backend.asked, backend.image().quotas) == ([], held)
+
+
 async def test_several_are_changed_at_once_or_only_looked_at(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.set_quotas({(("user", "old"),): {"consumer_byte_rate": 5.0}})
     changes = {
