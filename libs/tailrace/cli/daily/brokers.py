@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, table
+from tailrace.cli.daily.moving import follow
 from tailrace.cli.daily.nodes import Broker, Nodes, nodes
 from tailrace.cli.daily.reassignments import Rate, as_text, move
 from tailrace.cli.daily.refusals import RefusedError
@@ -258,16 +259,32 @@ def _empty(
     cluster: Nodes, leaving: Set[int], broker_id: int, shrink: bool, rate: int | None, deadline: Deadline
 ) -> None:
     """Moves the leaders and then every replica off a broker, to none of those that are leaving, too."""
+
+    def tick() -> None:
+        deadline.check("replicas are still on their way")
+
     for number in range(_DRAIN_ROUNDS):  # a topic that is created meanwhile may be placed on it
         before, plan = _plan(cluster, leaving, broker_id, shrink)
         if not plan:
-            break
+            if not (begun := _on_their_way(cluster, broker_id)):
+                break
+            follow(cluster, begun, tick)
+            continue
         if number == 0:  # after the plan: it gives each newcomer the place that the broker has now
             _hand_over(cluster, broker_id, deadline)
-        move(cluster, before, plan, rate, tick=lambda: deadline.check("replicas are still on their way"))
+        move(cluster, before, plan, rate, tick=tick)
     else:
         raise RefusedError(f"broker {broker_id} is given new partitions faster than they are moved away")
     typer.echo(f"broker {broker_id} holds no partition")
+
+
+def _on_their_way(cluster: Nodes, broker_id: int) -> Plan:
+    """The moves off a broker that go on, as a command that ended before its moves leaves them: what they lead to."""
+    return {
+        key: tuple(node for node in row.replicas if node not in row.removing_replicas)
+        for key, row in cluster.reassignments().items()
+        if broker_id in row.removing_replicas
+    }
 
 
 def _forget(cluster: Nodes, broker_id: int, deadline: Deadline) -> None:

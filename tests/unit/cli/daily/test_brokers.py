@@ -28,6 +28,7 @@ class Cluster:
             for index in range(partitions)
         }
         self.refused: dict[Partition, str | None] = {("t", index): WHY for index in refused}
+        self.moving: dict[Partition, Any] = {}
         self.deleted_after_a_look: list[Partition] = []
         self.stops_after = 0
         self.looks = self.pauses = 0
@@ -47,6 +48,9 @@ class Cluster:
         return found
 
     def reassignments(self) -> dict[Partition, Any]:
+        return self.moving
+
+    def sizes(self, partitions: Iterable[Partition]) -> dict[Any, Any]:
         return {}
 
     def reassign(self, plan: Mapping[Partition, Replicas]) -> dict[Partition, str | None]:
@@ -113,6 +117,28 @@ def test_the_partitions_are_asked_for_as_often_however_many_a_broker_leads(typed
     for cluster in (few, many):
         assert typed(cluster, "drain", str(LEAVING), "--leaders-only").exit_code == 0
     assert few.looks == many.looks
+
+
+def test_a_drain_waits_for_the_moves_that_an_earlier_one_left(typed: Callable[..., Result]) -> None:
+    cluster = Cluster(1)
+    (row,) = cluster.rows.values()
+    cluster.moving = {
+        ("t", 0): SimpleNamespace(replicas=[OTHER, LEAVING], adding_replicas=[], removing_replicas=[LEAVING])
+    }
+
+    def pause(time_ms: float) -> None:
+        cluster.pauses += 1
+        if cluster.pauses == 2:
+            cluster.moving, row.replica_nodes = {}, [OTHER]
+
+    cluster.pause = pause  # type: ignore[method-assign]
+    done = typed(cluster, "drain", str(LEAVING))
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[:3] == [
+        "0 of 1 partitions are moved",
+        "1 of 1 partitions are moved",
+        "broker 2 holds no partition",
+    ]
 
 
 def test_scale_down_says_which_broker_it_waits_for_before_it_forgets_it(typed: Callable[..., Result]) -> None:
