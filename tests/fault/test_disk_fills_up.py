@@ -93,7 +93,7 @@ def fill(cluster: Cluster) -> tuple[int, list[int], Any]:
 
 
 def pressed(cluster: Cluster) -> list[dict[str, Any]]:
-    status, why = asked(cluster.admin)
+    status, why = asked(cluster.admin, below="status")
     assert status is not None, why
     found: list[dict[str, Any]] = status["log_dirs_under_pressure"]
     return found

@@ -309,6 +309,11 @@ def _producers(request: Any) -> Any:
 
 def _quotas(request: Any) -> Any:
     entry = m.DescribeClientQuotasResponse.EntryData
+    if request.strict:
+        asked = [entry.EntityData(entity_type=part.entity_type, entity_name=part.match) for part in request.components]
+        rate = "connection_creation_rate" if asked[0].entity_type == "ip" else "producer_byte_rate"
+        one = entry(entity=asked, values=[entry.ValueData(key=rate, value=1000.0)])
+        return m.DescribeClientQuotasResponse(error_code=0, entries=[one])
     rows = [
         entry(
             entity=[entry.EntityData(entity_type="client-id", entity_name=name)],

@@ -63,7 +63,7 @@ QUOTA_PAIR: Final = Kind(
     "producer_byte_rate=1000",
     ("producer_byte_rate=0", "producer_byte_rate=-1", "producer_byte_rate=x", "producer_byte_rate=inf", "nope=1", "="),
 )
-QUOTA_KEY: Final = Kind("quota's key", "connection_creation_rate", ())
+QUOTA_KEY: Final = Kind("quota's key", "connection_creation_rate", ("connection_creation_rat", "", NOT_UTF8))
 Argument: TypeAlias = str | Kind
 
 # By path in the app; the requests of these can be refused.

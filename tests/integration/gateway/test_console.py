@@ -211,6 +211,18 @@ async def test_open_transactions_are_shown_and_one_that_hangs_is_a_problem(
     ]
 
 
+async def test_open_transactions_of_a_broker_that_does_not_answer_are_not_said_to_be_none(
+    browser: str, tmp_path: Path, backend: MemoryBackend
+) -> None:
+    page = await page_of(browser, tmp_path / "all", backend)
+    assert rows(page, "transactions") == [["No transaction is open."]]
+    assert 'id="transactions-note"></p>' in page
+    backend.silent = {1}
+    page = await page_of(browser, tmp_path / "silent", backend)
+    assert rows(page, "transactions") == [["No open transaction is known."]]
+    assert 'id="transactions-note">Not known of the partitions of broker 1: no answer.</p>' in page
+
+
 @pytest.mark.parametrize("link", ["#gone", "#%E0%A4%A"], ids=["a deleted topic", "a cut link"])
 async def test_a_stale_link_costs_its_own_part_of_the_page_alone(
     browser: str, tmp_path: Path, backend: MemoryBackend, link: str

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, table
+from tailrace.cli.daily.moving import follow
 from tailrace.cli.daily.nodes import Broker, Nodes, nodes
 from tailrace.cli.daily.reassignments import Rate, as_text, move
 from tailrace.cli.daily.refusals import RefusedError
@@ -150,12 +151,16 @@ def drain(
     """Move every leader, then every replica off a broker, with progress, and leave it empty."""
     with nodes(bootstrap) as cluster:
         if dry_run:
-            plan = _behind(cluster, broker_id) if leaders_only else _plan(cluster, {broker_id}, broker_id, shrink)[1]
+            if leaders_only:
+                plan = _behind(cluster, broker_id, cluster.partitions())
+            else:
+                _, plan = _plan(cluster, {broker_id}, broker_id, shrink)
             typer.echo(as_text(plan))
             return
         deadline = Deadline(cluster, timeout_s)
         if leaders_only:
-            _hand_over(cluster, broker_id, deadline)
+            if left := _hand_over(cluster, broker_id, deadline):
+                raise RefusedError(f"broker {broker_id} still leads {left} of them")
             return
         _empty(cluster, {broker_id}, broker_id, shrink, rate, deadline)
     typer.echo(f"It still runs and may get new ones: stop it, then `tailrace broker unregister {broker_id}`.")
@@ -209,60 +214,101 @@ def _late_beside(cluster: Nodes, broker_id: int) -> list[Partition]:
     ]
 
 
-def _behind(cluster: Nodes, broker_id: int) -> Plan:
+def _behind(cluster: Nodes, broker_id: int, partitions: Mapping[Partition, Any]) -> Plan:
     """The partitions that the broker leads and another replica can lead: those in sync first, the broker last."""
     _known(cluster.brokers(), broker_id)
     moving = cluster.reassignments()
     plan: Plan = {}
-    for key, part in cluster.partitions().items():
+    for key, part in partitions.items():
         others = [node for node in part.replica_nodes if node != broker_id]
         if part.leader_id == broker_id and key not in moving and set(others) & set(part.isr_nodes):
             plan[key] = (*sorted(others, key=lambda node: node not in part.isr_nodes), broker_id)
     return plan
 
 
-def _hand_over(cluster: Nodes, broker_id: int, deadline: Deadline) -> None:
-    """Gives what the broker leads to other replicas that are in sync. No record is copied."""
-    plan = _behind(cluster, broker_id)
+def _hand_over(cluster: Nodes, broker_id: int, deadline: Deadline) -> int:
+    """Gives what the broker leads to other replicas that are in sync; returns how many of these it still leads.
+
+    No record is copied.
+    """
+    now = cluster.partitions()
+    plan = _behind(cluster, broker_id, now)
     if not plan:
         typer.echo(f"broker {broker_id} leads nothing that another broker could lead now")
-        return
-    changed = {key: wanted for key, wanted in plan.items() if tuple(cluster.partitions()[key].replica_nodes) != wanted}
+        return 0
+    changed = {key: wanted for key, wanted in plan.items() if tuple(now[key].replica_nodes) != wanted}
     if changed:
         move(cluster, {}, changed, None, tick=lambda: deadline.check("leaders are moved"))
-    cluster.elect(plan, unclean=False)
+    refused = {key: why for key, why in cluster.elect(plan, unclean=False).items() if why}
+    left: list[Partition] = []
     for _ in range(_LOOKS_MAX):
         left = [key for key, part in cluster.partitions().items() if key in plan and part.leader_id == broker_id]
-        if not left:
+        late = [key for key in left if key not in refused]
+        if not late:
             break
-        deadline.check(f"{left[0][0]}-{left[0][1]} is still led by broker {broker_id}")
+        deadline.check(f"{late[0][0]}-{late[0][1]} is still led by broker {broker_id}")
         cluster.pause(_LOOK_MS)
+    for name, index in sorted(left):
+        why = refused.get((name, index), "another broker was elected and does not lead yet")
+        typer.echo(f"{name}-{index}: {why}", err=True)
     typer.echo(f"{len(plan) - len(left)} of {len(plan)} partitions that broker {broker_id} led have another leader")
+    return len(left)
 
 
 def _empty(
     cluster: Nodes, leaving: Set[int], broker_id: int, shrink: bool, rate: int | None, deadline: Deadline
 ) -> None:
     """Moves the leaders and then every replica off a broker, to none of those that are leaving, too."""
+
+    def tick() -> None:
+        deadline.check("replicas are still on their way")
+
     for number in range(_DRAIN_ROUNDS):  # a topic that is created meanwhile may be placed on it
         before, plan = _plan(cluster, leaving, broker_id, shrink)
         if not plan:
-            break
+            if not (begun := _on_their_way(cluster, broker_id)):
+                break
+            follow(cluster, begun, tick)
+            continue
         if number == 0:  # after the plan: it gives each newcomer the place that the broker has now
             _hand_over(cluster, broker_id, deadline)
-        move(cluster, before, plan, rate, tick=lambda: deadline.check("replicas are still on their way"))
+        move(cluster, before, plan, rate, tick=tick)
     else:
         raise RefusedError(f"broker {broker_id} is given new partitions faster than they are moved away")
     typer.echo(f"broker {broker_id} holds no partition")
 
 
+def _on_their_way(cluster: Nodes, broker_id: int) -> Plan:
+    """The moves off a broker that go on, as a command that ended before its moves leaves them: what they lead to."""
+    return {
+        key: tuple(node for node in row.replicas if node not in row.removing_replicas)
+        for key, row in cluster.reassignments().items()
+        if broker_id in row.removing_replicas
+    }
+
+
 def _forget(cluster: Nodes, broker_id: int, deadline: Deadline) -> None:
     """Unregisters a broker once it has stopped; refused if it holds anything."""
+    said = False
     while not _known(cluster.brokers(), broker_id).fenced:
+        if not said:
+            said = True
+            typer.echo(f"broker {broker_id} still runs; it is forgotten when it has stopped", err=True)
         deadline.check(f"broker {broker_id} still runs")
         cluster.pause(_LOOK_MS)
-    if holds := sum(broker_id in part.replica_nodes for part in cluster.partitions().values()):
-        raise RefusedError(f"broker {broker_id} holds {holds} partitions: `tailrace broker drain {broker_id}` first")
+    _unregister(cluster, broker_id, force=False)
+
+
+def _unregister(cluster: Nodes, broker_id: int, *, force: bool) -> None:
+    """Forgets a broker; with force also one that runs or holds partitions."""
+    broker = _known(cluster.brokers(), broker_id)
+    holds = sum(broker_id in part.replica_nodes for part in cluster.partitions().values())
+    forced = f"`tailrace broker unregister {broker_id} --force`"
+    if not force and not broker.fenced:
+        raise RefusedError(f"broker {broker_id} runs: stop it first, or {forced}.")
+    if not force and holds:
+        drain_first = f"`tailrace broker drain {broker_id}` first"
+        raise RefusedError(f"broker {broker_id} holds {holds} partitions: {drain_first}, or {forced}.")
     cluster.unregister(broker_id)
     typer.echo(f"broker {broker_id} is forgotten")
 
@@ -297,13 +343,4 @@ def unregister(
 ) -> None:
     """Forget a broker that was drained and stopped."""
     with nodes(bootstrap) as cluster:
-        broker = _known(cluster.brokers(), broker_id)
-        holds = sum(broker_id in part.replica_nodes for part in cluster.partitions().values())
-        if not force and not broker.fenced:
-            raise RefusedError(f"broker {broker_id} runs: stop it first, or --force.")
-        if not force and holds:
-            raise RefusedError(
-                f"broker {broker_id} holds {holds} partitions: `tailrace broker drain {broker_id}` first, or --force."
-            )
-        cluster.unregister(broker_id)
-    typer.echo(f"broker {broker_id} is forgotten")
+        _unregister(cluster, broker_id, force=force)

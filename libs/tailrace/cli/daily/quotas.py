@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from http.client import HTTPException
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from tailrace.cli.daily.connection import Bootstrap, Json, given, pairs, table
-from tailrace.cli.daily.nodes import nodes
-from tailrace.cli.daily.status import admin_of, get_json
+from tailrace.cli.daily.nodes import Nodes, nodes
+from tailrace.cli.daily.refusals import RefusedError
+from tailrace.cli.daily.status import asked, running_admin
 from tailrace.cli.options import default_data_dir
 from tailrace.quota.entity import CLIENT_ID, IP, USER
-from tailrace.runtime.run_files import RunFile
 from tailrace.wire import messages as m
 
 app = typer.Typer(
@@ -36,14 +35,22 @@ _EXACT, _DEFAULT = 0, 1  # match types of DescribeClientQuotas
 _TOP_ROWS: Final = 20
 
 
-def entity_of(names: dict[str, str | None], defaults: dict[str, bool]) -> Entity:
+def entity_of(
+    user: str | None,
+    client_id: str | None,
+    ip: str | None,
+    default_user: bool,
+    default_client_id: bool,
+    default_ip: bool,
+) -> Entity:
     """By type: a name, or None for the default. A usage error for both of one type."""
     found: Entity = {}
-    for kind in (USER, CLIENT_ID, IP):
-        if names[kind] is not None and defaults[kind]:
+    of_type = ((USER, user, default_user), (CLIENT_ID, client_id, default_client_id), (IP, ip, default_ip))
+    for kind, name, is_default in of_type:
+        if name is not None and is_default:
             raise typer.BadParameter(f"--{kind} and --default-{kind}: one of them")
-        if names[kind] is not None or defaults[kind]:
-            found[kind] = names[kind]
+        if name is not None or is_default:
+            found[kind] = name
     return found
 
 
@@ -79,20 +86,9 @@ def list_quotas(
     bootstrap: Bootstrap = None,
 ) -> None:
     """Every quota that was set, or those of the entities that have these parts."""
-    wanted = entity_of(
-        {USER: user, CLIENT_ID: client_id, IP: ip}, {USER: default_user, CLIENT_ID: default_client_id, IP: default_ip}
-    )
-    component = m.DescribeClientQuotasRequest.ComponentData
-    asked = [
-        component(entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name)
-        for kind, name in wanted.items()
-    ]
+    wanted = entity_of(user, client_id, ip, default_user, default_client_id, default_ip)
     with nodes(bootstrap) as cluster:
-        answer = cluster.ask(m.DescribeClientQuotasRequest(components=asked, strict=False), 1)
-    entries = [
-        ({part.entity_type: part.entity_name for part in entry.entity}, {v.key: v.value for v in entry.values})
-        for entry in answer.entries or ()
-    ]
+        entries = _described(cluster, wanted, strict=False)
     if as_data:
         rows = [
             {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in of.items()], "values": values}
@@ -106,6 +102,20 @@ def list_quotas(
         for key, value in values.items()
     ]
     table(("user", "client id", "ip", "quota", "value"), list(sorted(lines)))
+
+
+def _described(cluster: Nodes, wanted: Entity, *, strict: bool) -> list[tuple[Entity, dict[str, float]]]:
+    """Entities with their quotas: all that have these parts, or with strict the one that has no others."""
+    component = m.DescribeClientQuotasRequest.ComponentData
+    components = [
+        component(entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name)
+        for kind, name in wanted.items()
+    ]
+    answer = cluster.ask(m.DescribeClientQuotasRequest(components=components, strict=strict), 1)
+    return [
+        ({part.entity_type: part.entity_name for part in entry.entity}, {v.key: v.value for v in entry.values})
+        for entry in answer.entries or ()
+    ]
 
 
 def _told(entity: Entity, kind: str) -> str:
@@ -125,13 +135,10 @@ def set_quotas(
 ) -> None:
     """Limit an entity: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate,
     connection_creation_rate."""
-    entity = needed(
-        entity_of(
-            {USER: user, CLIENT_ID: client_id, IP: ip},
-            {USER: default_user, CLIENT_ID: default_client_id, IP: default_ip},
-        )
-    )
-    _alter(entity, dict(values_of(pairs(settings))), bootstrap)
+    entity = needed(entity_of(user, client_id, ip, default_user, default_client_id, default_ip))
+    values = dict(values_of(pairs(settings)))
+    with nodes(bootstrap) as cluster:
+        _alter(cluster, entity, values)
 
 
 @app.command("delete")
@@ -145,20 +152,18 @@ def delete_quotas(
     default_ip: DefaultIp = False,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Take an entity's limits away."""
-    entity = needed(
-        entity_of(
-            {USER: user, CLIENT_ID: client_id, IP: ip},
-            {USER: default_user, CLIENT_ID: default_client_id, IP: default_ip},
-        )
-    )
-    known = ("connection_creation_rate",) if IP in entity else (
-        "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"
-    )  # fmt: skip
-    _alter(entity, dict.fromkeys(keys or known), bootstrap)
+    """Take an entity's limits away; refused for one that it has not."""
+    entity = needed(entity_of(user, client_id, ip, default_user, default_client_id, default_ip))
+    with nodes(bootstrap) as cluster:
+        has = {key: value for _, values in _described(cluster, entity, strict=True) for key, value in values.items()}
+        if not has:
+            raise RefusedError(f"{_named(entity)} has no quotas; `tailrace quota list` shows those that there are")
+        if unknown := [key for key in keys or () if key not in has]:
+            raise RefusedError(f"{_named(entity)} has no quota {unknown[0]!r}, but {', '.join(sorted(has))}")
+        _alter(cluster, entity, dict.fromkeys(keys or has))
 
 
-def _alter(entity: Entity, values: dict[str, float | None], bootstrap: str | None) -> None:
+def _alter(cluster: Nodes, entity: Entity, values: Mapping[str, float | None]) -> None:
     entry = m.AlterClientQuotasRequest.EntryData
     row = entry(
         entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
@@ -167,10 +172,12 @@ def _alter(entity: Entity, values: dict[str, float | None], bootstrap: str | Non
             for key, value in values.items()
         ],
     )
-    with nodes(bootstrap) as cluster:
-        cluster.ask(m.AlterClientQuotasRequest(entries=[row], validate_only=False), 1)
-    named = ", ".join(f"{kind} {'<default>' if name is None else name}" for kind, name in entity.items())
-    typer.echo(f"changed quotas of {named}")
+    cluster.ask(m.AlterClientQuotasRequest(entries=[row], validate_only=False), 1)
+    typer.echo(f"changed quotas of {_named(entity)}")
+
+
+def _named(entity: Entity) -> str:
+    return ", ".join(f"{kind} {'<default>' if name is None else name}" for kind, name in entity.items())
 
 
 @app.command()
@@ -183,25 +190,17 @@ def top(
     as_data: Json = False,
 ) -> None:
     """Who uses most of their limit, and who is throttled now, over all gateways and brokers."""
-    url = admin or _local_admin(data or default_data_dir(os.environ))
-    if url is None:
-        typer.echo("No gateway's REST API is known here; --admin names one.", err=True)
+    answer, why = asked(admin or running_admin(data or default_data_dir(os.environ)), below="quota-usage")
+    if answer is None:
+        typer.echo(why, err=True)
         raise typer.Exit(1)
-    try:
-        (cluster,) = get_json(f"{url.rstrip('/')}/v3/clusters")["data"]
-        used = get_json(f"{url.rstrip('/')}/v3/clusters/{quote(cluster['cluster_id'], safe='')}/quota-usage")["data"]
-    except OSError as error:
-        typer.echo(f"{url}: {getattr(error, 'reason', error)}", err=True)
-        raise typer.Exit(1) from None
-    except (ValueError, KeyError, TypeError, HTTPException):
-        typer.echo(f"{url} is not the admin address of a gateway", err=True)
-        raise typer.Exit(1) from None
+    used = answer["data"][:rows]
     if as_data:
-        typer.echo(json.dumps(used[:rows]))
+        typer.echo(json.dumps(used))
         return
     table(
         ("user", "client id", "ip", "broker", "quota", "limit", "used", "share", "throttled", "throttle ms"),
-        [_used(row) for row in used[:rows]],
+        [_used(row) for row in used],
     )
 
 
@@ -215,8 +214,3 @@ def _used(row: dict[str, Any]) -> tuple[object, ...]:
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
-
-
-def _local_admin(data_dir: Path) -> str | None:
-    files = [RunFile.read(path) for path in sorted((data_dir / "run").glob("*.json"))]
-    return next((url for file in files if file and file.is_running() and (url := admin_of(file))), None)

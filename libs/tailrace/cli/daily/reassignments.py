@@ -14,7 +14,7 @@ from tailrace.cli.daily.connection import Bootstrap, Json, table
 from tailrace.cli.daily.moving import follow, look
 from tailrace.cli.daily.nodes import Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError
-from tailrace.cli.daily.throttles import involved, throttle, unthrottle
+from tailrace.cli.daily.throttles import RATES, REPLICAS, involved, throttle, unthrottle
 from tailrace.metadata.moves import Partition, Plan, Replicas, spread
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ Rate = Annotated[
     int | None,
     typer.Option("--throttle", metavar="BYTES", min=1, help="per second and broker, for replicas not in sync"),
 ]
+_NAMED_MAX = 8  # topics
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="show progress until it is done")]
 
 
@@ -93,21 +94,47 @@ def move(
 ) -> None:
     """Starts a plan, at most at so many bytes per second and broker, and with `wait` shows it to its end.
 
-    tick is called while it waits; what it raises ends the wait, and the moves go on without a throttle.
+    tick is called while it waits; what it raises ends the wait. The moves go on then, and the throttle stays.
     """
     if rate is not None:
         throttle(cluster, before, plan, rate)
     try:
         start(cluster, plan)
-        started()
-        if wait:
-            follow(cluster, plan, tick)
     except RefusedError:
-        wait = True  # nothing moves, so nothing is left to be throttled
+        if rate is not None:
+            _unthrottle_unless_moving(cluster, before, plan)
         raise
-    finally:
-        if wait and rate is not None:
-            unthrottle(cluster, {name for name, _ in plan}, involved(before, plan))
+    started()
+    if not wait:
+        return
+    try:
+        follow(cluster, plan, tick)
+    except BaseException:  # the time limit, a lost connection, Ctrl-C: none of them ends a move
+        if rate is not None:
+            typer.echo(_stays(before, plan), err=True)
+        raise
+    if rate is not None:
+        unthrottle(cluster, {name for name, _ in plan}, involved(before, plan))
+
+
+def _unthrottle_unless_moving(cluster: Nodes, before: Mapping[Partition, Replicas], plan: Plan) -> None:
+    """After a refusal: of a plan with several partitions the others may move."""
+    if plan.keys() & cluster.reassignments().keys():
+        typer.echo(_stays(before, plan), err=True)
+    else:
+        unthrottle(cluster, {name for name, _ in plan}, involved(before, plan))
+
+
+def _stays(before: Mapping[Partition, Replicas], plan: Plan) -> str:
+    """What is said of a throttle that is left, and how it is taken away."""
+    topics = sorted({name for name, _ in plan})
+    named = ", ".join(topics[:_NAMED_MAX]) + (" …" if len(topics) > _NAMED_MAX else "")
+    return (
+        f"Replicas may still be on their way, so the throttle stays: on brokers {_ids(involved(before, plan))} and "
+        f"topics {named}. When `tailrace reassign list` shows no move, take it away: `tailrace config unset broker ID "
+        f"{' '.join(RATES)}` for each broker, `tailrace config unset topic NAME {' '.join(REPLICAS)}` for each topic, "
+        "or `tailrace reassign verify FILE` with the plan."
+    )
 
 
 @app.command()
@@ -144,7 +171,7 @@ def _broker_ids(text: str) -> list[int]:
 def execute(file: PlanFile, wait: Wait = False, rate: Rate = None, bootstrap: Bootstrap = None) -> None:
     """Start what a plan says; prints how it was, as a plan that goes back.
 
-    A --throttle ends with --wait, or with the `verify` that finds all of it done.
+    A --throttle ends with the moves that --wait waits for, or with the `verify` that finds all of it done.
     """
     text = _read(file)
     with nodes(bootstrap) as cluster:

@@ -42,16 +42,15 @@ def status(
     Producers that a full disk refuses, a disk that failed, and a controller that does not answer, count as not ready.
     """
     data_dir = data or default_data_dir(os.environ)
-    files = [RunFile.read(path) for path in sorted((data_dir / "run").glob("*.json"))] if not admin else []
-    running = [file for file in files if file and file.is_running()]
+    running = [] if admin else running_files(data_dir)
     if not running and not admin:
         typer.echo(f"Nothing runs on {data_dir}.")
         raise typer.Exit(NOT_RUNNING)
-    cluster, why = asked(admin or next((url for file in running if (url := admin_of(file))), None))
+    cluster, why = asked(admin or running_admin(data_dir), below="status")
     if as_data:
         typer.echo(json.dumps({"cluster": cluster, "processes": [_process(file) for file in running]}))
     else:
-        for line in rendered(cluster) if cluster else [f"The gateway cannot be asked: {why}."]:
+        for line in rendered(cluster) if cluster else [why]:
             typer.echo(line)
         if running:
             typer.echo()
@@ -71,7 +70,18 @@ def healthy(cluster: dict[str, Any] | None) -> bool:
     return all(row["producers"] != "refused" for row in cluster["log_dirs_under_pressure"])
 
 
-def admin_of(file: RunFile) -> str | None:
+def running_files(data_dir: Path) -> list[RunFile]:
+    """What the processes that run on a data directory say of themselves."""
+    files = [RunFile.read(path) for path in sorted((data_dir / "run").glob("*.json"))]
+    return [file for file in files if file and file.is_running()]
+
+
+def running_admin(data_dir: Path) -> str | None:
+    """The address of the REST API of a gateway that runs on a data directory, if one has an address yet."""
+    return next((url for file in running_files(data_dir) if (url := _admin_of(file))), None)
+
+
+def _admin_of(file: RunFile) -> str | None:
     """What `up` announced once everything was ready, else a gateway's own word."""
     found = file.addresses.get("admin")
     return found if found is None or found.startswith("http") else f"http://{found}"
@@ -87,17 +97,17 @@ def _process(file: RunFile) -> dict[str, object]:
     }
 
 
-def asked(admin: str | None) -> tuple[dict[str, Any] | None, str]:
-    """The KafkaClusterStatus behind an admin address, or None and why not."""
+def asked(admin: str | None, *, below: str) -> tuple[dict[str, Any] | None, str]:
+    """What an admin address answers at a path below its cluster, or None and a sentence that says why not."""
     if admin is None:
-        return None, "none has an admin address yet"
+        return None, "The gateway cannot be asked: none runs here that has an admin address; --admin names one."
     try:
         (cluster,) = get_json(f"{admin.rstrip('/')}/v3/clusters")["data"]
-        return get_json(f"{cluster['metadata']['self']}/status"), ""
-    except (OSError, ValueError, KeyError, TypeError, HTTPException) as error:
-        if isinstance(error, OSError):
-            return None, f"{admin}: {getattr(error, 'reason', error)}"
-        return None, f"{admin} is not the admin address of a gateway"
+        return get_json(f"{cluster['metadata']['self']}/{below}"), ""
+    except OSError as error:
+        return None, f"The gateway cannot be asked: {admin}: {getattr(error, 'reason', error)}."
+    except (ValueError, KeyError, TypeError, HTTPException):
+        return None, f"The gateway cannot be asked: {admin} is not the admin address of a gateway."
 
 
 def get_json(url: str) -> Any:

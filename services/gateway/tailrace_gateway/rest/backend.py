@@ -75,7 +75,10 @@ class AdminBackend(Protocol):
         ...
 
     async def ask_quota(self, message: ApiMessage) -> Any:
-        """Asks the quota service that gives leases now: the first by id that answers."""
+        """Asks the quota service that gives leases now: the first by id that answers.
+
+        COORDINATOR_NOT_AVAILABLE also where that one is of a version that does not know the request.
+        """
         ...
 
     async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:

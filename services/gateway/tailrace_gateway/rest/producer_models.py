@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from tailrace_gateway.rest.models import Link, Metadata
+from tailrace_gateway.rest.models import Link, Listing, Metadata
 
 
 class ActiveProducer(BaseModel):
@@ -32,7 +32,8 @@ class OpenTransaction(BaseModel):
     """A transaction that is open in a partition, as its leader knows it; readers at read_committed stop at its start.
 
     OPEN; LATE: its producer is silent for longer than any transaction may take; HANGING: late, and no coordinator has
-    it open, so nothing ends it. last_timestamp_ms is its last record's own. null: no coordinator knows the producer.
+    it open, so nothing ends it. last_timestamp_ms is its last record's own. transactional_id is null if no coordinator
+    knows the producer, or if one did not answer.
     """
 
     kind: Literal["TailraceOpenTransaction"] = "TailraceOpenTransaction"
@@ -46,6 +47,12 @@ class OpenTransaction(BaseModel):
     producer_epoch: int
     start_offset: int
     last_timestamp_ms: int
+
+
+class OpenTransactionList(Listing[OpenTransaction]):
+    """silent_brokers are live, and did not tell within three seconds what is open in the partitions that they lead."""
+
+    silent_brokers: list[int]
 
 
 class TransactionSummary(BaseModel):

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from support.refusing_cluster import RefusingCluster
 from tailrace.cli.daily import app, nodes, quotas
+from tailrace.wire import messages as m
 
 ROW = {
     "user": None, "client_id": "app", "ip": None, "broker_id": None, "name": "producer_byte_rate", "limit": 2000.0,
@@ -55,18 +56,62 @@ def test_every_entity_can_be_set_and_deleted(
     options: list[str], entity: list[tuple[str, str | None]], cluster: Recording
 ) -> None:
     assert typed("set", *options, "producer_byte_rate=1024", "request_percentage=1.5").exit_code == 0
-    assert typed("delete", *options, "producer_byte_rate").exit_code == 0
-    for message in cluster.messages:
+    key = "connection_creation_rate" if entity[0][0] == "ip" else "producer_byte_rate"
+    assert typed("delete", *options, key).exit_code == 0
+    changes = [message for message in cluster.messages if isinstance(message, m.AlterClientQuotasRequest)]
+    for message in changes:
         assert [(part.entity_type, part.entity_name) for part in message.entries[0].entity] == entity
-    first, second = ([(op.key, op.value, op.remove) for op in message.entries[0].ops] for message in cluster.messages)
+    first, second = ([(op.key, op.value, op.remove) for op in message.entries[0].ops] for message in changes)
     assert first == [("producer_byte_rate", 1024.0, False), ("request_percentage", 1.5, False)]
-    assert second == [("producer_byte_rate", 0.0, True)]
+    assert second == [(key, 0.0, True)]
 
 
-def test_all_of_an_entitys_quotas_are_deleted_where_none_is_named(cluster: Recording) -> None:
-    assert typed("delete", "--default-ip").exit_code == typed("delete", "--user", "alice").exit_code == 0
-    removed = [[op.key for op in message.entries[0].ops] for message in cluster.messages]
-    assert removed[0] == ["connection_creation_rate"] and len(removed[1]) == 4
+class Holding(Recording):
+    """One entity has quotas."""
+
+    def __init__(self, values: dict[str, float]) -> None:
+        super().__init__()
+        self.values = values
+
+    def answer(self, message: Any) -> Any:
+        answer = super().answer(message)
+        if isinstance(message, m.DescribeClientQuotasRequest):
+            assert message.strict
+            row = answer.entries[0]
+            row.values = [row.ValueData(key=key, value=value) for key, value in self.values.items()]
+            answer.entries = [row] if self.values else []
+        return answer
+
+
+def removed(cluster: Recording) -> list[list[str]]:
+    changes = [message for message in cluster.messages if isinstance(message, m.AlterClientQuotasRequest)]
+    return [[op.key for op in message.entries[0].ops if op.remove] for message in changes]
+
+
+def test_all_of_an_entitys_quotas_are_deleted_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Holding({"consumer_byte_rate": 5.0, "a.key.of.a.newer.version": 1.0})
+    monkeypatch.setattr(nodes, "Client", cluster.client)
+    assert typed("delete", "--user", "alice").exit_code == 0
+    assert removed(cluster) == [["consumer_byte_rate", "a.key.of.a.newer.version"]]
+
+
+@pytest.mark.parametrize(
+    ("values", "keys", "words"),
+    [
+        ({}, [], "user alice has no quotas"),
+        ({}, ["consumer_byte_rate"], "user alice has no quotas"),
+        ({"consumer_byte_rate": 5.0}, ["consumer_byte_rat"], "no quota 'consumer_byte_rat', but consumer_byte_rate"),
+        ({"consumer_byte_rate": 5.0}, ["consumer_byte_rate", "request_percentage"], "no quota 'request_percentage'"),
+    ],
+)
+def test_a_quota_that_there_is_not_is_not_reported_as_deleted(
+    values: dict[str, float], keys: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Holding(values)
+    monkeypatch.setattr(nodes, "Client", cluster.client)
+    done = typed("delete", "--user", "alice", *keys)
+    assert done.exit_code == 1 and words in done.output
+    assert removed(cluster) == []
 
 
 @pytest.mark.parametrize(
@@ -99,15 +144,15 @@ def test_quotas_are_listed_as_a_table_or_for_programs(cluster: Recording) -> Non
 
 
 def test_top_shows_shares_and_who_is_throttled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = []
+    places: list[tuple[str | None, str]] = []
 
-    def get_json(url: str) -> Any:
-        asked.append(url)
-        return {"data": [ROW, ROW] if url.endswith("quota-usage") else [{"cluster_id": "a/b"}]}
+    def asked(admin: str | None, *, below: str) -> tuple[Any, str]:
+        places.append((admin, below))
+        return ({"data": [ROW, ROW]}, "") if admin else (None, "Nobody can be asked; --admin names one.")
 
-    monkeypatch.setattr(quotas, "get_json", get_json)
+    monkeypatch.setattr(quotas, "asked", asked)
     done = typed("top", "--admin", "http://here:1/", "-n", "1")
-    assert asked[1] == "http://here:1/v3/clusters/a%2Fb/quota-usage"
+    assert places == [("http://here:1/", "quota-usage")]
     head, row = done.output.splitlines()
     assert head.split()[-4:] == ["share", "throttled", "throttle", "ms"]
     assert row.split() == ["app", "producer_byte_rate", "2000", "1990", "100", "%", "yes", "1234"]

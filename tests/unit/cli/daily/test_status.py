@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
-from tailrace.cli.daily.status import asked, healthy, rendered
+import pytest
+
+from tailrace.cli.daily import status
+from tailrace.cli.daily.status import asked, healthy, rendered, running_admin
+from tailrace.runtime.run_files import RunFile, start_ticks
 
 
 def count(*partitions: tuple[str, int], more: int = 0) -> dict[str, Any]:
@@ -79,7 +85,30 @@ def test_a_cluster_is_healthy_with_a_controller_and_a_leader_everywhere_and_disk
     assert not healthy(cluster(controller={**cluster()["controller"], "stale": True}))
 
 
-def test_a_gateway_that_cannot_be_asked_is_named() -> None:
-    status, why = asked("http://127.0.0.1:1")
-    assert status is None
-    assert why.startswith("http://127.0.0.1:1: ")
+@pytest.mark.parametrize("below", ["status", "quota-usage"])
+def test_a_gateway_that_cannot_be_asked_is_named(below: str) -> None:
+    answer, why = asked("http://127.0.0.1:1", below=below)
+    assert answer is None
+    assert why.startswith("The gateway cannot be asked: http://127.0.0.1:1: ")
+
+
+def test_what_is_asked_is_below_the_cluster_that_an_address_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: dict[str, Any] = {
+        "http://here:1/v3/clusters": {"data": [{"metadata": {"self": "http://here:1/v3/clusters/a%2Fb"}}]},
+        "http://here:1/v3/clusters/a%2Fb/quota-usage": {"data": [1]},
+        "http://other:1/v3/clusters": {"data": []},
+    }
+    monkeypatch.setattr(status, "get_json", answers.__getitem__)
+    assert asked("http://here:1/", below="quota-usage") == ({"data": [1]}, "")
+    nothing, why = asked("http://other:1", below="quota-usage")
+    assert nothing is None and "http://other:1 is not the admin address of a gateway" in why
+
+
+def test_the_admin_address_is_that_of_a_process_that_runs(tmp_path: Path) -> None:
+    assert running_admin(tmp_path) is None
+    assert "--admin" in asked(None, below="status")[1]
+    (tmp_path / "run").mkdir()
+    for index, (ticks, address) in enumerate([(-1, "gone:1"), (0, "here:2")]):
+        started = start_ticks(os.getpid()) + ticks
+        RunFile("gateway", index, os.getpid(), started, 0, addresses={"admin": address}).write(tmp_path / "run")
+    assert running_admin(tmp_path) == "http://here:2"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from tailrace.errors import ApiError, ErrorCode
@@ -11,7 +10,7 @@ from tailrace.kafka.topics import GROUP_METADATA_TOPIC
 from tailrace.log.directory.disk_pressure import AUTOMATIC, Marks, marks
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.address import Address
-from tailrace.net.client import Client
+from tailrace.net.client import Client, UnservedError
 from tailrace.net.context import Identity
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.members.shards import owner_address, shard_of
@@ -130,9 +129,16 @@ class Admin:
     async def ask_quota(self, message: ApiMessage) -> Any:
         for service in self._gateway.image.services_of("quota"):
             address = address_of(service.endpoints, self._gateway.boot_id)
-            if address is not None:
-                with suppress(ConnectionError, TimeoutError):
-                    return await self._ask(address, message, None, READ_TIMEOUT_MS)
+            if address is None:
+                continue
+            try:
+                return await self._ask(address, message, None, READ_TIMEOUT_MS)
+            except UnservedError as other:  # it is there and gives the leases: none beside it knows what is used
+                raise ApiError(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"The quota service cannot tell: {other}."
+                ) from None
+            except (ConnectionError, TimeoutError):
+                continue
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "No quota service answers.")
 
     async def ask_group(self, group_id: str, message: ApiMessage, version: int | None = None) -> Any:

@@ -6,15 +6,16 @@ default, since no name is empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
+from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.quota.entity import QuotaEntity
 from tailrace.wire.messages import AlterClientQuotasRequest, DescribeQuotaUsageRequest
 from tailrace_gateway.rest.backend import AdminBackend
-from tailrace_gateway.rest.errors import check, not_found
+from tailrace_gateway.rest.errors import check, not_found, translate
 
 USAGE_MAX = 1_000
 
@@ -24,12 +25,22 @@ def id_of(entity: QuotaEntity) -> str:
     return ",".join(f"{kind}={quote(name or '', safe='')}" for kind, name in sorted(entity))
 
 
+def entity_from(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
+    """The entity of (type, name) pairs in any order; 400 where a type comes twice: one of two names would be lost."""
+    found: dict[str, str | None] = {}
+    for kind, name in parts:
+        if kind in found:
+            raise translate(ErrorCode.INVALID_REQUEST, f"An entity names its {kind} once, not several times.")
+        found[kind] = name
+    return tuple(sorted(found.items(), key=lambda part: part[0]))  # as quota_key: the default has no name to compare
+
+
 def entity_of(entity_id: str) -> QuotaEntity:
-    """The entity of a path; 404 for what is none."""
+    """The entity of a path; 404 for what is none, 400 for one that names a type twice."""
     parts = [part.partition("=") for part in entity_id.split(",")]
     if not all(kind and equals for kind, equals, _ in parts):
         raise unknown(entity_id)
-    return tuple(sorted((kind, unquote(name) or None) for kind, _, name in parts))
+    return entity_from((kind, unquote(name) or None) for kind, _, name in parts)
 
 
 def unknown(entity_id: str) -> Exception:
@@ -65,6 +76,13 @@ async def alter(
     answer = await backend.ask_controller(AlterClientQuotasRequest(entries=entries, validate_only=validate_only))
     for row in answer.entries:
         check(row.error_code, row.error_message)
+
+
+async def remove(backend: AdminBackend, entity: QuotaEntity, name: str) -> None:
+    """Removes one quota; 404 where the entity has none of that name."""
+    if name not in values_of(backend.image(), entity):
+        raise not_found(f"Quota {name} of {id_of(entity)} cannot be found.")
+    await alter(backend, [(entity, {name: None})])
 
 
 async def usage(backend: AdminBackend) -> list[Any]:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from heapq import nsmallest
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.kafka.topics import TRANSACTION_STATE_TOPIC
@@ -56,29 +56,38 @@ async def described(backend: AdminBackend, transactional_id: str) -> Any:
     return row
 
 
-async def opened(backend: AdminBackend) -> list[tuple[Any, str | None]]:
-    """Rows of DescribeOpenTransactions, the worst first, each with its transactional id if a coordinator knows it.
+class OpenInPartitions(NamedTuple):
+    """What is open in partitions, and the live brokers that did not tell what is open in theirs.
 
-    Of a broker that does not answer nothing is known.
+    Each row of DescribeOpenTransactions has its transactional id, or None where no coordinator told it.
     """
+
+    rows: list[tuple[Any, str | None]]
+    silent: list[int]
+
+
+async def opened(backend: AdminBackend) -> OpenInPartitions:
+    """The open transactions of all live brokers, the worst first, not more than TRANSACTIONS_MAX."""
     nodes = [node for node, broker in sorted(backend.image().brokers.items()) if not broker.fenced]
     answers = await asyncio.gather(*(_opened_at(backend, node) for node in nodes))
-    rows = nsmallest(TRANSACTIONS_MAX, (row for answer in answers for row in answer), key=_urgency)
+    rows = nsmallest(TRANSACTIONS_MAX, (row for answer in answers for row in answer or ()), key=_urgency)
     names = await _names(backend, {row.producer_id for row in rows}) if rows else {}
-    return [(row, names.get(row.producer_id)) for row in rows]
+    silent = [node for node, answer in zip(nodes, answers, strict=True) if answer is None]
+    return OpenInPartitions([(row, names.get(row.producer_id)) for row in rows], silent)
 
 
 def _urgency(row: Any) -> tuple[bool, bool, int, str, int]:
     return (not row.is_hanging, not row.is_late, row.last_timestamp, row.topic_name, row.partition_index)
 
 
-async def _opened_at(backend: AdminBackend, node: int) -> list[Any]:
+async def _opened_at(backend: AdminBackend, node: int) -> list[Any] | None:
+    """None: the broker did not tell."""
     request = DescribeOpenTransactionsRequest(transactions_max=TRANSACTIONS_MAX)
     try:
         answer = await backend.ask_broker(node, request, timeout_ms=SPARE_TIMEOUT_MS)
     except (ApiError, OSError):
-        return []
-    return [] if answer.error_code else list(answer.transactions)
+        return None
+    return None if answer.error_code else list(answer.transactions)
 
 
 async def _names(backend: AdminBackend, producer_ids: Iterable[int]) -> dict[int, str]:

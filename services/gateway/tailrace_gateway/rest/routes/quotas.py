@@ -92,7 +92,7 @@ async def alter_quotas(scope: InCluster, changes: QuotaChanges) -> None:
     """Sets and removes several quotas; each entity has its own answer, and the first refusal is told."""
     wanted: dict[QuotaEntity, dict[str, float | None]] = {}
     for change in changes.data:
-        entity = tuple(sorted(((part.entity_type, part.entity_name) for part in change.entity), key=str))
+        entity = quotas.entity_from((part.entity_type, part.entity_name) for part in change.entity)
         wanted.setdefault(entity, {})[change.name] = change.value
     await quotas.alter(scope.backend, list(wanted.items()), changes.validate_only)
 
@@ -111,8 +111,8 @@ async def set_quota(scope: InCluster, entity: str, name: str, wanted: QuotaValue
 
 @router.delete("/quotas/{entity}/{name}", status_code=HTTPStatus.NO_CONTENT)
 async def remove_quota(scope: InCluster, entity: str, name: str) -> None:
-    """Removes one quota of an entity."""
-    await quotas.alter(scope.backend, [(quotas.entity_of(entity), {name: None})])
+    """Removes one quota of an entity, or 404."""
+    await quotas.remove(scope.backend, quotas.entity_of(entity), name)
 
 
 @router.get("/quota-usage")

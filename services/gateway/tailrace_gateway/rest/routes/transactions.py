@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from tailrace_gateway.rest.kafka import transactions
 from tailrace_gateway.rest.kafka.groups import constant_case
 from tailrace_gateway.rest.models import Listing
-from tailrace_gateway.rest.producer_models import OpenTransaction, Transaction, TransactionSummary
+from tailrace_gateway.rest.producer_models import OpenTransaction, OpenTransactionList, Transaction, TransactionSummary
 from tailrace_gateway.rest.scope import InCluster
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}", tags=["Transaction"])
@@ -52,8 +52,12 @@ async def get_transaction(scope: InCluster, transactional_id: str) -> Transactio
 
 
 @router.get("/topics/-/partitions/-/transactions")
-async def list_open_transactions(scope: InCluster) -> Listing[OpenTransaction]:
-    """Lists what is open in partitions, 1,000 at most: what hangs, then late ones, then who is silent for longest."""
+async def list_open_transactions(scope: InCluster) -> OpenTransactionList:
+    """Lists what is open in partitions, 1,000 at most: what hangs, then late ones, then who is silent for longest.
+
+    Of the partitions that a silent broker leads nothing is known.
+    """
+    found = await transactions.opened(scope.backend)
     data = [
         OpenTransaction(
             metadata=scope.metadata(
@@ -69,10 +73,12 @@ async def list_open_transactions(scope: InCluster) -> Listing[OpenTransaction]:
             start_offset=row.start_offset,
             last_timestamp_ms=row.last_timestamp,
         )
-        for row, name in await transactions.opened(scope.backend)
+        for row, name in found.rows
     ]
     here = scope.listing("topics", "-", "partitions", "-", "transactions")
-    return Listing(kind="TailraceOpenTransactionList", metadata=here, data=data)
+    return OpenTransactionList(
+        kind="TailraceOpenTransactionList", metadata=here, data=data, silent_brokers=found.silent
+    )
 
 
 def _state(row: Any) -> Literal["OPEN", "LATE", "HANGING"]:

@@ -250,18 +250,20 @@ async function refreshGroups(root, signal) {
 const TRANSACTION_LEVELS = { OPEN: "", LATE: "warn", HANGING: "bad" };
 
 async function refreshTransactions(root, signal) {
-  const { data } = await get(`${root}/topics/-/partitions/-/transactions`, signal);
+  const { data, silent_brokers: silent } = await get(`${root}/topics/-/partitions/-/transactions`, signal);
   const shown = data.slice(0, TRANSACTIONS_SHOWN);
   show("transactions", shown.map((t) => [
     `${t.topic_name}-${t.partition_id}`, styled(t.state.toLowerCase(), TRANSACTION_LEVELS[t.state]), t.transactional_id ?? "",
     styled(String(t.producer_id), "number"), t.start_offset, new Date(t.last_timestamp_ms).toLocaleString(),
-  ]), "No transaction is open.");
+  ]), silent.length ? "No open transaction is known." : "No transaction is open.");
   const hidden = data.length - shown.length;
   document.getElementById("more-transactions").textContent = hidden ? `and ${counted(hidden, "more", "more")}` : "";
   const hanging = data.filter((t) => t.state === "HANGING");
   const places = new Set(hanging.map((t) => `${t.topic_name}-${t.partition_id}`));
   const names = [...places].slice(0, NAMES_SHOWN).join(", ") + (places.size > NAMES_SHOWN ? " …" : "");
   seen.hanging = hanging.length ? [["warn", `${counted(hanging.length, "transaction hangs", "transactions hang")}: readers at read_committed wait at ${names}.`]] : [];
+  const unknown = silent.slice(0, NAMES_SHOWN).join(", ") + (silent.length > NAMES_SHOWN ? " …" : "");
+  return silent.length ? `Not known of the partitions of ${silent.length === 1 ? "broker" : "brokers"} ${unknown}: no answer.` : "";
 }
 
 async function refreshQuotas(root, signal) {
@@ -293,11 +295,12 @@ function inShort(error) {
   return error instanceof TypeError ? "the gateway cannot be reached" : error.message;
 }
 
+// What a refresh returns is a note: what its part of the page is without.
 async function once(refresh, onDone) {
   const signal = AbortSignal.timeout(ANSWER_MS);
   try {
-    await refresh(await rootOf(signal), signal);
-    onDone(null);
+    const lack = await refresh(await rootOf(signal), signal);
+    onDone(null, lack);
   } catch (error) {
     onDone(inShort(error));
   }
@@ -312,9 +315,9 @@ async function keep(refresh, onDone) {
 function noted(id) {
   const note = document.getElementById(id);
   let at = null;
-  return (failure) => {
+  return (failure, lack = "") => {
     if (failure === null) at = new Date().toLocaleTimeString();
-    note.textContent = failure === null ? "" : `Not shown anew: ${failure}.${at ? ` This is of ${at}.` : ""}`;
+    note.textContent = failure === null ? lack : `Not shown anew: ${failure}.${at ? ` This is of ${at}.` : ""}`;
   };
 }
 

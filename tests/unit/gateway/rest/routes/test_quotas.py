@@ -46,6 +46,35 @@ async def test_what_names_no_entity_is_not_found(
     assert backend.asked == []
 
 
+@pytest.mark.parametrize("entity_id", ["user=alice,user=bob", "user=,user=alice", "client-id=a,user=b,client-id=a"])
+async def test_an_entity_that_names_a_type_twice_is_refused_and_nobodys_quota_is_changed(
+    entity_id: str, http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    place = f"{ROOT}/quotas/{quote(entity_id, safe='')}"
+    parts = [part.split("=") for part in entity_id.split(",")]
+    entity = [{"entity_type": kind, "entity_name": name or None} for kind, name in parts]
+    change = {"entity": entity, "name": "producer_byte_rate", "value": 1}
+    for answer in (
+        await http.get(place),
+        await http.put(f"{place}/producer_byte_rate", json={"value": 1}),
+        await http.delete(f"{place}/producer_byte_rate"),
+        await http.post(f"{ROOT}/quotas:alter", json={"data": [change]}),
+    ):
+        assert answer.status_code == 400
+        assert f"names its {parts[0][0]} once" in answer.json()["message"]
+    assert backend.asked == []
+
+
+async def test_a_quota_that_there_is_not_is_not_found_when_it_shall_be_removed(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    held = {(("user", "alice"),): {"producer_byte_rate": 5.0}}
+    backend.set_quotas(held)
+    for place in ("user=alice/producer_byte_rat", "user=/producer_byte_rate", "user=bob/producer_byte_rate"):
+        assert (await http.delete(f"{ROOT}/quotas/{place}")).status_code == 404
+    assert (backend.asked, backend.image().quotas) == ([], held)
+
+
 async def test_several_are_changed_at_once_or_only_looked_at(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.set_quotas({(("user", "old"),): {"consumer_byte_rate": 5.0}})
     changes = {

@@ -86,7 +86,22 @@ async def test_open_transactions_are_listed_also_while_somebody_is_away(
     backend.opened[0] = [OPEN(topic_name="t", partition_index=0, producer_id=1, last_timestamp=50)]
     known(backend, "a", "b")
     backend.fail_next = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    (row,) = (await http.get(PATH)).json()["data"]
-    assert row["transactional_id"] is None
+    listed = (await http.get(PATH)).json()
+    assert [row["transactional_id"] for row in listed["data"]] == [None]
+    assert listed["silent_brokers"] == []
     backend.silent = {0}
-    assert (await http.get(PATH)).json()["data"] == []
+    listed = (await http.get(PATH)).json()
+    assert (listed["data"], listed["silent_brokers"]) == ([], [0])
+
+
+async def test_a_broker_that_refuses_to_tell_is_none_without_open_transactions(
+    http: httpx.AsyncClient, backend: MemoryBackend
+) -> None:
+    refused = DescribeOpenTransactionsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, transactions=[])
+    ask = backend.ask_broker
+
+    async def refusing(node_id: int, *asked: Any, **options: Any) -> Any:
+        return refused if node_id == 1 else await ask(node_id, *asked, **options)
+
+    backend.ask_broker = refusing  # type: ignore[method-assign]
+    assert (await http.get(PATH)).json()["silent_brokers"] == [1]
