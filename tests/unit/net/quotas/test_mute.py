@@ -86,6 +86,28 @@ def test_a_throttle_that_comes_while_another_lasts_is_added() -> None:
     assert world.ended == [600]  # 300 bytes at half the rate: there is no lease before the first request
 
 
+def test_a_short_throttle_while_a_long_one_lasts_ends_with_it() -> None:
+    world = World()
+    world.mute.throttle(3000, nothing_owed())
+    world.run(2000)
+    world.mute.throttle(200, nothing_owed())
+    world.run(5000)
+    assert world.ended == [3000]
+
+
+def test_what_is_told_while_muted_lasts_no_longer_than_the_longest_throttle_from_the_first() -> None:
+    world = World()
+    world.lease(RATE)
+    assert world.charge(3000) == 3000
+    world.run(2000)
+    assert world.charge(3500) > LONGEST_MS - 2000
+    world.run(2 * LONGEST_MS)
+    assert world.ended == [LONGEST_MS]
+    world.charge(1000)  # the next time begins anew
+    world.run(4 * LONGEST_MS)
+    assert world.ended[1] > 2 * LONGEST_MS and not world.timers
+
+
 def test_a_throttle_without_debt_is_its_time() -> None:
     world = World()
     world.mute.throttle(70, nothing_owed())
