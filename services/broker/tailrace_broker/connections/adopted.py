@@ -128,7 +128,9 @@ class Adopted:
         return _ID_BYTES.pack(len(encoded)) + encoded if self._quotas else None
 
     def judge(self, connection: AdoptedConnection) -> None:
-        """Lets a client go that a quota limits."""
+        """Lets a client go that a quota limits; what is charged here meanwhile goes to the client id of now."""
+        if connection in self.without_gateway:
+            self._limits.judge(connection, connection.client_id)
         if not connection.closing and self._limited(connection.client_id):
             connection.leave()
 
