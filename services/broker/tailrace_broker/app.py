@@ -300,7 +300,7 @@ async def open_listener(
         limiting = LimitedRequests(produce.handle, plain_produce.handle, fetch.handle)
         charging: dict[int, HotHandler] = {ApiKey.PRODUCE: limiting.produce, ApiKey.FETCH: limiting.fetch}
         limited = LimitedClients(quotas, config.node_id, public, charging)
-        broker.adopted = Adopted(Server(public), relay, broker.image, environment.log, limited)
+        broker.adopted = Adopted(Server(public), relay, environment.log, limited)
         broker.follower.subscribe(broker.adopted.image_changed)
         stack.push_async_callback(broker.adopted.close)
         throttled = ThrottledConnections(quotas.admit, environment.clock)
@@ -313,7 +313,7 @@ async def open_listener(
         ]
         addresses = {"internal": str(server.addresses[0])}
         if config.gateway_advertise == "brokers":
-            direct = DirectClients(limited, throttled, broker.image, config)
+            direct = DirectClients(limited, throttled, config)
             broker.follower.subscribe(direct.image_changed)
             port = client_port(broker.image, config.node_id)
             client = await serve_clients(public, direct, config, port)
