@@ -29,6 +29,7 @@ class World:
     def __init__(self) -> None:
         self.now_ms = 0.0
         self.timers: dict[Timer, tuple[float, Callable[[], None]]] = {}
+        self.timers_set = 0
         self.ended: list[float] = []
         self.mute = Mute(lambda: self.now_ms, self.call_later, lambda: self.ended.append(self.now_ms))
         self.quota = LeasedQuota(Terms(LEASE_MS, "last", LONGEST_MS, 1000), 10)
@@ -37,6 +38,7 @@ class World:
 
     def call_later(self, delay_ms: float, then: Callable[[], None]) -> Timer:
         timer = Timer(self)
+        self.timers_set += 1
         self.timers[timer] = (self.now_ms + delay_ms, then)
         return timer
 
@@ -75,6 +77,24 @@ def test_a_lease_that_grows_ends_the_wait_sooner_but_not_before_the_told_time() 
     world.lease(9 * RATE)  # 900 bytes are owed
     world.run(5000)
     assert world.ended == [1100]
+
+
+def test_a_grant_sets_new_timers_only_where_the_wait_is_noticeably_shorter() -> None:
+    world = World()
+    world.charge(1000)
+    world.lease(RATE / 10)
+    world.run(1000)  # the told time is over; 900 bytes are left, for 9 s
+    before = world.timers_set
+    for more in range(1, 10):
+        world.lease(RATE / 10 * (1 + more / 1000))
+    assert world.timers_set == before
+    for more in range(10, 30):
+        world.lease(RATE / 10 * (1 + more / 1000))  # together it is noticed
+    assert world.timers_set == before + 1
+    world.lease(RATE)
+    assert world.timers_set == before + 2
+    world.run(5000)
+    assert world.ended == [1000 + 900]
 
 
 def test_a_throttle_that_comes_while_another_lasts_is_added() -> None:
