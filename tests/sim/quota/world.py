@@ -99,7 +99,10 @@ class World:
         return gateway
 
     def asker(self, index: int, *, fresh: bool = False) -> Callable[[], None]:
-        return lambda: self.later(1, lambda: self.ask(index, fresh=fresh))
+        def wanted() -> None:
+            self.later(1, lambda: self.ask(index, fresh=fresh))
+
+        return wanted
 
     def renewer(self, index: int) -> Callable[[], None]:
         return lambda: self.renew(index)

@@ -37,7 +37,7 @@ from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decod
 from tailrace_broker.produce import answers, checks
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
-from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest, Throttle
+from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest, ThrottleTimes
 from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
 from tailrace_broker.produce.verification import (
@@ -242,10 +242,10 @@ class PlainProduce:
             self._stage(one.key, one.asked, answer.version, acks, service, (one.append, batch), one.verified)
         return request._replace(answer=answer._replace(throttle=self._throttle(answer.throttle_time_ms)))
 
-    def _throttle(self, throttle_time_ms: int) -> Throttle | None:
+    def _throttle(self, throttle_time_ms: int) -> ThrottleTimes | None:
         """With what the disk asks of the request at hand, beside what was asked of it before."""
         longest_ms = max(throttle_time_ms, self._disk_throttle_ms)
-        return Throttle(longest_ms, self._disk_throttle_ms) if longest_ms else None
+        return ThrottleTimes(longest_ms, self._disk_throttle_ms) if longest_ms else None
 
     def _misses_one(self, partition: Partition, key: bytes, asked: ProducePartition) -> bool:
         """Whether the batch was sent behind one that was refused, and cannot come without it."""

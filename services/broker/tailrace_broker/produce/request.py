@@ -35,7 +35,7 @@ class PartitionAppend:
         self.refuse(refused.code, refused.message, refused.indices if isinstance(refused, BadRecords) else ())
 
 
-class Throttle(NamedTuple):
+class ThrottleTimes(NamedTuple):
     """What the answer tells the client, and of it what the disk asks: the client is muted already for a quota's."""
 
     throttle_time_ms: int
@@ -48,7 +48,7 @@ class ProduceAnswer(NamedTuple):
     version: int
     correlation_id: int
     topics: Sequence[tuple[bytes, Sequence[PartitionAppend]]]
-    throttle: Throttle | None
+    throttle: ThrottleTimes | None
     head: Head | None = None
 
     @property

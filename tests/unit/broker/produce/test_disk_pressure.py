@@ -225,7 +225,11 @@ async def test_a_quota_has_muted_already_and_the_disk_mutes_for_its_own_time(
     monkeypatch.setattr(
         Connection, "mute", lambda connection, throttle_time_ms, owed=None: muted.append(throttle_time_ms)
     )
-    settings = {"gateway_advertise": "brokers", "gateway_listen": "127.0.0.1", "quota_max_throttle_ms": "120"}
+    settings: dict[str, Any] = {
+        "gateway_advertise": "brokers",
+        "gateway_listen": "127.0.0.1",
+        "quota_max_throttle_ms": "120",
+    }
     async with running(tmp_path, space=Disk(usable_bytes), **MARKS, **settings) as node:
         node.follower.move(quotas={(("client-id", "app"),): {"producer_byte_rate": 1.0}})
         asked = request(0, batch(b"v"))
