@@ -18,6 +18,12 @@ BROKER_KEYS = {
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
     "tailrace.runtime.role_instance": ("health.listen", "health.port"),
+    "tailrace.net.quotas.opening": (
+        "quota.max.entries",
+        "quota.max.throttle.ms",
+        "quota.scope",
+        "quota.unavailable",
+    ),
     "tailrace_broker.app": (
         "broker.fast.path",
         "broker.heartbeat.interval.ms",
@@ -120,10 +126,6 @@ BROKER_KEYS = {
         "gateway.port",
         "max.connections",
         "queued.max.request.bytes",
-        "quota.max.entries",
-        "quota.max.throttle.ms",
-        "quota.scope",
-        "quota.unavailable",
     ),
     "tailrace_quota.app": ("quota.lease.ms", "quota.url"),
 }

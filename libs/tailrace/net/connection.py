@@ -251,7 +251,8 @@ class Connection(Answering):
     def limit(self, meter: Meter, hot: HotHandlers, on_throttle: Callable[[int], None]) -> None:
         """A quota limits the client from its next request on: these hot handlers serve and charge it."""
         self.meter, self._hot, self._on_throttle = meter, hot, on_throttle
-        self._timer = WorkTimer() if meter.request_limited else None
+        # What this read has taken before the client said another id is charged with the rest of it.
+        self._timer = (self._timer or WorkTimer()) if meter.request_limited else None
 
     def unlimit(self) -> None:
         """No quota limits the client any more."""

@@ -93,6 +93,11 @@ class LeasedQuota:
         self._fresh: dict[LeasedBucket, None] = {}
 
     @property
+    def quotas(self) -> ClientQuotas:
+        """What holds now."""
+        return self._quotas
+
+    @property
     def active(self) -> int:
         """How many leases are held or wanted."""
         return len(self._active)

@@ -18,6 +18,7 @@ _SETTLED = 0.05
 _CRUMBS = 32
 IDLE_REPORTS = 8
 _CONNECTIONS_MS = 1000.0
+_NOTICED_MS, _NOTICED = 10.0, 0.02  # by so much, or such a part of it, a wait must be shorter before anybody is told
 BURST_MS = 100.0
 """How much unused lease a bucket keeps; the rest goes back to the quota service, which gives it to whoever is short."""
 
@@ -51,6 +52,7 @@ class LeasedBucket:
         "_idle_reports",
         "_in_debt_ms",
         "_reported_ms",
+        "_shorter_ms",
         "_terms",
         "_used_rate",
         "account",
@@ -87,6 +89,7 @@ class LeasedBucket:
         self._idle_reports = 0
         self._used_rate = 0.0
         self._reported_ms = now_ms
+        self._shorter_ms = 0.0  # by what grants made waits shorter since anybody was told
         self._set_rate(self._fair(), now_ms)
 
     @property
@@ -125,6 +128,7 @@ class LeasedBucket:
 
     def tell(self) -> None:
         """More is leased, or nothing has to be earned any more."""
+        self._shorter_ms = 0.0
         for again in tuple(self.waiting):
             again()
 
@@ -194,13 +198,17 @@ class LeasedBucket:
     def grant(self, rate: float, credit: float, expires_ms: float, now_ms: float) -> None:
         """A lease came, with what other gateways left unused."""
         self.expires_ms = expires_ms
+        longest_ms = self.wait_ms(self.charged, now_ms)
         self._bucket.add(credit, now_ms)
-        grew = credit > 0 or rate > self._bucket.rate
         change = rate if self._idle_reports else abs(rate - self._bucket.rate)
         if change > _SETTLED * self.limit:  # demand is on its way from one gateway to another: report sooner
             self.due_ms = self._reported_ms + self._terms.lease_ms / 4
         self._set_rate(rate, now_ms)
-        if grew:
+        # Each that is told sets a new timer, and thousands may wait: a little more is no reason. What they are late by
+        # is not lost, it lies in the bucket.
+        left_ms = self.wait_ms(self.charged, now_ms)
+        self._shorter_ms = max(0.0, self._shorter_ms + longest_ms - left_ms)
+        if self._shorter_ms > max(_NOTICED_MS, _NOTICED * left_ms):
             self.tell()
 
     def _run_out(self, now_ms: float) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.split import split
@@ -26,6 +26,23 @@ HELD_LEASES = 4
 
 Entry = tuple[Account, QuotaKind]
 Gateway = tuple[int, str]  # (id, incarnation)
+
+
+class Holders(NamedTuple):
+    """The ids of gateways and brokers."""
+
+    live: Collection[int]  # of all that run: each of them keeps what it has
+    sharing: Collection[int]  # of them those that an even share is divided between
+
+    def with_one(self, holder_id: int) -> Holders:
+        """With one that asks, whose registration may not have reached our image yet."""
+        live = self.live if holder_id in self.live else {*self.live, holder_id}
+        return Holders(live, self.sharing if holder_id in self.sharing else {*self.sharing, holder_id})
+
+
+def holders_of(ids: Collection[int]) -> Holders:
+    """Of gateways alone."""
+    return Holders(ids, ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +139,7 @@ def book(
     gateway: Gateway,
     demand: Demand,
     rate: float,
-    live: Collection[int],
+    holders: Holders,
     now_ms: float,
     lease_ms: float,
     *,
@@ -130,14 +147,14 @@ def book(
 ) -> Grant:
     """Decides over one demand and writes it into the booking; with `grace` nobody gets more than an even share."""
     entry = (demand.account, demand.kind)
-    booking.settle(rate, demand.unused, live, now_ms)
+    booking.settle(rate, demand.unused, holders.live, now_ms)
     if demand.rate <= 0:
         booking.holdings.pop(gateway, None)
         return Grant(*entry, limited=True, rate=0.0)
     granted = booking.share(gateway, demand.rate, rate)
     credit = 0.0
     if grace:
-        granted = min(granted, rate / len(live))
+        granted = min(granted, rate / len(holders.sharing))
     else:
         credit = booking.take_credit((demand.rate - granted) * lease_ms / 2000)
     booking.holdings[gateway] = _Holding(granted, demand.rate, now_ms + HELD_LEASES * lease_ms)
@@ -159,23 +176,20 @@ class LeaseTable:
         return len(self._bookings)
 
     def acquire(
-        self, gateway: Gateway, demands: Iterable[Demand], quotas: ClientQuotas, live: Collection[int], now_ms: float
+        self, gateway: Gateway, demands: Iterable[Demand], quotas: ClientQuotas, holders: Holders, now_ms: float
     ) -> list[Grant]:
-        """Renews or gives leases; `live` are the ids of the gateways that run. One grant per demand, in order."""
+        """Renews or gives leases, one grant per demand, in order."""
         if now_ms >= self._sweep_at_ms:
             self._sweep(now_ms)
-        if gateway[0] not in live:
-            live = {*live, gateway[0]}  # its registration has not reached our image yet
-        return [self._grant(gateway, demand, quotas, live, now_ms) for demand in demands]
+        holders = holders.with_one(gateway[0])
+        return [self._grant(gateway, demand, quotas, holders, now_ms) for demand in demands]
 
     def leased(self, account: Account, kind: QuotaKind, now_ms: float) -> float:
         """What gateways may use a second at this moment, over all of them."""
         booked = self._bookings.get((account, kind))
         return 0.0 if booked is None else booked.leased(now_ms)
 
-    def _grant(
-        self, gateway: Gateway, demand: Demand, quotas: ClientQuotas, live: Collection[int], now_ms: float
-    ) -> Grant:
+    def _grant(self, gateway: Gateway, demand: Demand, quotas: ClientQuotas, holders: Holders, now_ms: float) -> Grant:
         entry = (demand.account, demand.kind)
         rate = quotas.of_account(*entry)
         if rate is None:
@@ -184,10 +198,10 @@ class LeaseTable:
         booking = self._bookings.get(entry)
         if booking is None:
             if len(self._bookings) >= self._max_entries:
-                return Grant(*entry, limited=True, rate=rate / len(live))
+                return Grant(*entry, limited=True, rate=rate / len(holders.sharing))
             booking = self._bookings[entry] = Booking(now_ms)
         grace = now_ms < self._grace_until_ms
-        return book(booking, gateway, demand, rate, live, now_ms, self.lease_ms, grace=grace)
+        return book(booking, gateway, demand, rate, holders, now_ms, self.lease_ms, grace=grace)
 
     def _sweep(self, now_ms: float) -> None:
         self._sweep_at_ms = now_ms + 10 * self.lease_ms

@@ -15,24 +15,25 @@ from tailrace.quota.leased_bucket import LeasedBucket
 class Owed:
     """Marks in the accounts that were charged: what was charged to them when this connection's turn came."""
 
-    __slots__ = ("_marks", "_now_ms", "_until_ms")
+    __slots__ = ("_marks", "_now_ms", "until_ms")
 
     def __init__(self, marks: dict[LeasedBucket, float], until_ms: float, now_ms: Callable[[], float]) -> None:
         """until_ms: nobody waits longer than the longest throttle."""
         self._marks = marks
-        self._until_ms = until_ms
+        self.until_ms = until_ms
         self._now_ms = now_ms
 
     def wait_ms(self) -> int:
         """For how long the connection is not to be read, as far as is known now; 0 when all is earned."""
         now_ms = self._now_ms()
-        if not self._marks or now_ms >= self._until_ms:
+        if not self._marks or now_ms >= self.until_ms:
             return 0
         wait_ms = max(bucket.wait_ms(charged, now_ms) for bucket, charged in self._marks.items())
-        return math.ceil(min(wait_ms, self._until_ms - now_ms))
+        return math.ceil(min(wait_ms, self.until_ms - now_ms))
 
     def join(self, later: Owed) -> Owed:
         """This and what was taken after it; the longest throttle runs from the first."""
+        later.until_ms = self.until_ms = min(self.until_ms, later.until_ms)
         if not self._marks:
             return later
         self._marks.update(later._marks)
@@ -51,4 +52,4 @@ class Owed:
 
 def nothing_owed() -> Owed:
     """Of a connection within its rate."""
-    return Owed({}, 0.0, float)
+    return Owed({}, math.inf, float)

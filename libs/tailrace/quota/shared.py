@@ -11,11 +11,11 @@ Pure: times are the store's own clock, which is the same for all services.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tailrace.quota.entity import ClientQuotas
-from tailrace.quota.leases import HELD_LEASES, Booking, Demand, Entry, Gateway, Grant, book
+from tailrace.quota.leases import HELD_LEASES, Booking, Demand, Entry, Gateway, Grant, Holders, book
 
 VERSION_CHARS = 16
 ABSENT = ""
@@ -61,9 +61,9 @@ class SharedLeases:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def begin(self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, live: Collection[int]) -> Round:
+    def begin(self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, holders: Holders) -> Round:
         """A gateway's demands, to be decided and written."""
-        return Round(self, gateway, demands, quotas, live if gateway[0] in live else {*live, gateway[0]})
+        return Round(self, gateway, demands, quotas, holders.with_one(gateway[0]))
 
     def seen(self, entry: Entry, now_ms: float) -> str:
         """The newest text that is known of an entry, ABSENT where it must have run out in the store."""
@@ -93,12 +93,12 @@ class Round:
         gateway: Gateway,
         demands: Sequence[Demand],
         quotas: ClientQuotas,
-        live: Collection[int],
+        holders: Holders,
     ) -> None:
         self._leases = leases
         self._gateway = gateway
         self._quotas = quotas
-        self._live = live
+        self._holders = holders
         self._open = list(enumerate(demands))
         self._grants: dict[int, Grant] = {}
         self._stored: dict[Entry, str] = {}  # what was there instead of what was expected
@@ -136,7 +136,9 @@ class Round:
         begun = leases.since_ms != ABSENT and float(leases.since_ms) + leases.lease_ms <= now_ms
         grace = booking is None and not begun
         booking = booking or Booking(now_ms)
-        self._grants[at] = book(booking, self._gateway, demand, rate, self._live, now_ms, leases.lease_ms, grace=grace)
+        self._grants[at] = book(
+            booking, self._gateway, demand, rate, self._holders, now_ms, leases.lease_ms, grace=grace
+        )
         return Write(entry, expected[:VERSION_CHARS], leases.text_of(booking))
 
     def take(self, answer: Answer) -> bool:

@@ -31,17 +31,14 @@ from tailrace.net.large import Large
 from tailrace.net.limits.deadlines import ConnectionDeadlines
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
-from tailrace.net.members.endpoints import endpoints_of
-from tailrace.net.members.internal import advertised_address, internal_address
-from tailrace.net.members.lease_client import LeaseClient
+from tailrace.net.members.internal import advertised_endpoints, internal_address
 from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
-from tailrace.net.quotas.meters import QUOTA_WINDOW_MS, Quotas
+from tailrace.net.quotas.opening import open_quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.server import Server, serve
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import FOLDER_MODE, private_folder
-from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.clock import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace.wire.apis import APIS, INTERNAL_APIS, ApiKey
@@ -296,24 +293,23 @@ async def open_listener(
         stack.push_async_callback(coordinators.close)
         relay = GatewayRelay(broker.follower, environment.boot_id)
         public = for_clients(service, relay, config)
-        quotas = await stack.enter_async_context(open_quotas(broker, config, environment))
+        holder_id = broker_as_holder(config.node_id)
+        quotas = await stack.enter_async_context(
+            open_quotas(config, environment, broker.follower, holder_id, thread_time_ms)
+        )
         limiting = LimitedRequests(produce.handle, plain_produce.handle, fetch.handle)
         charging: dict[int, HotHandler] = {ApiKey.PRODUCE: limiting.produce, ApiKey.FETCH: limiting.fetch}
         limited = LimitedClients(quotas, config.node_id, public, charging)
-        broker.adopted = Adopted(Server(public), relay, broker.image, environment.log, limited)
+        broker.adopted = Adopted(Server(public), relay, environment.log, limited)
         broker.follower.subscribe(broker.adopted.image_changed)
         stack.push_async_callback(broker.adopted.close)
         throttled = ThrottledConnections(quotas.admit, environment.clock)
         stack.callback(throttled.close)
         gauges.count_quotas(broker.metrics, limited, throttled)
-        endpoints = [
-            endpoint
-            for address in server.addresses
-            for endpoint in endpoints_of(advertised_address(config, address), environment.boot_id)
-        ]
+        endpoints = advertised_endpoints(config, server.addresses, environment.boot_id)
         addresses = {"internal": str(server.addresses[0])}
         if config.gateway_advertise == "brokers":
-            direct = DirectClients(limited, throttled, broker.image, config)
+            direct = DirectClients(limited, throttled, config)
             broker.follower.subscribe(direct.image_changed)
             port = client_port(broker.image, config.node_id)
             client = await serve_clients(public, direct, config, port)
@@ -321,29 +317,6 @@ async def open_listener(
             endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
         yield server, endpoints, addresses
-
-
-@asynccontextmanager
-async def open_quotas(broker: Broker, config: Config, environment: Environment) -> AsyncIterator[Quotas]:
-    """The meters of clients whose socket is here, and what keeps their leases filled."""
-    terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, QUOTA_WINDOW_MS)
-    per_broker = config.quota_scope == "broker"
-    quotas = Quotas(terms, config.quota_max_entries, environment.clock, thread_time_ms, per_broker=per_broker)
-    broker.follower.subscribe(quotas.image_changed)
-    quotas.image_changed(MetadataImage(), broker.image)
-    leases = LeaseClient(
-        quotas.leased,
-        lambda: broker.image,
-        broker_as_holder(config.node_id),
-        UUID(int=environment.random.getrandbits(128), version=4),
-        clock=environment.clock,
-        random=environment.random,
-        log=environment.log,
-        boot_id=environment.boot_id,
-        secret=environment.secret,
-    )
-    async with beside(leases.run()):
-        yield quotas
 
 
 def for_clients(service: Service, relay: GatewayRelay, config: Config) -> Service:

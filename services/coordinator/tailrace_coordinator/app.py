@@ -16,8 +16,7 @@ from tailrace.net.backoff import Backoff
 from tailrace.net.dispatch import Service
 from tailrace.net.limits.request_memory import RequestMemory
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
-from tailrace.net.members.endpoints import endpoints_of
-from tailrace.net.members.internal import advertised_address, internal_address
+from tailrace.net.members.internal import advertised_endpoints, internal_address
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.members.reports import Reports, Source
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
@@ -155,11 +154,7 @@ def _registration(
         role=ROLE,
         service_id=config.node_id,
         incarnation_id=membership.incarnation_id,
-        endpoints=[
-            endpoint
-            for address in server.addresses
-            for endpoint in endpoints_of(advertised_address(config, address), environment.boot_id)
-        ],
+        endpoints=advertised_endpoints(config, server.addresses, environment.boot_id),
         interval_ms=config.broker_heartbeat_interval_ms,
         on_registered=membership.on_registered,
     )

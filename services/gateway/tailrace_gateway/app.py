@@ -20,14 +20,12 @@ from tailrace.net.background import beside
 from tailrace.net.backoff import Backoff
 from tailrace.net.limits.request_memory_metrics import RequestMemoryMetrics
 from tailrace.net.members.endpoints import endpoints_of
-from tailrace.net.members.lease_client import LeaseClient
 from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
-from tailrace.net.quotas.meters import QUOTA_WINDOW_MS, Quotas
+from tailrace.net.quotas.opening import open_quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
-from tailrace.quota.leased_bucket import Terms
 from tailrace.runtime.clock import thread_time_ms
 from tailrace.runtime.role import Environment, Role
 from tailrace_gateway.answering import AnsweringGateway
@@ -91,9 +89,8 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
     async with AsyncExitStack() as stack:
         name = f"gateway-{config.node_id}"
         follower = await stack.enter_async_context(open_metadata_follower(config, environment, name))
-        terms = Terms(config.quota_lease_ms, config.quota_unavailable, config.quota_max_throttle_ms, QUOTA_WINDOW_MS)
-        quotas = Quotas(
-            terms, config.quota_max_entries, clock, thread_time_ms, per_broker=config.quota_scope == "broker"
+        quotas = await stack.enter_async_context(
+            open_quotas(config, environment, follower, config.node_id, thread_time_ms)
         )
         parts = Parts(
             follower=follower,
@@ -113,7 +110,7 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         stack.callback(listener.close)
         listener.open_node(0)
         versions = ServedVersions(gateway)
-        watchers = (quotas.image_changed, listener.image_changed, gateway.image_changed, versions.image_changed)
+        watchers = (listener.image_changed, gateway.image_changed, versions.image_changed)
         for changed in watchers:
             follower.subscribe(changed)
             changed(MetadataImage(), follower.image)
@@ -129,7 +126,6 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
             stack.callback(internal.close)
             endpoints += endpoints_of(Address(internal.path, -1), environment.boot_id)
             addresses["internal"] = f"unix:{internal.path}"
-        await stack.enter_async_context(beside(leases_of(config, environment, follower, quotas).run()))
         await stack.enter_async_context(registered(config, environment, follower, endpoints))
         slow, refuse = config.log_dir_pressure_slow_bytes, config.log_dir_pressure_refuse_bytes
         admin = Admin(
@@ -147,21 +143,6 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         else:
             addresses["admin"] = await rest.open(stack)
         yield opened
-
-
-def leases_of(config: Config, environment: Environment, follower: MetadataFollower, quotas: Quotas) -> LeaseClient:
-    """What keeps the quotas' leases filled."""
-    return LeaseClient(
-        quotas.leased,
-        lambda: follower.image,
-        config.node_id,
-        UUID(int=environment.random.getrandbits(128), version=4),
-        clock=environment.clock,
-        random=environment.random,
-        log=environment.log,
-        boot_id=environment.boot_id,
-        secret=environment.secret,
-    )
 
 
 def serve_brokers(gateway: AnsweringGateway, node_id: int, run_dir: Path) -> InternalListener:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.members.lease_holders import lease_holders
+from tailrace.net.members.lease_holders import holders_in
 from tailrace.quota.entity import ClientQuotas
-from tailrace.quota.leases import Demand, Gateway, Grant
+from tailrace.quota.leases import Demand, Gateway, Grant, Holders
 from tailrace.quota.usage import Usage, Used
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.store.port import LeaseStore
@@ -26,7 +26,7 @@ class Quota:
         self._clock = clock
         self._metrics = metrics
         self._quotas = ClientQuotas()
-        self._live: frozenset[int] = frozenset()
+        self._holders = Holders((), ())
         self._usage = Usage(max_entries)
         metrics.usage = self.usage
         metrics.clients = store.clients
@@ -39,14 +39,14 @@ class Quota:
         if old is new or new.quotas is not old.quotas:
             self._quotas = ClientQuotas(new.quotas)
         if old is new or new.services is not old.services or new.brokers is not old.brokers:
-            self._live = lease_holders(new)
+            self._holders = holders_in(new)
 
     async def acquire(self, gateway: Gateway, demands: Sequence[Demand]) -> list[Grant]:
         """Leases for one gateway or broker, in the order of its demands; raises StoreUnavailable."""
         now_ms = self._clock.monotonic_ms()
         self._metrics.acquired(demands)
         self._usage.report(demands, now_ms)
-        return await self._store.acquire(gateway, demands, self._quotas, self._live, now_ms)
+        return await self._store.acquire(gateway, demands, self._quotas, self._holders, now_ms)
 
     def usage(self) -> list[Used]:
         """What limited clients use now, the largest share of a limit first."""

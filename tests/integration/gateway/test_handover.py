@@ -417,6 +417,22 @@ async def test_without_any_gateway_the_broker_charges_a_limited_client_itself(tm
         await turns_until(lambda: pair.adopted.returned_count == 1)
 
 
+async def test_without_any_gateway_the_broker_charges_the_client_id_of_each_request(tmp_path: Path) -> None:
+    both = {(("client-id", name),): {"producer_byte_rate": 1000.0} for name in ("test", "next")}
+    async with paired(tmp_path, quota_max_throttle_ms="30") as pair:
+        client = await orphaned(pair)
+        pair.broker.follower.move(services={})
+        pair.broker.follower.move(quotas=both)
+        await turns_until(lambda: len(pair.adopted.without_gateway) == 1)
+        (connection,) = pair.adopted.without_gateway
+        charged, request = [], produce_request(b"x" * 1000)
+        for client_id in ("test", "next", "unlimited", "test"):
+            client.send(codec.encode_request(request, 12, 1, client_id))
+            await client.answer()
+            charged.append(getattr(connection.meter, "client_id", None))
+        assert charged == ["test", "next", None, "test"]
+
+
 async def test_a_socket_of_which_nothing_is_known_is_not_taken(tmp_path: Path) -> None:
     async with paired(tmp_path) as pair:
         with socket.socket(socket.AF_UNIX) as over, socket.socket() as sent:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
+from tailrace.net.quotas.mute import Mute
 from tailrace.quota.entity import CLIENT_ID, Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
-from tailrace.quota.leases import Demand, Grant, LeaseTable
-from tailrace.quota.owed import Owed
+from tailrace.quota.leases import Demand, Grant, LeaseTable, holders_of
 
 LEASE_MS = 500.0
 TIMEOUT_MS = 100.0
@@ -39,20 +39,21 @@ class Connection:
     think_ms: float
     opened_ms: float = 0.0
     closed_ms: float = inf
-    owed: Owed | None = None
-    turn: int = 0  # of the timer that counts
-
-    hearing: Callable[[], None] | None = None
+    mute: Mute = field(init=False)
 
     @property
     def open(self) -> bool:
         return self.closed_ms == inf
 
-    def hears(self, world: World) -> Callable[[], None]:
-        """What is called when more is leased."""
-        if self.hearing is None:
-            self.hearing = lambda: world.wait(self, 0)
-        return self.hearing
+
+class Event:
+    """Something that happens when its time comes."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self.happens: Callable[[], None] | None = happens
+
+    def cancel(self) -> None:
+        self.happens = None
 
 
 @dataclass
@@ -75,7 +76,7 @@ class World:
         self.rate = rate
         self.loss = loss
         self.quotas = quotas(rate)
-        self.events: list[tuple[float, int, Callable[[], None]]] = []
+        self.events: list[tuple[float, int, Event]] = []
         self.order = 0
         self.passed = Passed()
         self.most_leased = 0.0
@@ -98,19 +99,27 @@ class World:
         return gateway
 
     def asker(self, index: int, *, fresh: bool = False) -> Callable[[], None]:
-        return lambda: self.later(1, lambda: self.ask(index, fresh=fresh))
+        def wanted() -> None:
+            self.later(1, lambda: self.ask(index, fresh=fresh))
+
+        return wanted
 
     def renewer(self, index: int) -> Callable[[], None]:
         return lambda: self.renew(index)
 
-    def later(self, delay_ms: float, event: Callable[[], None]) -> None:
+    def later(self, delay_ms: float, happens: Callable[[], None]) -> Event:
         self.order += 1
+        event = Event(happens)
         heapq.heappush(self.events, (self.now_ms + delay_ms, self.order, event))
+        return event
 
     def run(self, until_ms: float) -> None:
         while self.events and self.events[0][0] <= until_ms:
-            self.now_ms, _, event = heapq.heappop(self.events)
-            event()
+            at_ms, _, event = heapq.heappop(self.events)
+            if event.happens is None:
+                continue
+            self.now_ms = at_ms
+            event.happens()
             self.most_leased = max(self.most_leased, self.leased())
         self.now_ms = until_ms
 
@@ -158,7 +167,7 @@ class World:
             answer(None)
         else:
             holder = (index, str(self.incarnations[index]))
-            answer(self.service.acquire(holder, demands, self.quotas, set(self.live), self.now_ms))
+            answer(self.service.acquire(holder, demands, self.quotas, holders_of(set(self.live)), self.now_ms))
 
     def kill_service(self) -> None:
         self.service = None
@@ -202,6 +211,7 @@ class World:
 
     def connect(self, gateway: int, size_bytes: int, think_ms: float = 1.0) -> Connection:
         connection = Connection(gateway, size_bytes, think_ms, self.now_ms)
+        connection.mute = Mute(lambda: self.now_ms, self.later, partial(self.unmuted, connection))
         self.connections.append(connection)
         self.later(self.random.uniform(0, 20), lambda: self.send(connection))
         return connection
@@ -213,6 +223,7 @@ class World:
 
     def close(self, connection: Connection) -> None:
         connection.closed_ms = self.now_ms
+        connection.mute.cancel()
 
     def send(self, connection: Connection) -> None:
         if not connection.open:
@@ -220,25 +231,12 @@ class World:
         gateway = self.gateways[connection.gateway]
         meter = gateway.meter("u", CLIENT, self.now_ms)
         throttle_ms = meter.charge(QuotaKind.PRODUCE, connection.size_bytes, self.now_ms)
-        connection.owed = meter.take_owed(MAX_THROTTLE_MS, lambda: self.now_ms)
         self.passed.at.append((self.now_ms, connection.size_bytes))
         self.told_until_ms = max(self.told_until_ms, self.now_ms + throttle_ms)
-        self.wait(connection, max(throttle_ms, self.random.uniform(0.2, 2)))
+        answered_ms = self.random.uniform(0.2, 2)  # the client sends nothing before
+        owed = meter.take_owed(MAX_THROTTLE_MS, lambda: self.now_ms)
+        connection.mute.throttle(max(throttle_ms, answered_ms), owed)
 
-    def wait(self, connection: Connection, wait_ms: float) -> None:
-        """The last timer counts: more may be leased before it rings."""
-        connection.turn += 1
-        turn = connection.turn
-        self.later(wait_ms, lambda: self.waited(connection) if turn == connection.turn else None)
-
-    def waited(self, connection: Connection) -> None:
-        owed = connection.owed
-        if owed is None:
-            return
-        if connection.open and (wait_ms := owed.wait_ms()):
-            owed.watch(connection.hears(self))
-            self.wait(connection, wait_ms)
-            return
-        owed.unwatch(connection.hears(self))
+    def unmuted(self, connection: Connection) -> None:
         think_ms = connection.think_ms * self.random.uniform(0.5, 1.5)
         self.later(think_ms, lambda: self.send(connection))

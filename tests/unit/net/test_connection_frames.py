@@ -22,6 +22,7 @@ from tailrace.errors import ApiError, ErrorCode
 from tailrace.net.connection import Connection
 from tailrace.net.context import Context, Identity
 from tailrace.net.dispatch import HotHandler, Service
+from tailrace.net.quotas.meter import Unmetered
 from tailrace.net.server import Server
 from tailrace.wire import codec
 from tailrace.wire.apis import INTERNAL_APIS, ApiKey
@@ -373,6 +374,51 @@ def test_hot_and_ordinary_requests_are_admitted_by_one_step(refused: int, handle
         world.nothing_is_waited_for()
         assert world.answered == [0, 1, 2, 3] and world.role.handled == handled
         assert asked == [("INTERNAL", key, version) for key, version in [(0, 7), (0, 7), (12, 4), (0, 7)]]
+        world.do(world.connection.close)
+
+
+class Worked(Unmetered):
+    """A client with a request_percentage: each piece of work takes a millisecond."""
+
+    request_limited = True
+
+    def __init__(self) -> None:
+        self.now_ms, self.charged_ms = 0.0, 0.0
+
+    def work_ms(self) -> float:
+        self.now_ms += 1
+        return self.now_ms
+
+    def worked(self, time_ms: float) -> int:
+        self.charged_ms += time_ms
+        return 0
+
+
+@pytest.mark.parametrize("client_ids", [("a", "a"), ("a", "b")])
+def test_request_time_is_charged_also_to_a_client_that_changes_its_id_with_each_request(
+    client_ids: tuple[str, str],
+) -> None:
+    meter = Worked()
+
+    class Limited(Staying):
+        def renamed(self, client_id: str) -> None:
+            self.limit(meter, server.hot, lambda throttle_time_ms: None)
+
+    with closing(VirtualLoop()) as loop:
+        world = World(loop)
+        server = Server(world.service)
+        connection = Limited(server)
+        connection.named = b"\xff\xfe"  # of no request
+        transport = MemoryTransport(connection)
+        world.do(transport.open)
+        for number in range(11):
+            client_id = client_ids[number % 2].encode()
+            body = bytes([AT_ONCE])
+            head = struct.pack(">ihhih", 10 + len(client_id) + len(body), ApiKey.PRODUCE, 7, number, len(client_id))
+            world.do(transport.feed, head + client_id + body)
+        assert world.role.handled == list(range(11))
+        assert meter.charged_ms == 10  # with the first request the connection says whose it is
+        world.do(connection.close)
         world.do(world.connection.close)
 
 

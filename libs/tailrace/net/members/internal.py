@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from pathlib import Path
 
 from tailrace.config import Config, ConfigError
 from tailrace.config.hosts import WILDCARDS
+from tailrace.metadata.records import Endpoint
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
+from tailrace.net.members.endpoints import endpoints_of
 from tailrace.private_files import private_folder
 
 NEEDS_SECRET = (
@@ -47,6 +50,11 @@ def advertised_address(config: Config, bound: Address) -> Address:
     """
     host = config.internal_advertised_host
     return bound if bound.is_unix or not host else Address(host, bound.port)
+
+
+def advertised_endpoints(config: Config, bound: Iterable[Address], boot_id: str) -> list[Endpoint]:
+    """Under which a role registers with the addresses that it has bound."""
+    return [endpoint for address in bound for endpoint in endpoints_of(advertised_address(config, address), boot_id)]
 
 
 def _tcp(listen: str) -> Address:

@@ -1,11 +1,14 @@
 """Between whom a rate is split: every gateway, and every broker whose own listener takes clients.
 
+Where there is none of them, every broker: it may hold clients that a gateway handed over before it ended.
+
 A gateway is known to the quota service by its id, a broker by a number below zero, since both count from 0.
 """
 
 from __future__ import annotations
 
 from tailrace.metadata.image import MetadataImage
+from tailrace.quota.leases import Holders
 
 CLIENT_ENDPOINT = "CLIENT"
 
@@ -28,4 +31,16 @@ def lease_holders(image: MetadataImage) -> frozenset[int]:
         for broker in image.live_brokers()
         if broker.endpoint(CLIENT_ENDPOINT) is not None
     )
-    return frozenset((*gateways, *brokers))
+    return frozenset((*gateways, *brokers)) or _brokers(image)
+
+
+def holders_in(image: MetadataImage) -> Holders:
+    """All that may keep a lease, and between how many an even share is divided. Any broker may have a limited client:
+    one that a gateway handed over, while there is no gateway to take it back.
+    """
+    sharing = lease_holders(image)
+    return Holders(sharing | _brokers(image), sharing)
+
+
+def _brokers(image: MetadataImage) -> frozenset[int]:
+    return frozenset(broker_as_holder(broker.broker_id) for broker in image.live_brokers())

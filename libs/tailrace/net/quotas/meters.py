@@ -65,6 +65,11 @@ class Quotas:
         self._work_ms = work_ms
         self.leased = LeasedQuota(terms, max_entries, self._new_meter)
 
+    @property
+    def held(self) -> ClientQuotas:
+        """The quotas of the last image that was seen."""
+        return self.leased.quotas
+
     def meter_of(self, broker_id: int, client_id: bytes) -> Meter:
         """The meter of the id that stands in a request's header, at the broker that the client talks to."""
         node = broker_id if self._per_broker else None
@@ -80,7 +85,8 @@ class Quotas:
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Quotas, and how many they are split between."""
         if old.quotas is not new.quotas or old.services is not new.services or old.brokers is not new.brokers:
-            self.leased.update(ClientQuotas(new.quotas), len(lease_holders(new)), self._clock.monotonic_ms())
+            quotas = self.held if old.quotas is new.quotas else ClientQuotas(new.quotas)
+            self.leased.update(quotas, len(lease_holders(new)), self._clock.monotonic_ms())
 
     def _new_meter(self, user: str, client_id: str, broker_id: int | None) -> ClientMeter:
         longest_ms = self.leased.terms.max_throttle_ms

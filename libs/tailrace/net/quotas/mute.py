@@ -1,6 +1,7 @@
 """A connection above its client's rate: not read for the time that was told, nor before what it took is earned.
 
-KIP-219: the client is muted, be it that it obeys or not.
+KIP-219: the client is muted, be it that it obeys or not. What is told while the connection is muted ends no later than
+quota.max.throttle.ms after the first charge: nobody waits longer at once, whatever is charged meanwhile.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class Mute:
         """The client was told that time, for what it owes."""
         self._owed.unwatch(self._more)
         self._owed = self._owed.join(owed)
-        self._told_until_ms = max(self._told_until_ms, self._now_ms() + throttle_time_ms)
-        self._wait(self._told_until_ms - self._now_ms())
+        now_ms = self._now_ms()
+        self._told_until_ms = min(max(self._told_until_ms, now_ms + throttle_time_ms), self._owed.until_ms)
+        self._wait(max(0.0, self._told_until_ms - now_ms))
 
     def cancel(self) -> None:
         """The connection is gone."""

@@ -17,7 +17,6 @@ from tailrace.net.connection import Connection
 from tailrace.net.context import ANONYMOUS, Connected, Identity, user_of
 from tailrace.net.server import Server
 from tailrace.net.transport import descriptor
-from tailrace.quota.entity import ClientQuotas
 from tailrace_broker.connections.client_listener import GatewayRelay
 from tailrace_broker.connections.limited import LimitedClients
 
@@ -59,14 +58,11 @@ class AdoptedConnection(Connection):
 class Adopted:
     """The broker's side of the hand-over."""
 
-    def __init__(
-        self, server: Server, relay: GatewayRelay, image: MetadataImage, log: Any, limited: LimitedClients
-    ) -> None:
+    def __init__(self, server: Server, relay: GatewayRelay, log: Any, limited: LimitedClients) -> None:
         self.server = server
         self._limits = limited
         self._relay = relay
         self._log = log
-        self._quotas = ClientQuotas(image.quotas)
         self._seeking: dict[AdoptedConnection, asyncio.Task[None]] = {}
         self.without_gateway: set[AdoptedConnection] = set()  # limited, and charged here while no gateway can
         self._coming: set[asyncio.Task[None]] = set()
@@ -108,14 +104,13 @@ class Adopted:
             sock.close()
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Gives the clients back that a quota limits from now on."""
+        """Gives the clients back that a quota limits from now on. To be told after the meters."""
         if old.services is not new.services:
             judged, self.without_gateway = self.without_gateway, set()
             for alone in judged:
                 self.judge(alone)
         if old.quotas is new.quotas:
             return
-        self._quotas = ClientQuotas(new.quotas)
         for connection in list(self.server.connections):
             assert isinstance(connection, AdoptedConnection)
             if connection.named is None:
@@ -125,10 +120,12 @@ class Adopted:
     def named(self, client_id: str) -> bytes | None:
         """The header's field of that client id, which is watched for another one while there are quotas at all."""
         encoded = client_id.encode()[:_ID_BYTES_MAX]  # what is not UTF-8 has grown; then it is another one at first
-        return _ID_BYTES.pack(len(encoded)) + encoded if self._quotas else None
+        return _ID_BYTES.pack(len(encoded)) + encoded if self._limits.quotas else None
 
     def judge(self, connection: AdoptedConnection) -> None:
-        """Lets a client go that a quota limits."""
+        """Lets a client go that a quota limits; what is charged here meanwhile goes to the client id of now."""
+        if connection in self.without_gateway:
+            self._limits.judge(connection, connection.client_id)
         if not connection.closing and self._limited(connection.client_id):
             connection.leave()
 
@@ -161,7 +158,7 @@ class Adopted:
             connection.stay()
 
     def _limited(self, client_id: str) -> bool:
-        return self._quotas.limited(_USER, client_id)
+        return self._limits.quotas.limited(_USER, client_id)
 
     async def close(self) -> None:
         """Ends them all."""

@@ -32,6 +32,11 @@ class LimitedClients:
         self._hot = {**hot_handlers(service, service.hot), **hot_handlers(service, charging)}
         self.throttled_ms = 0
 
+    @property
+    def quotas(self) -> ClientQuotas:
+        """The quotas that hold now: those of the last image that was seen."""
+        return self._quotas.held
+
     def judge(self, connection: Connection, client_id: str) -> None:
         """Has the client charged if it has a quota."""
         meter = self._quotas.meter_of(self._node_id, client_id.encode("utf-8", "replace"))
@@ -70,14 +75,16 @@ class DirectConnection(Connection):
 class DirectClients:
     """The clients of the broker's own listener."""
 
-    def __init__(
-        self, limited: LimitedClients, throttled: ThrottledConnections, image: MetadataImage, config: Config
-    ) -> None:
+    def __init__(self, limited: LimitedClients, throttled: ThrottledConnections, config: Config) -> None:
         self.limited = limited
         self.throttled = throttled
         self.connections: set[Connection] = set()
-        self.named = _named(image)
         self._config = config
+
+    @property
+    def named(self) -> bytes | None:
+        """What a new connection's client id is compared with: nothing while nobody is limited."""
+        return UNKNOWN_ID if self.limited.quotas else None
 
     def accepted(self, server: Server) -> Connection:
         """What the listener makes of a client's socket."""
@@ -92,16 +99,11 @@ class DirectClients:
         return self.throttled.refused(transport, peer[0], self._config.node_id, room)
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Every client is judged at its next request, if quotas have changed."""
+        """Every client is judged at its next request, if quotas have changed. To be told after the meters."""
         if old.quotas is new.quotas:
             return
-        self.named = _named(new)
+        named = self.named
         for connection in self.connections:
-            connection.named = self.named
-            if self.named is None:
+            connection.named = named
+            if named is None:
                 connection.unlimit()
-
-
-def _named(image: MetadataImage) -> bytes | None:
-    """What a new connection's client id is compared with: nothing while nobody is limited."""
-    return UNKNOWN_ID if ClientQuotas(image.quotas) else None

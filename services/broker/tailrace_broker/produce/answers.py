@@ -23,7 +23,7 @@ _Row = _Topic.PartitionProduceResponse
 
 def encode(broker: Broker, connection: Any, answer: ProduceAnswer) -> bytes:
     """The answer's frame."""
-    version, correlation_id, topics, throttle_ms, head = answer
+    version, correlation_id, topics, throttle, head = answer
     if head is not None:
         append = topics[0][1][0]
         if not append.error_code and append.partition is not None:
@@ -39,7 +39,7 @@ def encode(broker: Broker, connection: Any, answer: ProduceAnswer) -> bytes:
             packed.append((append.partition_id, 0, base_offset, time_ms, append.partition.log.log_start_offset))
         written.append((key, packed))
     frame = encode_produce_answer(version, correlation_id, written)
-    return with_throttle(version, frame, throttle_ms) if throttle_ms else frame
+    return frame if throttle is None else with_throttle(version, frame, throttle.throttle_time_ms)
 
 
 def encode_refused(broker: Broker, connection: Any, answer: ProduceAnswer) -> bytes:

@@ -58,7 +58,7 @@ class FastProduce:
             slot: list[Any] = []
             self._requests.append(tuple.__new__(_Request, (slot, connection, version, correlation_id, head, append)))
             return slot
-        answer = tuple.__new__(ProduceAnswer, (version, correlation_id, ((head.key, (append,)),), 0, head))
+        answer = tuple.__new__(ProduceAnswer, (version, correlation_id, ((head.key, (append,)),), None, head))
         return self._plain.take_up(connection, head.acks, head.timeout_ms, answer, self._answers_later)
 
     def _stage(self, head: Head, records: memoryview) -> PartitionAppend | None:
@@ -93,7 +93,7 @@ class FastProduce:
         requests, self._requests = self._requests, []
         for slot, connection, version, correlation_id, head, append in requests:
             if append.error_code or append.partition is None:
-                refused = ProduceAnswer(version, correlation_id, ((head.key, (append,)),), 0)
+                refused = ProduceAnswer(version, correlation_id, ((head.key, (append,)),), None)
                 slot.append(answers.encode_refused(self._broker, connection, refused))
             else:
                 _, base_offset, _, time_ms, _, _ = append.appended

@@ -37,7 +37,7 @@ from tailrace.wire.hot.produce import ManyRows, Produce, ProducePartition, decod
 from tailrace_broker.produce import answers, checks
 from tailrace_broker.produce.delayed import DelayedProduce
 from tailrace_broker.produce.refused_batches import MISSING, RefusedBatches
-from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest
+from tailrace_broker.produce.request import TOPIC_IDS_FROM, PartitionAppend, ProduceAnswer, StagedRequest, ThrottleTimes
 from tailrace_broker.produce.validation import DeferredAnswer, Validation, ValidationInThread
 from tailrace_broker.produce.validation_threads import MOST_HELD_BYTES
 from tailrace_broker.produce.verification import (
@@ -67,7 +67,7 @@ class PlainProduce:
         self.encode: Encode = encode or partial(answers.encode, broker)
         self._staged: dict[Partition, tuple[list[WritableBytes], list[PartitionAppend]]] = {}
         self._answers_later = False  # whether the request at hand has an append that may not be answered at once
-        self._throttle_ms = 0  # what a quota and the disk ask of the request at hand
+        self._disk_throttle_ms = 0  # what the disk asks of the request at hand
         self._refused_batches: RefusedBatches | None = None  # of the connection at hand
         self._examined_bytes = 0  # of what is staged: it may be more than the frames were
         self._validation = Validation(broker, self)
@@ -122,7 +122,7 @@ class PlainProduce:
         service = connection.identity.is_service
         topics: list[tuple[bytes, list[PartitionAppend]]] = []
         self._refused_batches = connection.refused_batches
-        self._answers_later, self._throttle_ms = False, throttle_time_ms
+        self._answers_later, self._disk_throttle_ms = False, 0
         for key, partitions in requested:
             if verdict is not None:
                 appends = [self._stage_verified(key, asked, version, acks, verdict) for asked in partitions]
@@ -134,7 +134,7 @@ class PlainProduce:
             topics.append((key, appends))
         if self._refused_batches is not None and not self._refused_batches:
             connection.refused_batches = None
-        return ProduceAnswer(version, correlation_id, topics, self._throttle_ms)
+        return ProduceAnswer(version, correlation_id, topics, self._throttle(throttle_time_ms))
 
     def serve_held(self, held: HeldRequest, on_appended: Callable[[], None]) -> bool:
         """Stages a request whose coordinator has answered; whether end_of_read appends all of it."""
@@ -236,11 +236,16 @@ class PlainProduce:
     ) -> StagedRequest:
         """Puts what a thread examined of a request beside the others; the request with what the disk asks of it."""
         _, connection, acks, _, answer = request
-        self._throttle_ms = answer.throttle_time_ms
+        self._disk_throttle_ms = 0 if answer.throttle is None else answer.throttle.disk_ms
         service = connection.identity.is_service
         for one, batch in examined:
             self._stage(one.key, one.asked, answer.version, acks, service, (one.append, batch), one.verified)
-        return request._replace(answer=answer._replace(throttle_time_ms=self._throttle_ms))
+        return request._replace(answer=answer._replace(throttle=self._throttle(answer.throttle_time_ms)))
+
+    def _throttle(self, throttle_time_ms: int) -> ThrottleTimes | None:
+        """With what the disk asks of the request at hand, beside what was asked of it before."""
+        longest_ms = max(throttle_time_ms, self._disk_throttle_ms)
+        return ThrottleTimes(longest_ms, self._disk_throttle_ms) if longest_ms else None
 
     def _misses_one(self, partition: Partition, key: bytes, asked: ProducePartition) -> bool:
         """Whether the batch was sent behind one that was refused, and cannot come without it."""
@@ -264,7 +269,7 @@ class PlainProduce:
         if found is None:
             return True
         log_dir, there = found
-        self._throttle_ms = max(self._throttle_ms, there.throttle_time_ms)
+        self._disk_throttle_ms = max(self._disk_throttle_ms, there.throttle_time_ms)
         if there.level != Level.REFUSED:
             return True
         pressure.refused_batches += 1
@@ -313,9 +318,9 @@ class PlainProduce:
             return
         requests, self._requests = self._requests, []
         for slot, connection, acks, timeout_ms, answer in requests:
-            if answer.throttle_time_ms:
-                self._broker.pressure.throttled_requests += self._broker.pressure.any  # else a quota asked for it
-                connection.mute(answer.throttle_time_ms)
+            if answer.throttle is not None and answer.throttle.disk_ms:
+                self._broker.pressure.throttled_requests += 1
+                connection.mute(answer.throttle.disk_ms)
             if type(slot) is list and acks:
                 slot.append(self.encode(connection, answer))
             elif acks:

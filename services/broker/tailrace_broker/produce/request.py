@@ -35,14 +35,26 @@ class PartitionAppend:
         self.refuse(refused.code, refused.message, refused.indices if isinstance(refused, BadRecords) else ())
 
 
+class ThrottleTimes(NamedTuple):
+    """What the answer tells the client, and of it what the disk asks: the client is muted already for a quota's."""
+
+    throttle_time_ms: int
+    disk_ms: int
+
+
 class ProduceAnswer(NamedTuple):
     """What an answer is made of, once every append has its outcome. head: of a request that fast.py recognised."""
 
     version: int
     correlation_id: int
     topics: Sequence[tuple[bytes, Sequence[PartitionAppend]]]
-    throttle_time_ms: int
+    throttle: ThrottleTimes | None
     head: Head | None = None
+
+    @property
+    def throttle_time_ms(self) -> int:
+        """What the client is told."""
+        return 0 if self.throttle is None else self.throttle.throttle_time_ms
 
 
 class StagedRequest(NamedTuple):

@@ -224,13 +224,13 @@ class ClientLink(Link):
         requests = self.requests
         if requests.owed is None or not requests.between_frames:
             return
+        throttle_time_ms, owed = requests.take_told()
         if self._muting is None:
             clock = self.gateway.clock
             self._muting = Mute(clock.monotonic_ms, clock.call_later, self._unmuted)
         self.pause(MUTED)
-        self.gateway.throttled_ms += requests.throttle_time_ms
-        owed, requests.owed = requests.owed, None
-        self._muting.throttle(requests.throttle_time_ms, owed)
+        self.gateway.throttled_ms += throttle_time_ms
+        self._muting.throttle(throttle_time_ms, owed)
 
     def _unmuted(self) -> None:
         self.requests.throttle_time_ms = 0

@@ -92,6 +92,7 @@ class Requests:
         self.unanswered_sent = False  # an acks=0 Produce went to the node: only closing can report its failure
         self.admit: Callable[[int, int], int] | None = None  # (api key, version) -> error code, as tailrace.net.admit
         self.throttle_time_ms = 0  # told after a charge: nothing is read until the connection is unmuted
+        self._told_ms = 0  # of it what the connection is not muted for yet
         self.owed: Owed | None = None  # what was charged then, until the connection is muted for it
         self.held: Frame | None = None  # the request being answered elsewhere
         self.counts = [0] * API_KEYS if counts is None else counts  # requests by api key, shared by all connections
@@ -285,8 +286,16 @@ class Requests:
     def throttled(self, throttle_time_ms: int) -> None:
         """What was just charged is above the client's rate: nothing more is read."""
         self.throttle_time_ms = max(self.throttle_time_ms, throttle_time_ms)
+        self._told_ms = max(self._told_ms, throttle_time_ms)
         owed = self.meter.owed()
         self.owed = owed if self.owed is None else self.owed.join(owed)
+
+    def take_told(self) -> tuple[int, Owed]:
+        """The throttle time that was told since this was last asked, and for what."""
+        assert self.owed is not None
+        told = self._told_ms, self.owed
+        self._told_ms, self.owed = 0, None
+        return told
 
     def _collected(self) -> Frame:
         frame, body = self._frame, self._body

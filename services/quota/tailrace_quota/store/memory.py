@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from tailrace.quota.entity import ClientQuotas
-from tailrace.quota.leases import Demand, Gateway, Grant, LeaseTable
+from tailrace.quota.leases import Demand, Gateway, Grant, Holders, LeaseTable
 
 
 class MemoryStore:
@@ -16,9 +16,9 @@ class MemoryStore:
         self._table = LeaseTable(lease_ms, max_entries, now_ms)
 
     async def acquire(
-        self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, live: Collection[int], now_ms: float
+        self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, holders: Holders, now_ms: float
     ) -> list[Grant]:
-        return self._table.acquire(gateway, demands, quotas, live, now_ms)
+        return self._table.acquire(gateway, demands, quotas, holders, now_ms)
 
     @property
     def available(self) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from tailrace.quota.entity import ClientQuotas
-from tailrace.quota.leases import Demand, Gateway, Grant
+from tailrace.quota.leases import Demand, Gateway, Grant, Holders
 
 
 class StoreUnavailable(Exception):
@@ -24,9 +24,9 @@ class LeaseStore(Protocol):
         ...
 
     async def acquire(
-        self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, live: Collection[int], now_ms: float
+        self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, holders: Holders, now_ms: float
     ) -> list[Grant]:
-        """Renews or gives leases, one grant per demand in order; `live` are the ids of the gateways that run.
+        """Renews or gives leases, one grant per demand in order.
 
         Raises StoreUnavailable.
         """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from tailrace.clock import Clock
 from tailrace.quota.entity import ClientQuotas
-from tailrace.quota.leases import Demand, Entry, Gateway, Grant
+from tailrace.quota.leases import Demand, Entry, Gateway, Grant, Holders
 from tailrace.quota.shared import VERSION_CHARS, Answer, ContendedError, SharedLeases, Write
 from tailrace_quota.store.port import StoreUnavailable
 
@@ -79,12 +79,12 @@ class RedisStore:
         self.round_trips = 0
 
     async def acquire(
-        self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, live: Collection[int], now_ms: float
+        self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, holders: Holders, now_ms: float
     ) -> list[Grant]:
         """Raises StoreUnavailable when Redis does not answer in time, or refuses."""
         try:
             async with asyncio.timeout(self._timeout_ms / 1000), self._lock:
-                grants = await self._acquire(gateway, demands, quotas, live)
+                grants = await self._acquire(gateway, demands, quotas, holders)
         except (RedisError, OSError, TimeoutError, ContendedError) as failed:
             why = str(failed) or type(failed).__name__
             if self.available:
@@ -104,9 +104,9 @@ class RedisStore:
         await self._redis.aclose()
 
     async def _acquire(
-        self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, live: Collection[int]
+        self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, holders: Holders
     ) -> list[Grant]:
-        one = self._leases.begin(gateway, demands, quotas, live)
+        one = self._leases.begin(gateway, demands, quotas, holders)
         while True:
             writes = one.writes(self._clock.monotonic_ms() + self._ahead_ms)
             if not writes:

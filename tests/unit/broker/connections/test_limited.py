@@ -14,6 +14,7 @@ import pytest
 from support.broker import TOPIC_ID, Running, batch, image, running
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.client import Client
+from tailrace.quota.entity import ClientQuotas
 from tailrace.wire.codec import encode_request
 from tailrace.wire.messages import FetchRequest, ListOffsetsRequest, ProduceRequest
 
@@ -181,3 +182,22 @@ async def test_an_address_above_its_rate_of_connections_is_not_served(tmp_path: 
             writer.close()
         refused = found.broker.metrics.counters["throttled_connections"][1]()
     assert answered[0] and answered.count(False) == refused >= 1
+
+
+async def test_changed_quotas_are_parsed_once_and_other_changes_parse_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker(tmp_path, quota("app", producer_byte_rate=100.0)) as found:
+        parsed: list[Any] = []
+        parse = ClientQuotas.__init__
+
+        def counted(self: ClientQuotas, quotas: Any = None) -> None:
+            parsed.append(quotas)
+            parse(self, quotas)
+
+        monkeypatch.setattr(ClientQuotas, "__init__", counted)
+        changed = quota("other", producer_byte_rate=100.0)
+        found.follower.move(quotas=changed)
+        assert parsed == [changed]
+        found.follower.move(brokers=dict(found.follower.image.brokers), services={})
+        assert parsed == [changed]

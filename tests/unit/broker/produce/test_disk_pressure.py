@@ -214,3 +214,31 @@ async def test_a_level_that_changes_is_logged_once(tmp_path: Path) -> None:
         ("warning", "refused"),
         ("info", "taken"),
     ]
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+@pytest.mark.parametrize(("usable_bytes", "disk_ms"), [(PLENTY, 0), (SLOW, 500)])
+async def test_a_quota_has_muted_already_and_the_disk_mutes_for_its_own_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usable_bytes: int, disk_ms: int, rows: int
+) -> None:
+    muted: list[int] = []
+    monkeypatch.setattr(
+        Connection, "mute", lambda connection, throttle_time_ms, owed=None: muted.append(throttle_time_ms)
+    )
+    settings: dict[str, Any] = {
+        "gateway_advertise": "brokers",
+        "gateway_listen": "127.0.0.1",
+        "quota_max_throttle_ms": "120",
+    }
+    async with running(tmp_path, space=Disk(usable_bytes), **MARKS, **settings) as node:
+        node.follower.move(quotas={(("client-id", "app"),): {"producer_byte_rate": 1.0}})
+        asked = request(0, batch(b"v"))
+        row = asked.topic_data[0].partition_data[0]
+        asked.topic_data[0].partition_data += [type(row)(index=9, records=row.records) for _ in range(rows - 1)]
+        assert node.client_address is not None
+        client = Client(node.client_address, "app")
+        answer = await ask(client, asked, 12)
+        await client.close()
+        assert answer.throttle_time_ms == max(120, disk_ms)
+        assert muted == [120, *([disk_ms] if disk_ms else [])]
+        assert node.broker.pressure.throttled_requests == bool(disk_ms)

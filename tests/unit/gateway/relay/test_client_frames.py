@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from support.gateway import BOOT_ID, ScriptedFollower
 from support.memory_streams import VirtualLoop, cancel_all
+from tailrace.clock import ManualClock
 from tailrace.errors import ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.admit import Admit
@@ -31,6 +32,7 @@ from tailrace.wire.header import parse_request_header
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.gateway import Advertised, GatewayLimits, Parts
 from tailrace_gateway.relay.client import ClientLink
+from tailrace_gateway.relay.link import MUTED
 from tailrace_gateway.relay.node import NodeLink
 
 PRODUCE, SILENT, FETCH, HERE = range(4)
@@ -304,6 +306,19 @@ def test_a_client_over_quota_that_sent_much_is_read_again_after_its_mute() -> No
             world.nothing_is_waited_for(rest)
             rest = b""
         assert world.answered == list(range(40))
+
+
+def test_a_throttle_told_to_a_muted_client_is_added_to_the_metric_and_not_to_the_mute() -> None:
+    with closing(VirtualLoop()) as loop, closing(World(loop)) as world:
+        clock = world.gateway.clock = ManualClock()
+        world.do(world.link.throttle, 5000)
+        clock.advance(4000)
+        world.do(world.link.throttle, 200)  # for the answer of a Fetch that was waited for
+        clock.advance(999)
+        assert world.link.pauses & MUTED
+        world.do(clock.advance, 1)
+        assert not world.link.pauses & MUTED
+        assert world.gateway.throttled_ms == 5200
 
 
 def test_answers_that_wait_behind_a_fetch_have_a_bound_and_the_rest_goes_on_afterwards() -> None:

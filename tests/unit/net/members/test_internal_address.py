@@ -9,7 +9,7 @@ import pytest
 from tailrace.config import Config, ConfigError
 from tailrace.net.address import Address
 from tailrace.net.authentication.proof import Secret
-from tailrace.net.members.internal import advertised_address, internal_address
+from tailrace.net.members.internal import advertised_address, advertised_endpoints, internal_address
 
 SECRET = Secret(b"s" * 32)
 
@@ -57,5 +57,8 @@ def test_the_other_roles_are_told_the_name_and_the_port_that_is_bound(tmp_path: 
     assert internal_address(config, tmp_path, "broker-1", SECRET) == ("0.0.0.0", 0)
     assert advertised_address(config, Address("0.0.0.0", 9093)) == ("broker-1", 9093)
     assert advertised_address(config, Address("/run/broker-1.sock", -1)).is_unix
+    bound = [Address("0.0.0.0", 9093), Address("/run/broker-1.sock", -1)]
+    told = [(endpoint.name, endpoint.host) for endpoint in advertised_endpoints(config, bound, "boot")]
+    assert told == [("INTERNAL", "broker-1"), ("UNIX-boot", "/run/broker-1.sock")]
     unnamed = Config.load("broker", overrides={"internal.listen": "10.1.2.3"})
     assert advertised_address(unnamed, Address("10.1.2.3", 9093)) == ("10.1.2.3", 9093)

@@ -29,6 +29,7 @@ class World:
     def __init__(self) -> None:
         self.now_ms = 0.0
         self.timers: dict[Timer, tuple[float, Callable[[], None]]] = {}
+        self.timers_set = 0
         self.ended: list[float] = []
         self.mute = Mute(lambda: self.now_ms, self.call_later, lambda: self.ended.append(self.now_ms))
         self.quota = LeasedQuota(Terms(LEASE_MS, "last", LONGEST_MS, 1000), 10)
@@ -37,6 +38,7 @@ class World:
 
     def call_later(self, delay_ms: float, then: Callable[[], None]) -> Timer:
         timer = Timer(self)
+        self.timers_set += 1
         self.timers[timer] = (self.now_ms + delay_ms, then)
         return timer
 
@@ -77,6 +79,24 @@ def test_a_lease_that_grows_ends_the_wait_sooner_but_not_before_the_told_time() 
     assert world.ended == [1100]
 
 
+def test_a_grant_sets_new_timers_only_where_the_wait_is_noticeably_shorter() -> None:
+    world = World()
+    world.charge(1000)
+    world.lease(RATE / 10)
+    world.run(1000)  # the told time is over; 900 bytes are left, for 9 s
+    before = world.timers_set
+    for more in range(1, 10):
+        world.lease(RATE / 10 * (1 + more / 1000))
+    assert world.timers_set == before
+    for more in range(10, 30):
+        world.lease(RATE / 10 * (1 + more / 1000))  # together it is noticed
+    assert world.timers_set == before + 1
+    world.lease(RATE)
+    assert world.timers_set == before + 2
+    world.run(5000)
+    assert world.ended == [1000 + 900]
+
+
 def test_a_throttle_that_comes_while_another_lasts_is_added() -> None:
     world = World()
     world.lease(RATE)
@@ -84,6 +104,28 @@ def test_a_throttle_that_comes_while_another_lasts_is_added() -> None:
     world.charge(200)
     world.run(5000)
     assert world.ended == [600]  # 300 bytes at half the rate: there is no lease before the first request
+
+
+def test_a_short_throttle_while_a_long_one_lasts_ends_with_it() -> None:
+    world = World()
+    world.mute.throttle(3000, nothing_owed())
+    world.run(2000)
+    world.mute.throttle(200, nothing_owed())
+    world.run(5000)
+    assert world.ended == [3000]
+
+
+def test_what_is_told_while_muted_lasts_no_longer_than_the_longest_throttle_from_the_first() -> None:
+    world = World()
+    world.lease(RATE)
+    assert world.charge(3000) == 3000
+    world.run(2000)
+    assert world.charge(3500) > LONGEST_MS - 2000
+    world.run(2 * LONGEST_MS)
+    assert world.ended == [LONGEST_MS]
+    world.charge(1000)  # the next time begins anew
+    world.run(4 * LONGEST_MS)
+    assert world.ended[1] > 2 * LONGEST_MS and not world.timers
 
 
 def test_a_throttle_without_debt_is_its_time() -> None:
