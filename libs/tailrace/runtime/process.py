@@ -194,6 +194,7 @@ def _parser(role: Role) -> argparse.ArgumentParser:
         prog=f"tailrace {role.name}",
         description=f"Runs one {role.name} process. Keys are Kafka's; "
         "flag over KAFKA_… variable over file over default.",
+        epilog=f"Other commands, each with --help: {', '.join(role.commands)}." if role.commands else None,
     )
     parser.add_argument("--config", metavar="FILE", help="a .properties file")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be repeated")

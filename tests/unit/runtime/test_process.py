@@ -16,10 +16,12 @@ from prometheus_client import CollectorRegistry, Counter
 
 from tailrace.clock import ManualClock
 from tailrace.config import loggers
+from tailrace.config.config import Config
 from tailrace.runtime import http, logs, run_files
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.http import Pages, respond
-from tailrace.runtime.process import load_config, setting
+from tailrace.runtime.process import load_config, main, setting
+from tailrace.runtime.role import Environment, Opened, Role
 from tailrace.runtime.run_files import RunFile
 
 
@@ -229,3 +231,17 @@ def test_a_setting_may_contain_equals_signs() -> None:
 def test_structlog_is_imported_without_rich() -> None:
     code = "import sys; from tailrace.runtime import logs; logs.import_structlog(); sys.exit('rich' in sys.modules)"
     assert os.spawnl(os.P_WAIT, sys.executable, sys.executable, "-c", code) == 0
+
+
+def _unopened(config: Config, environment: Environment) -> contextlib.AbstractAsyncContextManager[Opened]:
+    raise AssertionError("help opens nothing")
+
+
+def test_the_help_of_a_role_names_its_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    umask = os.umask(0o077)
+    try:
+        with pytest.raises(SystemExit):
+            main(Role("sample", _unopened, {"mend": lambda words: 0}), ["--help"])
+    finally:
+        os.umask(umask)  # a role makes it private
+    assert "Other commands, each with --help: mend." in capsys.readouterr().out
