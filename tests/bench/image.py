@@ -11,6 +11,7 @@ import secrets
 import statistics
 import sys
 import time
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 
@@ -103,7 +104,9 @@ def measure(image: str) -> dict[str, float]:
 
 def main(arguments: Sequence[str]) -> None:
     """Prints a table of medians."""
-    count = int(arguments[0]) if arguments else 3
+    parser = ArgumentParser(prog="python -m bench.image", description="Prints size, start and memory of the image.")
+    parser.add_argument("rounds", type=int, nargs="?", default=3, help="measurements; the median counts")
+    count = parser.parse_args(arguments).rounds
     docker("build", "-q", "-t", KAFKA, "--build-arg", f"BASE={docker_engine.BASE}",
            "-f", "tests/support/images/kafka/Dockerfile", str(kafka_peer.libs()))  # fmt: skip
     base = size_bytes(docker_engine.BASE)
