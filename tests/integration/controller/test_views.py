@@ -1,4 +1,4 @@
-"""Every column that docs/operations.md promises, read from a cluster with data: over SQLite and over PostgreSQL."""
+"""Every column that docs/sql.md promises, read from a cluster with data: over SQLite and over PostgreSQL."""
 
 import asyncio
 import re
@@ -20,8 +20,8 @@ from tailrace.testing import Cluster
 from tailrace.wire.messages import AlterClientQuotasRequest
 from tailrace_controller.store.schema import SCHEMA_VERSION
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
-SECTION = PAGE.partition("## The control plane in SQL")[2].partition("\n## ")[0]
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## The views")[2].partition("\n## ")[0]
 DOCUMENTED = {
     name: columns.split(", ") for name, columns in re.findall(r"^\| `(\w+)` \| ([^|]+?) \|$", SECTION, re.MULTILINE)
 }
