@@ -63,9 +63,10 @@ def drained(partitions: Mapping[Partition, Replicas], racks: Racks, leaving: int
 
 
 def _no_room(partition: Partition, replicas: Replicas, leaving: int) -> str:
+    count = f"{len(replicas)} replica{'' if len(replicas) == 1 else 's'}"
     return (
-        f"{partition[0]}-{partition[1]} has {len(replicas)} replicas and no other broker is left for the one on broker "
-        f"{leaving}: add a broker, or allow one replica fewer (--shrink) where more than one is left."
+        f"{partition[0]}-{partition[1]} has {count} and no other broker is left for the one on broker {leaving}: add a "
+        "broker, or allow one replica fewer (--shrink, over HTTP ?shrink=true) where more than one is left."
     )
 
 

@@ -45,6 +45,11 @@ def test_no_broker_left_is_refused_in_a_sentence_unless_it_may_shrink() -> None:
         drained({("t", 0): (2,)}, {2: None}, 2, shrink=True)
 
 
+def test_a_refusal_names_the_way_out_for_the_command_and_for_http() -> None:
+    with pytest.raises(NoRoom, match=r"t-0 has 1 replica and no other .*\(--shrink, over HTTP \?shrink=true\)"):
+        drained({("t", 0): (2,)}, {2: None}, 2)
+
+
 def test_topics_are_spread_as_in_the_textbook() -> None:
     one_each = [(0,)] * 12
     assert spread({"t": one_each}, FOUR, 3) == textbook()

@@ -111,7 +111,8 @@ def reset(
                 f"{name}-{index}{f' and {more} more' if more else ''}: nobody leads it, so that its offsets are unknown"
             )
         _commit(cluster, group, at, targets)
-    typer.echo(f"{group}: {len(targets)} partitions are at {to}")
+    what = "partition is" if len(targets) == 1 else "partitions are"
+    typer.echo(f"{group}: {len(targets)} {what} at {to}")
 
 
 def _commit(cluster: Nodes, group: str, at: Address, offsets: Mapping[Partition, int]) -> None:

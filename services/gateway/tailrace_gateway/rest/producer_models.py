@@ -12,7 +12,7 @@ from tailrace_gateway.rest.models import Link, Listing, Metadata
 class ActiveProducer(BaseModel):
     """What the leader remembers of an idempotent or transactional producer (KIP-664).
 
-    null: no sequence known, no transaction of its ended here yet, none open now. last_timestamp_ms is its records' own.
+    null: no sequence known, no transaction of its has ended here, none is open. last_timestamp_ms is its records' own.
     """
 
     kind: Literal["TailraceProducer"] = "TailraceProducer"
@@ -67,7 +67,7 @@ class TransactionSummary(BaseModel):
 
 
 class Transaction(BaseModel):
-    """The same in full; start_ms is null before the first transaction, and only an open one has partitions."""
+    """The same in full; start_ms is null while the state is EMPTY, and only an open one has partitions."""
 
     kind: Literal["TailraceTransaction"] = "TailraceTransaction"
     metadata: Metadata

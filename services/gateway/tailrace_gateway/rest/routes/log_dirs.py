@@ -65,7 +65,7 @@ async def list_log_dir_moves(scope: InCluster, broker_id: int) -> Listing[LogDir
 
 @router.get(_MOVE)
 async def get_log_dir_move(scope: InCluster, topic_name: str, partition_id: int, broker_id: int) -> LogDirMove:
-    """Says how far a replica's move is; 404 if it is not moved (any more)."""
+    """Says how far a replica's move is; 404 if it is not moved."""
     key = _replica_or_404(scope, topic_name, partition_id, broker_id)
     return _resource(scope, key, broker_id, await _move_or_404(scope, key, broker_id))
 

@@ -159,7 +159,7 @@ async def list_remove_broker_tasks(scope: InCluster) -> Listing[RemoveBrokerTask
 
 @router.get("/remove-broker-tasks/{broker_id}")
 async def get_remove_broker_task(scope: InCluster, broker_id: int) -> RemoveBrokerTask:
-    """Says how many partitions a broker still holds; 404 for a broker with partitions that nobody moves away."""
+    """Says how many partitions a broker holds; 404 for a broker with partitions that nobody moves away."""
     registered_broker(scope, broker_id)
     held = list(_held(scope, broker_id))
     if not _is_leaving(held, broker_id):

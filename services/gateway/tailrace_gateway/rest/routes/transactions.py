@@ -53,7 +53,7 @@ async def get_transaction(scope: InCluster, transactional_id: str) -> Transactio
 
 @router.get("/topics/-/partitions/-/transactions")
 async def list_open_transactions(scope: InCluster) -> OpenTransactionList:
-    """Lists what is open in partitions, 1,000 at most: what hangs, then late ones, then who is silent for longest.
+    """Lists what is open in partitions, 1,000 at most: what hangs, then late ones, then those silent for longest.
 
     Of the partitions that a silent broker leads nothing is known.
     """
