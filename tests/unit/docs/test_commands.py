@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from support.command_line import fault
 from support.pages import Command, commands, name, pages
+from tailrace.cli.daily import app
 
 
 @pytest.mark.parametrize("page", pages(), ids=name)
@@ -57,3 +59,11 @@ $ tailrace reassign generate -t orders \\
 )
 def test_a_command_that_is_not_there_is_found(line: str, why: str) -> None:
     assert (fault(Command(tuple(line.split(" ")), whole=True)) or "").startswith(why)
+
+
+@pytest.mark.parametrize("group", ["", "topic", "group", "transaction", "config", "reassign", "feature"])
+def test_the_help_of_a_group_tells_each_command_in_a_whole_sentence(group: str) -> None:
+    said = CliRunner().invoke(app, [*group.split(), "--help"], terminal_width=80).output
+    lines = said.partition("Commands:")[2].splitlines()
+    assert len(lines) > 2
+    assert not [line for line in lines if line.endswith("...")]

@@ -19,7 +19,7 @@ _LEVEL_MAX = (1 << 15) - 1
 _SOFTWARE = ("tailrace-cli", "1")
 
 
-@app.command("list")
+@app.command("list", short_help="Features with their levels.")
 def list_features(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     """The levels that are supported, and the one that each feature has; 0 is off."""
     name, version = _SOFTWARE
@@ -41,7 +41,7 @@ def list_features(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
         table(("feature", "lowest", "highest", "level"), [tuple(row.values()) for row in rows])
 
 
-@app.command()
+@app.command(short_help="Raise features to higher levels.")
 def upgrade(levels: NamedLevels, dry_run: DryRun = False, bootstrap: Bootstrap = None) -> None:
     """Raise features to higher levels, when all nodes are of a version that knows them."""
     _update(levels, _UPGRADE, dry_run, bootstrap)

@@ -137,7 +137,7 @@ def _stays(before: Mapping[Partition, Replicas], plan: Plan) -> str:
     )
 
 
-@app.command()
+@app.command(short_help="Print a plan that spreads topics over brokers.")
 def generate(
     topics: Annotated[list[str], typer.Option("--topic", "-t", help="may be repeated")],
     brokers: Annotated[
@@ -167,7 +167,7 @@ def _broker_ids(text: str) -> list[int]:
         raise typer.BadParameter(f"--brokers {text}: expected ids, as 0,1,2") from None
 
 
-@app.command()
+@app.command(short_help="Start what a plan says.")
 def execute(file: PlanFile, wait: Wait = False, rate: Rate = None, bootstrap: Bootstrap = None) -> None:
     """Start what a plan says; prints how it was, as a plan that goes back.
 
@@ -181,7 +181,7 @@ def execute(file: PlanFile, wait: Wait = False, rate: Rate = None, bootstrap: Bo
         move(cluster, before, plan, rate, wait=wait, started=lambda: typer.echo(as_text(before)))
 
 
-@app.command()
+@app.command(short_help="Say of each partition of a plan if it is done.")
 def verify(file: PlanFile, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     """Say of each partition of a plan whether it is done; status 0 if all are, 1 if not.
 
@@ -250,7 +250,7 @@ def _ids(brokers: Sequence[int]) -> str:
     return ",".join(map(str, brokers))
 
 
-@app.command()
+@app.command(short_help="Go back to the replicas from before.")
 def cancel(
     file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="cancel what this plan says")] = None,
     everything: Annotated[bool, typer.Option("--all", help="cancel every reassignment")] = False,

@@ -17,7 +17,7 @@ from tailrace.wire import messages as m
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Topics and their partitions."
 )
-app.command("producers")(producers)
+app.command("producers", short_help="Idempotent and transactional producers.")(producers)
 Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE")]
 _TIMEOUT_MS: Final = 30_000
 
@@ -31,7 +31,7 @@ def list_topics(bootstrap: Bootstrap = None) -> None:
         typer.echo(name)
 
 
-@app.command()
+@app.command(short_help="Create a topic.")
 def create(
     name: Topic,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: num.partitions")] = -1,
@@ -53,7 +53,7 @@ def create(
     typer.echo(f"created {name}")
 
 
-@app.command()
+@app.command(short_help="Partitions with replicas and offsets.")
 def describe(name: Topic, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     """Partitions with leader, replicas, in-sync and eligible leader replicas (KIP-966), and offsets."""
     with nodes(bootstrap) as cluster:

@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 
-@app.command("list")
+@app.command("list", short_help="Transactional ids with producer and state.")
 def list_transactions(
     states: Annotated[
         list[str] | None, typer.Option("--state", help="Ongoing, PrepareCommit, ... ; may be repeated")
@@ -73,7 +73,7 @@ def _listed(cluster: Nodes, request: Any) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: str(one["transactional_id"]))
 
 
-@app.command()
+@app.command(short_help="One transactional id and its transaction.")
 def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     """One transactional id: its producer, its state, since when, and the partitions of its transaction."""
     with nodes(bootstrap) as cluster:
@@ -100,7 +100,7 @@ def describe(transactional_id: TransactionalId, as_data: Json = False, bootstrap
     )
 
 
-@app.command("find-hanging")
+@app.command("find-hanging", short_help="Open transactions that nothing ends.")
 def find_hanging(
     topics: SomeTopics = None,
     partition: OnePartition = None,
@@ -145,5 +145,5 @@ def _row(place: Partition, one: Any, now_ms: int) -> dict[str, Any]:
     }
 
 
-app.command()(abort)
-app.command()(terminate)
+app.command(short_help="End a transaction that hangs on a partition.")(abort)
+app.command(short_help="Fence a transactional id's producer.")(terminate)
