@@ -41,7 +41,7 @@ def fault(command: Command) -> str | None:
     if program == "tailrace-spark":
         return _spark(words)
     if program == "./test":
-        return next((f"no layer {word}" for word in words[:1] if word.isalpha() and word not in LAYERS), None)
+        return _test(words)
     return None if not program.startswith("./") or (ROOT / program).exists() else f"no {program}"
 
 
@@ -130,6 +130,25 @@ def _spark(words: list[str]) -> str | None:
     if job is None:
         return f"no job {words[0]}"
     return _unknown(("tailrace-spark", job), words, _named_in("spark") | {"--help"})
+
+
+def _test(words: list[str]) -> str | None:
+    """`./test` and these words: layers come first, and -k has the name of a test or a part of it."""
+    for word in words:
+        if not word.isalpha():
+            break
+        if word not in LAYERS:
+            return f"no layer {word}"
+    chosen = next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "-k"), "")
+    return None if chosen in _tests() else f"no test has {chosen} in its name"
+
+
+@functools.cache
+def _tests() -> str:
+    """The names of all tests, functions and files."""
+    files = list((ROOT / "tests").rglob("test_*.py"))
+    functions = (re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8")) for path in files)
+    return "\n".join([*(path.stem for path in files), *(name for names in functions for name in names)])
 
 
 def _module(words: list[str]) -> str | None:
