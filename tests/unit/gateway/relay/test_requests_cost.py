@@ -50,9 +50,9 @@ def test_a_client_without_a_quota_pays_nothing_for_the_quotas_of_others() -> Non
     assert steps(beside) == steps(alone)
 
 
-def test_a_charge_takes_fewer_steps_than_the_request_that_it_is_for() -> None:
+def test_a_charge_takes_a_quarter_of_the_steps_of_the_head_that_it_is_for() -> None:
     unlimited, limited = passing(None)[0], passing("c")[0]
-    assert steps(limited) <= 2 * steps(unlimited)
+    assert steps(limited) <= 1.25 * steps(unlimited)
 
 
 def test_requests_ask_the_quota_service_for_nothing_while_there_is_a_lease() -> None:
