@@ -36,12 +36,13 @@ class LimitedRequests:
 
     def produce(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
         """Charges the request, and serves it."""
-        meter = connection.meter
-        if meter.produce_limited:
-            size_bytes = _HEADER_BYTES + len(connection.named) + len(body)
-            if throttle_time_ms := meter.produced(size_bytes):
-                connection.throttle(throttle_time_ms)
-                return self._throttled_produce(connection, version, correlation_id, body, throttle_time_ms)
+        size_bytes = _HEADER_BYTES + len(connection.named) + len(body)
+        room = connection.meter.produce_room
+        if size_bytes < room.room:  # without a call of `produced`, since most requests end here
+            room.room -= size_bytes
+        elif throttle_time_ms := connection.meter.produced(size_bytes):
+            connection.throttle(throttle_time_ms)
+            return self._throttled_produce(connection, version, correlation_id, body, throttle_time_ms)
         return self._produce(connection, version, correlation_id, body)
 
     def fetch(self, connection: Any, version: int, correlation_id: int, body: memoryview) -> Any:
