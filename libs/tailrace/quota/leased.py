@@ -24,6 +24,7 @@ class ClientMeter:
         "buckets",
         "client_id",
         "fetch_limited",
+        "fetch_room",
         "produce_limited",
         "produce_room",
         "request_limited",
@@ -37,6 +38,7 @@ class ClientMeter:
         self.buckets: dict[QuotaKind, LeasedBucket] = {}
         self._marks: dict[LeasedBucket, float] = {}
         self.produce_room: Room = UNLIMITED
+        self.fetch_room: Room = UNLIMITED
         self.produce_limited = False
         self.fetch_limited = False
         self.request_limited = False
@@ -72,6 +74,7 @@ class ClientMeter:
             if one is not None
         }
         self.produce_room = self.buckets.get(QuotaKind.PRODUCE, UNLIMITED)
+        self.fetch_room = self.buckets.get(QuotaKind.FETCH, UNLIMITED)
         self.produce_limited = QuotaKind.PRODUCE in self.buckets
         self.fetch_limited = QuotaKind.FETCH in self.buckets
         self.request_limited = QuotaKind.REQUEST in self.buckets

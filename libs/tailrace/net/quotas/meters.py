@@ -45,6 +45,10 @@ class ClockedMeter(ClientMeter):
         return self.charge(QuotaKind.PRODUCE, size_bytes, self._now_ms())
 
     def fetched(self, size_bytes: int) -> int:
+        room = self.fetch_room
+        if size_bytes < room.room:
+            room.room -= size_bytes
+            return 0
         return self.charge(QuotaKind.FETCH, size_bytes, self._now_ms())
 
     def worked(self, time_ms: float) -> int:
