@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.members.lease_holders import holders_in
+from tailrace.net.members.lease_holders import lease_holders
 from tailrace.quota.entity import ClientQuotas
 from tailrace.quota.leases import Demand, Gateway, Grant, Holders
 from tailrace.quota.usage import Usage, Used
@@ -36,12 +36,12 @@ class Quota:
         self._metrics = metrics
         self._scopes = scopes
         self._quotas = ClientQuotas()
-        self._holders = Holders((), ())
+        self._holders: Holders = frozenset()
         self._usage = Usage(max_entries)
         metrics.usage = self.usage
         metrics.clients = store.clients
         metrics.store_available = lambda: store.available
-        metrics.scopes_differing = lambda: scopes.differing(self._holders.live)
+        metrics.scopes_differing = lambda: scopes.differing(self._holders)
 
     def on_image(self, old: MetadataImage, new: MetadataImage) -> None:
         """Follows the image; cheap when neither quotas nor services nor brokers changed."""
@@ -50,7 +50,7 @@ class Quota:
         if old is new or new.quotas is not old.quotas:
             self._quotas = ClientQuotas(new.quotas)
         if old is new or new.services is not old.services or new.brokers is not old.brokers:
-            self._holders = holders_in(new)
+            self._holders = lease_holders(new)
 
     async def acquire(self, gateway: Gateway, demands: Sequence[Demand]) -> list[Grant]:
         """Leases for one gateway or broker, in the order of its demands; raises StoreUnavailable."""

@@ -9,7 +9,7 @@ from tailrace.quota.bucket import TokenBucket
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import IDLE_REPORTS, Terms
-from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, Grant, LeaseTable, holders_of
+from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, Grant, LeaseTable
 from tailrace.quota.split import split
 
 LEASE_MS = 500.0
@@ -173,7 +173,7 @@ def ask(
     leases: LeaseTable, gateway: int, need: float, now_ms: float, unused: float = 0.0, live: range = range(2)
 ) -> Grant:
     demand = Demand(ACCOUNT, PRODUCE, need, 0.0, unused)
-    (grant,) = leases.acquire((gateway, "i"), [demand], APP, holders_of(live), now_ms)
+    (grant,) = leases.acquire((gateway, "i"), [demand], APP, live, now_ms)
     return grant
 
 
@@ -232,7 +232,7 @@ def test_a_service_that_just_started_gives_no_more_than_an_even_share() -> None:
 
 
 def test_a_client_without_quota_is_not_limited() -> None:
-    (grant,) = table().acquire((0, "i"), [Demand((("client-id", "other"),), PRODUCE, 1.0)], APP, holders_of([0]), 0)
+    (grant,) = table().acquire((0, "i"), [Demand((("client-id", "other"),), PRODUCE, 1.0)], APP, [0], 0)
     assert not grant.limited
 
 
@@ -240,7 +240,7 @@ def test_above_the_bound_a_client_gets_an_even_share_and_is_not_remembered() -> 
     leases = table()
     quotas = ClientQuotas({(("client-id", None),): {"producer_byte_rate": RATE}})
     demands = [Demand((("client-id", f"c{i}"),), PRODUCE, 5000.0) for i in range(3)]
-    grants = leases.acquire((0, "i"), demands, quotas, holders_of([0, 1]), 0)
+    grants = leases.acquire((0, "i"), demands, quotas, [0, 1], 0)
     assert [grant.rate for grant in grants] == [RATE, RATE, RATE / 2]
     assert len(leases) == 2
 
@@ -248,7 +248,7 @@ def test_above_the_bound_a_client_gets_an_even_share_and_is_not_remembered() -> 
 def test_forgotten_clients_are_swept() -> None:
     leases = table()
     ask(leases, 0, need=5000, now_ms=0)
-    leases.acquire((0, "i"), [], APP, holders_of([0]), 100 * LEASE_MS)
+    leases.acquire((0, "i"), [], APP, [0], 100 * LEASE_MS)
     assert len(leases) == 0
 
 

@@ -87,13 +87,12 @@ class ClientLink(Link):
 
     @property
     def may_be_handed_over(self) -> bool:
-        """Whether the broker can go on from here: nothing owed, unsent or begun, and no quota to be charged here."""
-        meter = self.requests.meter
+        """Whether the broker can go on from here, quotas and all: nothing is owed, unsent or begun."""
         if self.closed or self.handed_over or self.came_back or self.sock.family == socket.AF_UNIX:
             return False
         if self.slots or self.outbox or self.pauses & (MUTED | ENDED) or not self.requests.between_frames:
             return False
-        return not (self.requests.throttle_time_ms or meter.produce_limited or meter.fetch_limited)
+        return not self.requests.throttle_time_ms
 
     @property
     def waits_for_bytes(self) -> bool:
