@@ -270,6 +270,22 @@ class Connection(Answering):
         if work_ms and (throttle_time_ms := self.meter.worked(work_ms)):
             self.throttle(throttle_time_ms)
 
+    def _awaited_came(self, awaited: asyncio.Future[Any]) -> None:
+        self._answered_later(super()._awaited_came, awaited)
+
+    def flush(self) -> None:
+        """As the base has it; the time is the client's, too."""
+        self._answered_later(super().flush)
+
+    def _answered_later(self, work: Callable[..., None], *args: Any) -> None:
+        """Sends what had to be waited for. Kafka charges its time as it does that of an answer given at once."""
+        timer = self._timer
+        if timer is None or timer.running or self.meter is None:
+            work(*args)
+            return
+        timer.run(self.meter.work_ms, work, *args)
+        self._charge_work()
+
     def mute(self, throttle_time_ms: int, owed: Owed | None = None) -> None:
         """Handles no further request for so long, nor before what is owed is earned; what comes stays in the buffer,
         then in the socket.

@@ -384,6 +384,7 @@ class Worked(Unmetered):
 
     def __init__(self) -> None:
         self.now_ms, self.charged_ms = 0.0, 0.0
+        self.throttle_time_ms = 0
 
     def work_ms(self) -> float:
         self.now_ms += 1
@@ -391,7 +392,7 @@ class Worked(Unmetered):
 
     def worked(self, time_ms: float) -> int:
         self.charged_ms += time_ms
-        return 0
+        return self.throttle_time_ms
 
 
 @pytest.mark.parametrize("client_ids", [("a", "a"), ("a", "b")])
@@ -419,6 +420,21 @@ def test_request_time_is_charged_also_to_a_client_that_changes_its_id_with_each_
         assert world.role.handled == list(range(11))
         assert meter.charged_ms == 10  # with the first request the connection says whose it is
         world.do(connection.close)
+        world.do(world.connection.close)
+
+
+@pytest.mark.parametrize("kind", ["FUTURE", "PROMISED"])
+def test_request_time_of_an_answer_that_comes_later_is_charged_and_holds_the_client(kind: str) -> None:
+    meter, told = Worked(), list[int]()
+    with closing(VirtualLoop()) as loop:
+        world = World(loop)
+        world.connection.limit(meter, Server(world.service).hot, told.append)
+        head = struct.pack(">ihhih", 11, ApiKey.PRODUCE, 7, 1, 0)
+        world.do(world.transport.feed, head + bytes([{"FUTURE": FUTURE, "PROMISED": PROMISED}[kind]]))
+        assert (meter.charged_ms, world.answered) == (1, [])
+        meter.throttle_time_ms = 20
+        world.do(world.role.owed.pop())
+        assert (meter.charged_ms, world.answered, told) == (2, [1], [20])
         world.do(world.connection.close)
 
 
