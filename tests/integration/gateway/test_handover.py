@@ -344,16 +344,6 @@ async def test_a_quota_holds_without_any_gateway(tmp_path: Path) -> None:
         assert [await throttled_by(client) for _ in range(2)] == [LONGEST_MS] * 2
 
 
-async def test_a_socket_of_which_nothing_is_known_is_not_taken(tmp_path: Path) -> None:
-    async with paired(tmp_path) as pair:
-        with socket.socket(socket.AF_UNIX) as over, socket.socket() as sent:
-            over.setblocking(False)
-            assert pair.world.internal is not None
-            over.connect(pair.world.internal.path)
-            socket.send_fds(over, [b"\0"], [sent.fileno()])
-            assert await asyncio.get_running_loop().sock_recv(over, 1) == b""
-
-
 async def test_limits_in_time_hold_for_connections_handed_over(tmp_path: Path) -> None:
     async with paired(tmp_path) as pair:
         deadlines = ConnectionDeadlines(idle_ms=400, head_ms=60, dribble_ms=60, dribble_bytes=100)
