@@ -165,9 +165,14 @@ class LeasedBucket(Room):
         What is asked at once on many connections shares one window: the first may have it, the others a crumb of it, so
         that a consumer that starts does not bring connections times window before anything could be charged.
         """
-        rate = self._bucket.rate if self._closed(now_ms) else max(self._bucket.rate, self._fair())
+        rate = self._bucket.rate
+        if rate < (fair := self._fair()) and not self._closed(now_ms):
+            rate = fair
         window = rate * self._terms.window_ms / 1000
-        self._asked_bytes = max(0.0, self._asked_bytes - max(0.0, now_ms - self._asked_ms) * rate / 1000)
+        if now_ms > self._asked_ms:
+            self._asked_bytes -= (now_ms - self._asked_ms) * rate / 1000
+            if self._asked_bytes < 0:
+                self._asked_bytes = 0.0
         self._asked_ms = now_ms
         most = max(window / _CRUMBS, window - self._asked_bytes)
         self._asked_bytes += most
