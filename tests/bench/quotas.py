@@ -14,13 +14,14 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import machine, report
 from bench.failover import percentile
+from bench.pairs import median_range
 from bench.quota_latency import TIMEOUT_MS, VERSION, latencies, request_of
 from bench.report import say
 from integration.quota.load import CLOCK, Answered, alter_quotas
@@ -43,7 +44,7 @@ HEADER = (
     "| load | Tailrace: first 10 s | least later | most later | Kafka: first 10 s | least later | most later |",
     "|---|--:|--:|--:|--:|--:|--:|",
 )
-FAIR_CONNECTIONS, FAIR_BYTES, FAIR_PAUSE_MS = 4, 1024, 20.0
+FAIR_CONNECTIONS, FAIR_BYTES, FAIR_PAUSE_MS, FAIR_SECONDS = 4, 1024, 20.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -156,18 +157,46 @@ async def well_behaved_ms(target: Target, seconds: float) -> list[float]:
     return await latencies(target.spots[0], FAIR_CONNECTIONS, FAIR_BYTES, FAIR_PAUSE_MS, seconds)
 
 
-async def beside_an_abuser(target: Target, turns: int, seconds: float) -> tuple[float, float]:
-    """The well-behaved client's p99 in ms, alone and beside 16 connections that want all and may have RATE."""
-    alone: list[float] = []
-    beside: list[float] = []
+@dataclass
+class Beside:
+    """A well-behaved client's p99 in ms by turns: alone, beside an abuser, alone."""
+
+    alone_ms: list[float] = field(default_factory=list)
+    beside_ms: list[float] = field(default_factory=list)
+
+    @property
+    def ratios(self) -> list[float]:
+        """Each turn beside the abuser to the mean of its neighbours: what drifts slowly cancels out."""
+        neighbours = zip(self.alone_ms, self.alone_ms[1:], strict=False)
+        return [2 * one / (a + b) for one, (a, b) in zip(self.beside_ms, neighbours, strict=True)]
+
+    @property
+    def noise(self) -> list[float]:
+        """Each turn alone to the one before, where the truth is 1."""
+        return [b / a for a, b in zip(self.alone_ms, self.alone_ms[1:], strict=False)]
+
+    def __str__(self) -> str:
+        told = [
+            f"{statistics.median(ratios):.2f} ({low:.2f}-{high:.2f})"
+            for ratios in (self.ratios, self.noise)
+            for low, high in [median_range(ratios)]
+        ]
+        alone, beside = (statistics.median(one) for one in (self.alone_ms, self.beside_ms))
+        return f"{alone:.1f} → {beside:.1f} ms: {told[0]}; noise {told[1]}"
+
+
+async def beside_an_abuser(target: Target, turns: int, seconds: float) -> Beside:
+    """Beside 16 connections that want all and may have RATE."""
+    found = Beside()
     await alter_quotas(target.address, {"client-id": CLIENT}, producer_byte_rate=RATE)
+    found.alone_ms.append(percentile(await well_behaved_ms(target, seconds), 0.99))
     for _ in range(turns):
-        alone.append(percentile(await well_behaved_ms(target, seconds), 0.99))
         passed = Passed(CLOCK.monotonic_ms(), [])
         async with spread(target, 16, passed):
-            await CLOCK.sleep(1000)
-            beside.append(percentile(await well_behaved_ms(target, seconds), 0.99))
-    return statistics.median(alone), statistics.median(beside)
+            await CLOCK.sleep(500)
+            found.beside_ms.append(percentile(await well_behaved_ms(target, seconds), 0.99))
+        found.alone_ms.append(percentile(await well_behaved_ms(target, seconds), 0.99))
+    return found
 
 
 def tailrace(folder: Path, stack: ExitStack) -> Target:
@@ -209,8 +238,7 @@ async def table(targets: Sequence[Target], seconds: float, turns: int) -> list[s
             f"| {name}: until the rate is within a tenth of the new one | {found[0]:.1f} s | {found[1]:.1f} s |"
         )
         say(lines[-1])
-    pairs = [await beside_an_abuser(target, turns, 3.0) for target in targets]
-    told = [f"{alone:.1f} → {beside:.1f} ms ({beside / alone:.2f})" for alone, beside in pairs]
+    told = [str(await beside_an_abuser(target, turns, FAIR_SECONDS)) for target in targets]
     lines.append(f"| p99 of a client without a quota, alone → beside 16 limited connections | {told[0]} | {told[1]} |")
     say(lines[-1])
     return lines
@@ -220,7 +248,7 @@ def main(arguments: list[str]) -> None:
     """Measures, and rewrites the section."""
     parser = ArgumentParser(prog="python -m bench.quotas", description="Measures quotas. Never fails.")
     parser.add_argument("--seconds", type=float, default=24.0, help="of each load, at least 12")
-    parser.add_argument("--turns", type=int, default=5, help="of the client beside the limited one")
+    parser.add_argument("--turns", type=int, default=20, help="of the client beside the limited one")
     parser.add_argument("--output", type=Path, default=DOCUMENT, help="the page to rewrite")
     options = parser.parse_args(arguments)
     if problem := kafka_peer.missing():

@@ -59,6 +59,23 @@ class Broken:
                 setattr(owner, name, original)
 
 
+@dataclass(frozen=True)
+class Mutant(Broken):
+    """found_by is a seed that found it when this was written; after a change of the simulator another one may."""
+
+    found_by: int = 1
+
+    def is_found(self, simulate: Callable[[int], Told], seeds: int) -> bool:
+        """Whether that seed or one of the first `seeds` breaks a promise while the rule is broken."""
+        with self.applied():
+            return any(simulate(seed).failure for seed in (self.found_by, *range(1, seeds + 1)))
+
+
+def broken(rule: str, owner: Any, name: str, replacement: Any, found_by: int = 1) -> Mutant:
+    """A rule that one attribute keeps."""
+    return Mutant(rule, ((owner, name, replacement),), found_by)
+
+
 def without_crc(data: memoryview) -> BatchHeader:
     """In place of records.batch.validate, for a recovery that believes what it finds."""
     if len(data) < HEADER_SIZE:
@@ -77,9 +94,14 @@ def arguments(simulator: str, about: str | None) -> argparse.ArgumentParser:
 
 
 def explore(
-    run: Callable[[Task], Came], tasks: Iterable[Task], total: int, jobs: int, console: Console, sums: dict[str, int]
+    run: Callable[[Task], Came],
+    tasks: Iterable[Task],
+    total: int,
+    jobs: int,
+    console: Console,
+    seen: Callable[[Came], None],
 ) -> list[Came]:
-    """Runs a world a task behind a progress bar, adds up what sums names, and returns the worlds that failed."""
+    """Runs a world a task behind a progress bar; each is `seen`, and those that failed are returned."""
     failed: list[Came] = []
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -91,12 +113,21 @@ def explore(
         while chunk := list(islice(left, _CHUNK * jobs * 20)):
             for outcome in pool.map(run, chunk, chunksize=_CHUNK):
                 progress.advance(bar)
-                for name in sums:
-                    sums[name] += getattr(outcome, name)
+                seen(outcome)
                 if outcome.failure:
                     failed.append(outcome)
                     progress.update(bar, failed=f"{len(failed)} failed")
     return failed
+
+
+def adding(sums: dict[str, int]) -> Callable[[Any], None]:
+    """What `explore` shall see: the counts of all worlds together."""
+
+    def add(outcome: Any) -> None:
+        for name in sums:
+            sums[name] += getattr(outcome, name)
+
+    return add
 
 
 def main(simulator: str, about: str | None, simulate: Callable[..., Told], *counts: str) -> int:
@@ -108,7 +139,7 @@ def main(simulator: str, about: str | None, simulate: Callable[..., Told], *coun
         print(f"\nseed {outcome.seed}: {outcome.failure or 'every promise was kept'}")
         return int(outcome.failure is not None)
     began, seeds, sums = time.monotonic(), range(asked.first, asked.first + asked.seeds), dict.fromkeys(counts, 0)
-    failed = explore(simulate, seeds, len(seeds), asked.jobs, Console(), sums)
+    failed = explore(simulate, seeds, len(seeds), asked.jobs, Console(), adding(sums))
     for line in report(failed, lambda world: f"seed {world.seed}", lambda world: again(simulator, world)):
         print(line)
     told = ", ".join(f"{count} {name}" for name, count in sums.items())

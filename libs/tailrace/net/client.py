@@ -202,24 +202,10 @@ class Client:
         transport.set_protocol(wire)
         transport.resume_reading()
 
-    async def settled(self, timeout_ms: float) -> None:
-        """Returns when nothing that was asked waits for its answer any more; raises TimeoutError."""
-        async with asyncio.timeout(timeout_ms / 1000):
-            while self._wire is not None and self._wire.core.waiting:
-                await asyncio.wait([self._wire.core.waiting[-1][1]])
-
     def finish(self) -> None:
         """Says that nothing more will be asked than what waits for its answer, if the peer still wants to give that."""
         if self._wire is not None and self._wire.core.waiting and not self._wire.lost.done():
             self._wire.transport.write_eof()
-
-    @property
-    def quiet_transport(self) -> Any:
-        """The transport if nothing is on its way over it, else None."""
-        wire = self._wire
-        if wire is None or wire.lost.done() or wire.core.waiting or wire.transport.get_write_buffer_size():
-            return None
-        return wire.transport
 
     def abort(self) -> None:
         """Breaks the connection off; requests without an answer fail with Disconnected soon."""

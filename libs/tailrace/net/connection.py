@@ -154,29 +154,11 @@ class Connection(Answering):
 
     # -- the end of it --------------------------------------------------------------------------------------------
 
-    def leave(self) -> None:
-        """Handles what has come and the request that has begun, reads nothing beyond, then calls left()."""
-        if not self.core.leaving and not self._transport.is_closing():
-            self.core.leaving = True
-            self._transport.set_write_buffer_limits(high=0)  # all must have been sent
-            self._parse()
-
-    def stay(self) -> None:
-        """After leave(): goes on as before."""
-        if self.core.leaving and not self._transport.is_closing():
-            self.core.leaving = False
-            self._transport.set_write_buffer_limits()
-            self._parse()
-
-    def left(self) -> None:
-        """After leave(): nothing is owed, unsent, or read and not handled."""
-        self.close()
-
     def renamed(self, client_id: str) -> None:
         """A request came under another client id than `named`."""
 
     def _end_if_done(self) -> None:
-        """Ends a connection that is to leave, or whose client has ended, once everything was answered.
+        """Ends a connection whose client has ended, once everything was answered.
 
         Called when all whole frames that may be handled have been.
         """
@@ -187,8 +169,6 @@ class Connection(Answering):
             self._refuse(fate.value)
         elif fate is Fate.DONE:
             self.close()
-        elif fate is Fate.LEFT:
-            self.left()
 
     def judge(self, deadlines: ConnectionDeadlines, passed_ms: float) -> str:
         """Called by each sweep: says why the connection must go, IDLE or nothing."""
@@ -270,6 +250,22 @@ class Connection(Answering):
         if work_ms and (throttle_time_ms := self.meter.worked(work_ms)):
             self.throttle(throttle_time_ms)
 
+    def _awaited_came(self, awaited: asyncio.Future[Any]) -> None:
+        self._answered_later(super()._awaited_came, awaited)
+
+    def flush(self) -> None:
+        """As the base has it; the time is the client's, too."""
+        self._answered_later(super().flush)
+
+    def _answered_later(self, work: Callable[..., None], *args: Any) -> None:
+        """Sends what had to be waited for. Kafka charges its time as it does that of an answer given at once."""
+        timer = self._timer
+        if timer is None or timer.running or self.meter is None:
+            work(*args)
+            return
+        timer.run(self.meter.work_ms, work, *args)
+        self._charge_work()
+
     def mute(self, throttle_time_ms: int, owed: Owed | None = None) -> None:
         """Handles no further request for so long, nor before what is owed is earned; what comes stays in the buffer,
         then in the socket.
@@ -315,12 +311,10 @@ class Connection(Answering):
         if not need and self._filled >= SIZE.size and self._going_on is None and self.core.may_handle:
             self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
         core = self.core
-        if core.leaving:
-            self._read_the_frame_begun()
-        elif self._held and self._filled < len(self._buffer) and self._may_read():
+        if self._held and self._filled < len(self._buffer) and self._may_read():
             self._held = False
             self._transport.resume_reading()
-        if core.leaving or core.ended:
+        if core.ended:
             self._end_if_done()
 
     def _parse_timed(self, timer: WorkTimer) -> None:
@@ -345,16 +339,6 @@ class Connection(Answering):
             return False
         core = self.core
         return not (core.stops & (UNTAKEN | CLOSED) or core.ended or self._released or self._transport.is_closing())
-
-    def _read_the_frame_begun(self) -> None:
-        """While leaving: reads on only if a frame has begun, and get_buffer only to its end."""
-        wanted = self._filled > 0 and self._going_on is None and self.core.may_handle and self._may_read()
-        if wanted == self._held and not self._transport.is_closing():
-            self._held = not wanted
-            if wanted:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
 
     def _frame(self, frame: memoryview) -> None:
         named = self.named

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from weakref import WeakValueDictionary
 
 from tailrace.quota.entity import METERED, Account, ClientQuotas, QuotaKind, at_broker
-from tailrace.quota.leased_bucket import INT_MAX, LeasedBucket, Terms
+from tailrace.quota.leased_bucket import INT_MAX, UNLIMITED, LeasedBucket, Room, Terms
 from tailrace.quota.leases import Demand, Grant
 from tailrace.quota.owed import Owed
 
@@ -24,7 +24,9 @@ class ClientMeter:
         "buckets",
         "client_id",
         "fetch_limited",
+        "fetch_room",
         "produce_limited",
+        "produce_room",
         "request_limited",
         "user",
     )
@@ -35,6 +37,8 @@ class ClientMeter:
         self.broker = broker_id
         self.buckets: dict[QuotaKind, LeasedBucket] = {}
         self._marks: dict[LeasedBucket, float] = {}
+        self.produce_room: Room = UNLIMITED
+        self.fetch_room: Room = UNLIMITED
         self.produce_limited = False
         self.fetch_limited = False
         self.request_limited = False
@@ -43,6 +47,9 @@ class ClientMeter:
         """Returns throttle_time_ms, 0 without a quota."""
         bucket = self.buckets.get(kind)
         if bucket is None:
+            return 0
+        if amount < bucket.room:
+            bucket.room -= amount
             return 0
         throttle_time_ms = bucket.charge(amount, now_ms)
         if throttle_time_ms:
@@ -66,6 +73,8 @@ class ClientMeter:
             for kind, one in found.items()
             if one is not None
         }
+        self.produce_room = self.buckets.get(QuotaKind.PRODUCE, UNLIMITED)
+        self.fetch_room = self.buckets.get(QuotaKind.FETCH, UNLIMITED)
         self.produce_limited = QuotaKind.PRODUCE in self.buckets
         self.fetch_limited = QuotaKind.FETCH in self.buckets
         self.request_limited = QuotaKind.REQUEST in self.buckets

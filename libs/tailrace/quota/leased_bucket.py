@@ -37,10 +37,24 @@ class Terms:
         self.wanted: Callable[[LeasedBucket], None] = lambda bucket: None
 
 
-class LeasedBucket:
+class Room:
+    """What may be charged by a comparison and a subtraction, with no look at the clock: `room` is lessened by it."""
+
+    __slots__ = ("room",)
+
+    def __init__(self, room: float) -> None:
+        self.room = room
+
+
+UNLIMITED = Room(math.inf)
+
+
+class LeasedBucket(Room):
     """One account's use of one kind, in the units of that kind.
 
-    `limit` is the rate over the whole cluster, the bucket's rate is our lease.
+    `limit` is the rate over the whole cluster, the bucket's rate is our lease. `room` is what lay in the bucket after
+    the last charge. What was taken of it counts when the bucket is looked at next, which is each time that it is
+    charged, reported or leased anew: until then a bucket that is full may fill a second time.
     """
 
     __slots__ = (
@@ -52,6 +66,7 @@ class LeasedBucket:
         "_idle_reports",
         "_in_debt_ms",
         "_reported_ms",
+        "_room_given",
         "_shorter_ms",
         "_terms",
         "_used_rate",
@@ -69,6 +84,8 @@ class LeasedBucket:
     )
 
     def __init__(self, account: Account, kind: QuotaKind, limit: float, terms: Terms, now_ms: float) -> None:
+        super().__init__(0.0)
+        self._room_given = 0.0
         self.account = account
         self.kind = kind
         self.limit = limit
@@ -99,6 +116,7 @@ class LeasedBucket:
 
     def charge(self, amount: float, now_ms: float) -> int:
         """Takes the amount and returns throttle_time_ms (KIP-219), at most the longest throttle."""
+        self._count_room()
         if now_ms >= self.expires_ms:
             self._run_out(now_ms)
             if self._terms.unavailable == "open" and self.active and now_ms >= self.expires_ms:
@@ -108,6 +126,7 @@ class LeasedBucket:
         self.charged += amount
         level = self._bucket.charge(amount, now_ms)
         if level >= 0:
+            self.room = self._room_given = level
             return 0
         until_ms = now_ms - level / self._bucket.rate * 1000
         self._in_debt_ms += max(0.0, until_ms - max(now_ms, self._debt_until_ms))
@@ -123,6 +142,7 @@ class LeasedBucket:
         """How long it takes until the first `charged` of all that was charged are earned, at the rate of now."""
         if self.lifted:
             return 0.0
+        self._count_room()
         owed = self._bucket.debt(now_ms) - (self.charged - charged)
         return max(0.0, owed) / self._bucket.rate * 1000
 
@@ -145,9 +165,14 @@ class LeasedBucket:
         What is asked at once on many connections shares one window: the first may have it, the others a crumb of it, so
         that a consumer that starts does not bring connections times window before anything could be charged.
         """
-        rate = self._bucket.rate if self._closed(now_ms) else max(self._bucket.rate, self._fair())
+        rate = self._bucket.rate
+        if rate < (fair := self._fair()) and not self._closed(now_ms):
+            rate = fair
         window = rate * self._terms.window_ms / 1000
-        self._asked_bytes = max(0.0, self._asked_bytes - max(0.0, now_ms - self._asked_ms) * rate / 1000)
+        if now_ms > self._asked_ms:
+            self._asked_bytes -= (now_ms - self._asked_ms) * rate / 1000
+            if self._asked_bytes < 0:
+                self._asked_bytes = 0.0
         self._asked_ms = now_ms
         most = max(window / _CRUMBS, window - self._asked_bytes)
         self._asked_bytes += most
@@ -162,6 +187,7 @@ class LeasedBucket:
 
     def demand(self, now_ms: float) -> Demand:
         """What to ask for, from what was used lately; who was idle for IDLE_REPORTS reports gives the lease back."""
+        self._count_room()
         # A report right after the first request must not take that request for a rate.
         interval_ms = max(self._terms.lease_ms / 2, now_ms - self._reported_ms)
         lost = self._bucket.take_lost(now_ms)
@@ -229,7 +255,15 @@ class LeasedBucket:
         elif self._terms.unavailable == "closed":
             self._set_rate(FLOOR * self._fair(), now_ms)
 
+    def _count_room(self) -> None:
+        taken = self._room_given - self.room
+        self.room = self._room_given = 0.0
+        self.used += taken
+        self.charged += taken
+        self._bucket.level -= taken
+
     def _set_rate(self, rate: float, now_ms: float) -> None:
+        self._count_room()
         rate = max(1.0, rate)
         self._bucket.refill_at(rate, self._burst(rate), now_ms)
         spill_ms = max(0.0, self._debt_until_ms - now_ms)

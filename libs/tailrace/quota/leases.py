@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
 from tailrace.quota.split import split
@@ -28,21 +28,12 @@ Entry = tuple[Account, QuotaKind]
 Gateway = tuple[int, str]  # (id, incarnation)
 
 
-class Holders(NamedTuple):
-    """The ids of gateways and brokers."""
-
-    live: Collection[int]  # of all that run: each of them keeps what it has
-    sharing: Collection[int]  # of them those that an even share is divided between
-
-    def with_one(self, holder_id: int) -> Holders:
-        """With one that asks, whose registration may not have reached our image yet."""
-        live = self.live if holder_id in self.live else {*self.live, holder_id}
-        return Holders(live, self.sharing if holder_id in self.sharing else {*self.sharing, holder_id})
+Holders: TypeAlias = Collection[int]  # ids of all that may have clients' sockets, between which a rate is split
 
 
-def holders_of(ids: Collection[int]) -> Holders:
-    """Of gateways alone."""
-    return Holders(ids, ids)
+def with_one(holders: Holders, holder_id: int) -> Holders:
+    """With one that asks, whose registration may not have reached our image yet."""
+    return holders if holder_id in holders else {*holders, holder_id}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +138,14 @@ def book(
 ) -> Grant:
     """Decides over one demand and writes it into the booking; with `grace` nobody gets more than an even share."""
     entry = (demand.account, demand.kind)
-    booking.settle(rate, demand.unused, holders.live, now_ms)
+    booking.settle(rate, demand.unused, holders, now_ms)
     if demand.rate <= 0:
         booking.holdings.pop(gateway, None)
         return Grant(*entry, limited=True, rate=0.0)
     granted = booking.share(gateway, demand.rate, rate)
     credit = 0.0
     if grace:
-        granted = min(granted, rate / len(holders.sharing))
+        granted = min(granted, rate / len(holders))
     else:
         credit = booking.take_credit((demand.rate - granted) * lease_ms / 2000)
     booking.holdings[gateway] = _Holding(granted, demand.rate, now_ms + HELD_LEASES * lease_ms)
@@ -181,7 +172,7 @@ class LeaseTable:
         """Renews or gives leases, one grant per demand, in order."""
         if now_ms >= self._sweep_at_ms:
             self._sweep(now_ms)
-        holders = holders.with_one(gateway[0])
+        holders = with_one(holders, gateway[0])
         return [self._grant(gateway, demand, quotas, holders, now_ms) for demand in demands]
 
     def leased(self, account: Account, kind: QuotaKind, now_ms: float) -> float:
@@ -198,7 +189,7 @@ class LeaseTable:
         booking = self._bookings.get(entry)
         if booking is None:
             if len(self._bookings) >= self._max_entries:
-                return Grant(*entry, limited=True, rate=rate / len(holders.sharing))
+                return Grant(*entry, limited=True, rate=rate / len(holders))
             booking = self._bookings[entry] = Booking(now_ms)
         grace = now_ms < self._grace_until_ms
         return book(booking, gateway, demand, rate, holders, now_ms, self.lease_ms, grace=grace)

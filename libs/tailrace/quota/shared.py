@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tailrace.quota.entity import ClientQuotas
-from tailrace.quota.leases import HELD_LEASES, Booking, Demand, Entry, Gateway, Grant, Holders, book
+from tailrace.quota.leases import HELD_LEASES, Booking, Demand, Entry, Gateway, Grant, Holders, book, with_one
 
 VERSION_CHARS = 16
 ABSENT = ""
@@ -63,7 +63,7 @@ class SharedLeases:
 
     def begin(self, gateway: Gateway, demands: Sequence[Demand], quotas: ClientQuotas, holders: Holders) -> Round:
         """A gateway's demands, to be decided and written."""
-        return Round(self, gateway, demands, quotas, holders.with_one(gateway[0]))
+        return Round(self, gateway, demands, quotas, with_one(holders, gateway[0]))
 
     def seen(self, entry: Entry, now_ms: float) -> str:
         """The newest text that is known of an entry, ABSENT where it must have run out in the store."""

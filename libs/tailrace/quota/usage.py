@@ -12,6 +12,7 @@ from tailrace.quota.leases import Demand
 WINDOW_MS = 5_000.0
 """How far a rate looks back: what is older counts for a third of it, and less and less."""
 _FORGOTTEN_MS = 60_000.0
+_HELD_MS = 1000.0  # who was throttled is shown to be so for so long, or until the debt is paid
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ class _Counts:
         self.at_ms = now_ms
         self.total += demand.used
         self.throttle_time_ms += demand.throttle_time_ms
-        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + demand.debt_ms)
+        # Between two small requests there is no debt, though the client is held back all the time.
+        held_ms = max(demand.debt_ms, _HELD_MS if demand.throttle_time_ms else 0.0)
+        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + held_ms)
 
     def rate(self, now_ms: float) -> float:
         """A second's use; an account that has just begun has not used a whole window."""

@@ -49,7 +49,6 @@ class Fate(Enum):
     GOES_ON = "it goes on"
     DONE = "the client has ended, and has all its answers"
     TORN = "the connection ended in the middle of a frame"
-    LEFT = "it was asked to leave, and owes nothing"
 
 
 class ServerConnection:
@@ -58,7 +57,7 @@ class ServerConnection:
     A slot of `slots` is an answer's frame, a list of its buffers (filled by the end of the read), or a Promised.
     """
 
-    __slots__ = ("answered_bytes", "ended", "leaving", "max_frame_bytes", "slots", "stops")
+    __slots__ = ("answered_bytes", "ended", "max_frame_bytes", "slots", "stops")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
@@ -66,7 +65,6 @@ class ServerConnection:
         self.stops = 0
         self.answered_bytes = 0  # of answers that are known and not taken yet
         self.ended = False  # the client sends no more
-        self.leaving = False  # nothing is read beyond the frame that has begun
 
     # -- bytes in -------------------------------------------------------------------------------------------------
 
@@ -129,7 +127,7 @@ class ServerConnection:
             return Fate.GOES_ON
         if self.ended:
             return Fate.TORN if unread_bytes else Fate.DONE
-        return Fate.LEFT if self.leaving and not unread_bytes else Fate.GOES_ON
+        return Fate.GOES_ON
 
 
 class ClientConnection(Generic[_Whom]):

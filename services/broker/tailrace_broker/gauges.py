@@ -23,7 +23,7 @@ from tailrace_broker.transactions.hanging import HangingTransactions
 def count_quotas(metrics: BrokerMetrics, limited: LimitedClients, throttled: ThrottledConnections) -> None:
     """What clients whose socket is here are held back by quotas."""
     metrics.counters["throttle_time_ms"] = (
-        "Throttle time given to clients of the broker's own listener (KIP-219)",
+        "Throttle time given to clients whose socket is here (KIP-219)",
         lambda: limited.throttled_ms,
     )
     metrics.counters["throttled_connections"] = (
@@ -35,10 +35,6 @@ def count_quotas(metrics: BrokerMetrics, limited: LimitedClients, throttled: Thr
 def count_broker(metrics: BrokerMetrics, broker: Broker, server: Server) -> None:
     """The broker's gauges, read when scraped."""
     topics = broker.topics
-    metrics.counters["returned_connections"] = (
-        "Connections given back to their gateway, for a quota",
-        lambda: 0 if broker.adopted is None else broker.adopted.returned_count,
-    )
     cold = broker.cold_reads
     metrics.counters["cold_reads"] = ("Times a fetch had to wait for the disk", lambda: cold.count)
     metrics.counters["cold_read_bytes"] = ("Bytes brought into the page cache for them", lambda: cold.bytes)

@@ -28,6 +28,7 @@ from tailrace.wire.apis import INTERNAL_APIS
 from tailrace_quota.handlers import HANDLERS
 from tailrace_quota.metrics import QuotaMetrics
 from tailrace_quota.quota import ROLE, Quota
+from tailrace_quota.scopes import Scopes
 from tailrace_quota.store.memory import MemoryStore
 from tailrace_quota.store.port import LeaseStore
 
@@ -54,7 +55,8 @@ async def open_quota(config: Config, environment: Environment) -> AsyncIterator[
     """Yields once the listener is bound; registration follows in the background."""
     clock, log = environment.clock, environment.log
     store = open_store(config, environment)
-    quota = Quota(store, config.quota_lease_ms, config.quota_max_entries, clock, QuotaMetrics(environment.registry))
+    metrics, scopes = QuotaMetrics(environment.registry), Scopes(config.quota_scope, log)
+    quota = Quota(store, config.quota_lease_ms, config.quota_max_entries, clock, metrics, scopes)
     memory = RequestMemory(config.queued_max_request_bytes)
     RequestMemoryMetrics(environment.registry, memory)
     authentication = open_authentication(environment.secret, environment.registry, environment.log)

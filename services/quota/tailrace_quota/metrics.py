@@ -27,6 +27,7 @@ class QuotaMetrics(Collector):
         self.clients: Callable[[], int] = _none
         self.store_available: Callable[[], bool] = bool
         self.usage: Callable[[], list[Used]] = list
+        self.scopes_differing: Callable[[], int] = _none
         self._requests = 0
         self._leases = 0
         self._used = dict.fromkeys(QuotaKind, 0.0)
@@ -55,6 +56,11 @@ class QuotaMetrics(Collector):
                 "tailrace_lease_store_available",
                 "1 while leases can be given; 0 while quota.url does not answer",
                 value=float(self.store_available()),
+            ),
+            GaugeMetricFamily(
+                "tailrace_quota_scope_differs",
+                "Gateways and brokers that ask for leases with another quota.scope than this service",
+                value=self.scopes_differing(),
             ),
             used,
             CounterMetricFamily("tailrace_quota_request_time_ms", "Time charged to limited clients", value=request_ms),

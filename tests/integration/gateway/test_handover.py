@@ -20,7 +20,7 @@ from tailrace.metadata.image import BrokerImage, PartitionImage, ServiceImage, T
 from tailrace.metadata.records import Endpoint
 from tailrace.net.context import Identity
 from tailrace.net.limits.deadlines import ConnectionDeadlines
-from tailrace.net.quotas.meter import Unmetered, unmetered
+from tailrace.net.quotas.meter import unmetered
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire import codec
 from tailrace.wire import messages as m
@@ -221,64 +221,47 @@ async def test_a_frame_that_is_not_kafkas_closes_a_connection_handed_over(tmp_pa
         await turns_until(lambda: not pair.handed_over and not len(pair.adopted))
 
 
-class Metered(Unmetered):
-    """A client over its rate: every Produce is charged and throttled."""
-
-    produce_limited, fetch_limited = True, False
-
-    def produced(self, size_bytes: int) -> int:
-        return 1
-
-    def fetched(self, size_bytes: int) -> int:
-        return 0
-
-    def fetch_max_bytes(self) -> int:
-        return 1 << 30
-
-
-async def test_a_client_that_a_quota_limits_stays_and_is_throttled(tmp_path: Path) -> None:
-    meter = Metered()
-    async with paired(tmp_path, meter_of=lambda broker_id, client_id: meter) as pair:
-        client = await pair.world.client()
-        answer = await client.ask(produce_request(b"a"), 12)
-        assert answer.throttle_time_ms == 1
-        assert pair.adopted.count == 0
-
-
 LIMITED = {(("client-id", "limited"),): {"producer_byte_rate": 1000.0}}
 TEST_LIMITED = {(("client-id", "test"),): {"producer_byte_rate": 1000.0}}
+LONGEST_MS = 30  # above a quota every Produce here is told that
 
 
-async def test_a_quota_that_comes_later_brings_its_clients_back_to_the_gateway(tmp_path: Path) -> None:
-    """On the same connection: what has come is answered first, and nothing is lost or answered twice."""
-    meter = Metered()
-    meter.produce_limited = False
-    async with paired(tmp_path, meter_of=lambda broker_id, client_id: meter) as pair:
+async def throttled_by(client: Client, value: bytes = b"x" * 1000) -> int:
+    answer = await client.ask(produce_request(value), 12)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    return int(answer.throttle_time_ms)
+
+
+async def test_a_client_that_a_quota_limits_is_handed_over_and_charged_by_the_broker(tmp_path: Path) -> None:
+    async with paired(tmp_path, quota_max_throttle_ms=str(LONGEST_MS)) as pair:
+        pair.broker.follower.move(quotas=TEST_LIMITED)
+        client = await pair.world.client()
+        assert [await throttled_by(client) for _ in range(3)] == [LONGEST_MS] * 3
+        assert (pair.adopted.count, len(pair.handed_over)) == (1, 1)
+        pair.broker.follower.move(quotas={})
+        assert await throttled_by(client) == 0
+
+
+async def test_a_quota_that_comes_later_is_charged_from_the_next_request_on(tmp_path: Path) -> None:
+    """On the same connection, and nothing is lost or answered twice."""
+    async with paired(tmp_path, quota_max_throttle_ms=str(LONGEST_MS)) as pair:
         client, waiting = await pair.handed(), await pair.handed()
         waiting.send(fetch(pair.broker, 5, offset=2, max_wait_ms=30_000) + produce(6, b"read already"))
         await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
-        meter.produce_limited = True
         pair.broker.follower.move(quotas=TEST_LIMITED)
-        await turns_until(lambda: len(pair.handed_over) == 1)
         assert (await pair.broker.produce(0, batch(b"wakes"))).base_offset == 2
         assert (await waiting.answer())[0] == 5
         got, rest = await waiting.answer()
         assert (got, base_offset(got, rest)) == (6, 3)
-        await turns_until(lambda: not pair.handed_over and not len(pair.adopted))
-        for n, each in enumerate((client, waiting)):
-            answer = await each.ask(produce_request(b"by the gateway"), 12)
-            assert answer.throttle_time_ms == 1
-            assert answer.responses[0].partition_responses[0].base_offset == 4 + n
-        assert (pair.adopted.count, pair.adopted.returned_count) == (2, 2)
-        assert len(pair.world.gateway.connections) == 2
+        assert [await throttled_by(each) for each in (client, waiting)] == [LONGEST_MS] * 2
+        assert (pair.adopted.count, len(pair.handed_over)) == (2, 2)
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_client_comes_back_whatever_of_its_stream_has_come(tmp_path: Path, seed: int) -> None:
-    """The socket goes back at a frame's end, so every byte is read by one of the two."""
+async def test_a_quota_comes_whatever_of_the_clients_stream_has_come(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     sizes = [chance.choice([10, 3000, 300_000]) for _ in range(30)]
-    async with paired(tmp_path) as pair:
+    async with paired(tmp_path, quota_max_throttle_ms="1") as pair:
         client = await pair.handed()
         stream = b"".join(produce(n, b"%d" % n * (size // 2)) for n, size in enumerate(sizes))
         turn = chance.randrange(len(stream))
@@ -293,45 +276,29 @@ async def test_a_client_comes_back_whatever_of_its_stream_has_come(tmp_path: Pat
             assert got == n
             offsets.append(base_offset(got, rest))
         assert offsets == list(range(1, len(sizes) + 1))
-        await turns_until(lambda: not pair.handed_over)
-        assert pair.adopted.returned_count == 1
 
 
 async def test_another_client_id_does_not_escape_its_quota(tmp_path: Path) -> None:
-    meter = Metered()
-    async with paired(
-        tmp_path, meter_of=lambda broker_id, client_id: meter if client_id == b"limited" else unmetered(0, b"")
-    ) as pair:
+    async with paired(tmp_path, quota_max_throttle_ms=str(LONGEST_MS)) as pair:
         pair.broker.follower.move(quotas=LIMITED)
-        client, same = await pair.handed(), await pair.handed()
-        request = codec.encode_request(produce_request(b"another's"), 12, 7, "limited")
-        client.send(request)
-        assert (await client.answer())[0] == 7
-        await turns_until(lambda: len(pair.handed_over) == 1)
-        client.send(request)
-        got, rest = await client.answer()
-        frame = memoryview(struct.pack(">i", got) + rest)
-        answer = codec.decode_response(ApiKey.PRODUCE, 12, codec.response_body(ApiKey.PRODUCE, 12, frame))
-        assert answer.throttle_time_ms == 1
-        client.send(codec.encode_request(produce_request(b"free again"), 12, 9, "test"))
-        assert (await client.answer())[0] == 9
-        for name in ("another", None, "test"):
-            same.send(codec.encode_request(produce_request(b"free"), 12, 8, name))
-            assert (await same.answer())[0] == 8
-        assert len(pair.handed_over) == 1
-        assert pair.adopted.count == 2
+        client = await pair.handed()
+        found = []
+        for name in ("limited", "test", "limited", None):
+            client.send(codec.encode_request(produce_request(b"x" * 1000), 12, 7, name))
+            got, rest = await client.answer()
+            body = codec.response_body(ApiKey.PRODUCE, 12, memoryview(struct.pack(">i", got) + rest))
+            found.append(codec.decode_response(ApiKey.PRODUCE, 12, body).throttle_time_ms)
+        assert found == [LONGEST_MS, 0, LONGEST_MS, 0]
 
 
 async def test_a_quota_that_comes_while_the_socket_is_on_its_way_holds(tmp_path: Path) -> None:
-    async with paired(tmp_path) as pair:
+    async with paired(tmp_path, quota_max_throttle_ms=str(LONGEST_MS)) as pair:
         client = await pair.world.client()
         client.send(produce(1, b"a"))
         await turns_until(lambda: len(pair.adopted._coming) == 1)  # noqa: SLF001
         pair.broker.follower.move(quotas=TEST_LIMITED)
         assert (await client.answer())[0] == 1
-        client.send(produce(2, b"b"))
-        assert (await client.answer())[0] == 2
-        await turns_until(lambda: not len(pair.adopted))
+        assert await throttled_by(client) == LONGEST_MS
 
 
 async def test_a_client_id_that_is_not_utf8_harms_nobody(tmp_path: Path) -> None:
@@ -368,79 +335,13 @@ async def orphaned(pair: Pair) -> Client:
     return client
 
 
-async def test_without_its_gateway_a_client_that_a_quota_limits_goes_to_another(tmp_path: Path) -> None:
-    """Here, the same one again. What has come is answered first, on the same connection."""
-    meter = Metered()
-    meter.produce_limited = False
-    async with paired(tmp_path, meter_of=lambda broker_id, client_id: meter) as pair:
-        client = await orphaned(pair)
-        meter.produce_limited = True
-        client.send(produce(1, b"read") + produce(2, b"read already")[:50])
-        assert (await client.answer())[0] == 1
-        pair.broker.follower.move(quotas=TEST_LIMITED)
-        client.send(produce(2, b"read already")[50:])
-        assert (await client.answer())[0] == 2
-        await turns_until(lambda: pair.adopted.returned_count == 1 and not len(pair.adopted))
-        answer = await client.ask(produce_request(b"by the other gateway"), 12)
-        assert (answer.throttle_time_ms, answer.responses[0].partition_responses[0].base_offset) == (1, 3)
-        assert (len(pair.world.gateway.connections), pair.handed_over) == (1, [])
-
-
-async def test_without_any_gateway_a_limited_client_is_served_until_there_is_one(tmp_path: Path) -> None:
-    async with paired(tmp_path) as pair:
-        services = pair.broker.follower.image.services
-        client = await orphaned(pair)
-        pair.broker.follower.move(services={})
-        pair.broker.follower.move(quotas=TEST_LIMITED)
-        await turns_until(lambda: len(pair.adopted.without_gateway) == 1)
-        for n in (1, 2):
-            client.send(produce(n, b"goes on"))
-            assert (await client.answer())[0] == n
-        assert pair.adopted.returned_count == 0
-        pair.broker.follower.move(services=services)
-        await turns_until(lambda: pair.adopted.returned_count == 1)
-        client.send(produce(3, b"at the new gateway"))
-        assert base_offset(*await client.answer()) == 3
-
-
-async def test_without_any_gateway_the_broker_charges_a_limited_client_itself(tmp_path: Path) -> None:
+async def test_a_quota_holds_without_any_gateway(tmp_path: Path) -> None:
     """The process that holds the socket charges."""
-    async with paired(tmp_path, quota_max_throttle_ms="30") as pair:
-        services = pair.broker.follower.image.services
+    async with paired(tmp_path, quota_max_throttle_ms=str(LONGEST_MS)) as pair:
         client = await orphaned(pair)
         pair.broker.follower.move(services={})
         pair.broker.follower.move(quotas=TEST_LIMITED)
-        for _ in range(2):
-            answer = await client.ask(produce_request(b"x" * 1000), 12)
-            assert answer.throttle_time_ms == 30
-        pair.broker.follower.move(services=services)
-        await turns_until(lambda: pair.adopted.returned_count == 1)
-
-
-async def test_without_any_gateway_the_broker_charges_the_client_id_of_each_request(tmp_path: Path) -> None:
-    both = {(("client-id", name),): {"producer_byte_rate": 1000.0} for name in ("test", "next")}
-    async with paired(tmp_path, quota_max_throttle_ms="30") as pair:
-        client = await orphaned(pair)
-        pair.broker.follower.move(services={})
-        pair.broker.follower.move(quotas=both)
-        await turns_until(lambda: len(pair.adopted.without_gateway) == 1)
-        (connection,) = pair.adopted.without_gateway
-        charged, request = [], produce_request(b"x" * 1000)
-        for client_id in ("test", "next", "unlimited", "test"):
-            client.send(codec.encode_request(request, 12, 1, client_id))
-            await client.answer()
-            charged.append(getattr(connection.meter, "client_id", None))
-        assert charged == ["test", "next", None, "test"]
-
-
-async def test_a_socket_of_which_nothing_is_known_is_not_taken(tmp_path: Path) -> None:
-    async with paired(tmp_path) as pair:
-        with socket.socket(socket.AF_UNIX) as over, socket.socket() as sent:
-            over.setblocking(False)
-            assert pair.world.internal is not None
-            over.connect(pair.world.internal.path)
-            socket.send_fds(over, [b"\0"], [sent.fileno()])
-            assert await asyncio.get_running_loop().sock_recv(over, 1) == b""
+        assert [await throttled_by(client) for _ in range(2)] == [LONGEST_MS] * 2
 
 
 async def test_limits_in_time_hold_for_connections_handed_over(tmp_path: Path) -> None:

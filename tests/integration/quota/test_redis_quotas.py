@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from integration.quota.load import alter_quotas, measured_cluster, producing
+from integration.quota.load import CLOCK, alter_quotas, measured_cluster, producing
 from support.redis_server import MISSING, RedisServer
 from tailrace.net.address import Address
 from tailrace.testing import Cluster
 
 pytestmark = [pytest.mark.skipif(shutil.which("redis-server") is None, reason=MISSING), pytest.mark.timeout(240)]
 RATE = 1_000_000.0
-MOST = 1.1 * RATE
 WINDOW_MS = 10_000.0
+PAUSED_MS = 5_000.0  # `up` kills a service that is silent for twice as long, and starts another
+
+
+def most(window_ms: float) -> float:
+    """The published bound, with some room for when this process sees an answer."""
+    return RATE * (1.02 + 800 / window_ms)
 
 
 @pytest.fixture
@@ -38,7 +44,9 @@ async def test_the_rate_holds_while_redis_and_quota_services_die_and_come_back(
     async with producing(address, "both", "measured", connections=8, size_bytes=8_000) as produced:
         await produced.rate_over(1000)
         rates = {"with Redis": await produced.rate_over(WINDOW_MS)}
-        assert int(redis.ask("DBSIZE")) == 2
+        async with asyncio.timeout(30):  # the booking expires while a busy machine lets no lease through for 2 s
+            while await asyncio.to_thread(redis.ask, "DBSIZE") != "2":
+                await CLOCK.sleep(50)
         redis.kill()
         rates["without Redis"] = await produced.rate_over(WINDOW_MS)
         redis.start()
@@ -46,10 +54,11 @@ async def test_the_rate_holds_while_redis_and_quota_services_die_and_come_back(
         redis.pause()
         rates["with one that is stopped"] = await produced.rate_over(WINDOW_MS)
         redis.resume()
-        cluster.pause("quota", 0)
-        rates["with a stopped quota service"] = await produced.rate_over(WINDOW_MS)
-        cluster.resume("quota", 0)
+        with cluster.paused("quota", 0):
+            rates["with a stopped quota service"] = await produced.rate_over(PAUSED_MS)
         cluster.kill("quota", 0)
         rates["with one quota service"] = await produced.rate_over(WINDOW_MS)
-    assert all(0 < rate <= MOST for rate in rates.values()), rates
+    assert all(0 < rate <= most(PAUSED_MS if "stopped quota" in when else WINDOW_MS) for when, rate in rates.items()), (
+        rates
+    )
     assert any(produced.throttle_times_ms)

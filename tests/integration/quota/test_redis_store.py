@@ -19,7 +19,7 @@ from support.tcp_proxy import TcpProxy
 from support.waiting import until
 from tailrace.config import Config, ConfigError
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
-from tailrace.quota.leases import Demand, Grant, holders_of
+from tailrace.quota.leases import Demand, Grant
 from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.role import Environment
 from tailrace_quota.app import open_store
@@ -56,7 +56,7 @@ async def ask(store: RedisStore, gateway: int = 0, need: float = 5000.0) -> Gran
     for _ in range(200):
         try:
             demand = Demand(ACCOUNT, QuotaKind.PRODUCE, need)
-            (grant,) = await store.acquire((gateway, "i"), [demand], QUOTAS, holders_of(range(2)), CLOCK.monotonic_ms())
+            (grant,) = await store.acquire((gateway, "i"), [demand], QUOTAS, range(2), CLOCK.monotonic_ms())
         except StoreUnavailable:
             await CLOCK.sleep(20)
         else:
@@ -66,9 +66,7 @@ async def ask(store: RedisStore, gateway: int = 0, need: float = 5000.0) -> Gran
 
 async def refused(store: RedisStore) -> None:
     with pytest.raises(StoreUnavailable):
-        await store.acquire(
-            (0, "i"), [Demand(ACCOUNT, QuotaKind.PRODUCE, 1.0)], QUOTAS, holders_of([0]), CLOCK.monotonic_ms()
-        )
+        await store.acquire((0, "i"), [Demand(ACCOUNT, QuotaKind.PRODUCE, 1.0)], QUOTAS, [0], CLOCK.monotonic_ms())
     assert not store.available
 
 

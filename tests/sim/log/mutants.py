@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sim.worlds import Broken, without_crc
+from sim.worlds import Mutant, broken, without_crc
 from tailrace.log import append, lookup
 from tailrace.log.compaction.retained import Retention
 from tailrace.log.directory import checkpoint_copies
@@ -26,13 +25,6 @@ from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIn
 from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import BatchHeader
 from tailrace.records.entries import Entry
-
-
-@dataclass(frozen=True)
-class Mutant(Broken):
-    """found_by is a seed that found it when this was written; after a change of the simulator another one may."""
-
-    found_by: int
 
 
 def _only_names_synced(self: Flush) -> None:
@@ -124,30 +116,30 @@ _TRUNCATE = tail.truncate
 _APPLY = ProducerState.apply
 
 MUTANTS = (
-    Mutant("what a failed sync left is read from the disk", ((MemoryFile, "reread", _nothing),), 151),
-    Mutant("recovery checks the CRC of what may be torn", ((loader, "validate", without_crc),), 5),
-    Mutant("a flush syncs the segments", ((Flush, "run", _only_names_synced),), 1),
-    Mutant("a flush syncs the names of new segments", ((Flush, "run", _only_files_synced),), 2),
-    Mutant("a flush covers what was there when it began", ((Log, "finish_flush", _up_to_the_end),), 5),
-    Mutant("a flush that a cut has overtaken covers nothing", ((Log, "finish_flush", _whatever_was_cut),), 86),
-    Mutant("what a failed write left is cut off", ((Segment, "_trim", _nothing),), 3449),
-    Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 137),
-    Mutant("a cut lowers the recovery point on the disk", ((DirOffsets, "lower", _nothing),), 410),
-    Mutant("lost indexes are made anew", ((search, "load_indexes", _believed),), 79),
-    Mutant("a failed write is refused", ((append.Run, "write", _written_after_all),), 9),
-    Mutant("a producer's sequence numbers are checked", ((state, "check", _any_is_next),), 1),
-    Mutant("producers are replayed to their last batch", ((ProducerState, "apply", _applied_backwards),), 1),
-    Mutant("a cut takes index entries back", ((OffsetIndex, "truncate", _nothing),), 2),
-    Mutant("a cut takes leader epochs back", ((LeaderEpochs, "truncate_from_end", _everywhere),), 1),
-    Mutant("a cut leaves nothing behind", ((tail, "truncate", _not_cut),), 12),
-    Mutant("timestamps are looked up inside batches", ((lookup, "_records", _by_batch),), 1),
-    Mutant("the log start never goes back", ((LocalLog, "advance_log_start_offset", _forgets_where),), 3),
+    broken("what a failed sync left is read from the disk", MemoryFile, "reread", _nothing, 151),
+    broken("recovery checks the CRC of what may be torn", loader, "validate", without_crc, 5),
+    broken("a flush syncs the segments", Flush, "run", _only_names_synced, 1),
+    broken("a flush syncs the names of new segments", Flush, "run", _only_files_synced, 2),
+    broken("a flush covers what was there when it began", Log, "finish_flush", _up_to_the_end, 5),
+    broken("a flush that a cut has overtaken covers nothing", Log, "finish_flush", _whatever_was_cut, 86),
+    broken("what a failed write left is cut off", Segment, "_trim", _nothing, 3449),
+    broken("what is cut or closed is synced", Segment, "sync", _nothing, 137),
+    broken("a cut lowers the recovery point on the disk", DirOffsets, "lower", _nothing, 410),
+    broken("lost indexes are made anew", search, "load_indexes", _believed, 79),
+    broken("a failed write is refused", append.Run, "write", _written_after_all, 9),
+    broken("a producer's sequence numbers are checked", state, "check", _any_is_next, 1),
+    broken("producers are replayed to their last batch", ProducerState, "apply", _applied_backwards, 1),
+    broken("a cut takes index entries back", OffsetIndex, "truncate", _nothing, 2),
+    broken("a cut takes leader epochs back", LeaderEpochs, "truncate_from_end", _everywhere, 1),
+    broken("a cut leaves nothing behind", tail, "truncate", _not_cut, 12),
+    broken("timestamps are looked up inside batches", lookup, "_records", _by_batch, 1),
+    broken("the log start never goes back", LocalLog, "advance_log_start_offset", _forgets_where, 3),
     Mutant(
         "an index is believed where it is true",
         ((search, "begins", _yes), (search, "brought", _yes), (search, "is_first", _yes)),
         28,
     ),
-    Mutant("a checkpoint has a copy", ((checkpoint_copies, "true_content", _as_it_is),), 9),
-    Mutant("leader epochs are the batches'", ((loader, "agree", _yes),), 348),
-    Mutant("tombstones stay for delete.retention.ms", ((Retention, "_stays", _tombstones_go_at_once),), 117),
+    broken("a checkpoint has a copy", checkpoint_copies, "true_content", _as_it_is, 9),
+    broken("leader epochs are the batches'", loader, "agree", _yes, 348),
+    broken("tombstones stay for delete.retention.ms", Retention, "_stays", _tombstones_go_at_once, 117),
 )

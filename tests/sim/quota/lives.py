@@ -26,6 +26,10 @@ class Outcome:
     happened: frozenset[str]
 
     @property
+    def story(self) -> str:
+        return self.what
+
+    @property
     def failure(self) -> str | None:
         if self.beyond_s > 0:
             return f"{self.beyond_s:.2f} s of its rate above the bound"

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from sim.worlds import Broken
+from sim.worlds import broken
 from tailrace.quota import leases
 from tailrace.quota.leased_bucket import LeasedBucket
 from tailrace.quota.leases import Booking
 from tailrace.quota.owed import Owed
-
-
-@dataclass(frozen=True)
-class Mutant(Broken):
-    """found_by: a seed that finds it."""
-
-    found_by: int = 1
-
 
 _DEMAND: Callable[..., Any] = LeasedBucket.demand
 _SHARE: Callable[..., float] = Booking.share
@@ -63,17 +54,13 @@ def _dead_hold_on(self: Booking, rate: float, unused: float, live: Any, now_ms: 
 _SETTLE: Callable[..., None] = Booking.settle
 
 
-def _broken(rule: str, owner: Any, name: str, replacement: Any, found_by: int) -> Mutant:
-    return Mutant(rule, ((owner, name, replacement),), found_by)
-
-
 MUTANTS = (
-    _broken("every gateway gets the whole rate", Booking, "share", _whole_rate, 7),
-    _broken("a lease stays as large as it was first", Booking, "share", _first_share, 3),
-    _broken("what was not used is not given back", LeasedBucket, "demand", _no_unused, 10),
-    _broken("a client that is held back asks for no more", LeasedBucket, "demand", _only_what_was_used, 10),
-    _broken("a connection is read when the told time is over", Owed, "wait_ms", _reads_at_once, 21),
-    _broken("what was not used is given three times", LeasedBucket, "grant", _credit_thrice, 3),
-    _broken("what was not used is kept without end", leases, "CREDIT_MS", 1e6, 15),
-    _broken("a dead gateway keeps its lease", Booking, "settle", _dead_hold_on, 3),
+    broken("every gateway gets the whole rate", Booking, "share", _whole_rate, 7),
+    broken("a lease stays as large as it was first", Booking, "share", _first_share, 3),
+    broken("what was not used is not given back", LeasedBucket, "demand", _no_unused, 10),
+    broken("a client that is held back asks for no more", LeasedBucket, "demand", _only_what_was_used, 10),
+    broken("a connection is read when the told time is over", Owed, "wait_ms", _reads_at_once, 21),
+    broken("what was not used is given three times", LeasedBucket, "grant", _credit_thrice, 3),
+    broken("what was not used is kept without end", leases, "CREDIT_MS", 1e6, 15),
+    broken("a dead gateway keeps its lease", Booking, "settle", _dead_hold_on, 3),
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sim.quota.world import ACCOUNT, LEASE_MS, World
 from tailrace.quota.entity import QuotaKind
-from tailrace.quota.leases import Demand, Grant, holders_of
+from tailrace.quota.leases import Demand, Grant
 from tailrace.quota.shared import ContendedError, MemoryBookings, Round, SharedLeases, booking_of
 
 
@@ -29,7 +29,7 @@ class SharedWorld(World):
     def decide(self, index: int, demands: list[Demand], answer: Callable[[list[Grant] | None], None]) -> None:
         which = index if self.random.random() < 0.95 else self.random.randrange(len(self.services))
         service = self.services[which % len(self.services)]
-        live = holders_of(set(self.live))
+        live = set(self.live)
         holder = (index, str(self.incarnations[index]))
 
         def begin() -> None:

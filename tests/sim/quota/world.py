@@ -13,7 +13,7 @@ from tailrace.net.quotas.mute import Mute
 from tailrace.quota.entity import CLIENT_ID, Account, ClientQuotas, QuotaKind
 from tailrace.quota.leased import LeasedQuota
 from tailrace.quota.leased_bucket import Terms
-from tailrace.quota.leases import Demand, Grant, LeaseTable, holders_of
+from tailrace.quota.leases import Demand, Grant, LeaseTable
 
 LEASE_MS = 500.0
 TIMEOUT_MS = 100.0
@@ -167,7 +167,7 @@ class World:
             answer(None)
         else:
             holder = (index, str(self.incarnations[index]))
-            answer(self.service.acquire(holder, demands, self.quotas, holders_of(set(self.live)), self.now_ms))
+            answer(self.service.acquire(holder, demands, self.quotas, set(self.live), self.now_ms))
 
     def kill_service(self) -> None:
         self.service = None

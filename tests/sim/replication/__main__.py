@@ -43,7 +43,7 @@ def explore(profiles: list[str], seeds: range, jobs: int) -> int:
     sums = {"events": 0, "faults": 0, "acknowledged": 0, "elections": 0, "unclean_elections": 0}
     count = len(profiles) * len(seeds)
     tasks = ((profile, seed) for seed in seeds for profile in profiles)
-    failed = worlds.explore(run, tasks, count, jobs, console, sums)
+    failed = worlds.explore(run, tasks, count, jobs, console, worlds.adding(sums))
     seconds = time.monotonic() - began
     for line in worlds.report(failed, name, again):
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from sim.worlds import Broken
+from sim.worlds import broken
 from tailrace.coordination.transaction_records import Status, TransactionState
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.log.producers import state as producer_state
@@ -19,14 +19,6 @@ from tailrace_coordinator.transactions import end, machine, markers, state
 from tailrace_coordinator.transactions.decision import TIMEOUTS_KEY
 from tailrace_coordinator.transactions.machine import TransactionMachine
 from tailrace_coordinator.transactions.markers import MarkerSender
-
-
-@dataclass(frozen=True)
-class Mutant(Broken):
-    """found_by: a seed that finds it."""
-
-    found_by: int = 1
-
 
 _CHECK_MARKER: Callable[..., None] = producer_state.check_marker
 _PENDING_END: Callable[..., Any] = PendingOffsets.end
@@ -150,35 +142,31 @@ def _anybody(self: TransactionMachine, transactional_id: str, _producer: Any) ->
     return self.transactions[transactional_id]
 
 
-def _broken(rule: str, owner: Any, name: str, replacement: Any, found_by: int = 1) -> Mutant:
-    return Mutant(rule, ((owner, name, replacement),), found_by)
-
-
 MUTANTS = (
-    _broken("a late marker ends the next transaction", producer_state, "check_marker", _marker_of_any_transaction, 9),
-    _broken("a leader takes markers of any epoch", producer_state, "check_marker", _marker_of_anybody, 9),
-    _broken("a group takes markers of any epoch", GroupMachine, "end_transaction", _group_takes_any_marker, 5),
-    _broken("a new owner does not send the markers", TransactionMachine, "on_loaded", _on_loaded, 3),
-    _broken("nothing times out", TransactionMachine, "on_timer", _no_timeouts, 6),
-    _broken("a transaction may get another outcome", end, "outcome", _another_outcome, 10),
-    _broken("a transaction forgets its partitions", state, "with_partitions", _last_partitions),
-    _broken("answers do not wait for the log", Shard, "_released", _released),
-    _broken("a refused marker counts as written", markers, "_DONE", frozenset(ErrorCode), 12),
-    _broken("a producer of an earlier epoch may go on", TransactionMachine, "_of", _anybody, 4),
-    _broken("a group keeps the offsets of an aborted transaction", PendingOffsets, "end", _keeps_aborted, 2),
-    _broken("offsets count before the commit", GroupMachine, "apply", _replays_no_pending_offsets, 2),
-    _broken("a late EndTxn ends the next transaction", end, "outcome", _end_of_any_epoch, 6),
-    _broken("InitProducerId takes no new epoch", state, "with_next_epoch", _same_epoch),
-    _broken("InitProducerId forgets an open transaction", TransactionMachine, "_init", _no_fence, 2),
-    _broken("markers of one transaction complete another", machine, "_same_end", lambda *_: True, 373),
-    _broken("a new partition counts as deleted", MarkerSender, "_look", _without_a_look, 10),
-    _broken("the next producer id is unknown", TransactionMachine, "add_partitions", _id_mapping_first, 164),
+    broken("a late marker ends the next transaction", producer_state, "check_marker", _marker_of_any_transaction, 9),
+    broken("a leader takes markers of any epoch", producer_state, "check_marker", _marker_of_anybody, 9),
+    broken("a group takes markers of any epoch", GroupMachine, "end_transaction", _group_takes_any_marker, 5),
+    broken("a new owner does not send the markers", TransactionMachine, "on_loaded", _on_loaded, 3),
+    broken("nothing times out", TransactionMachine, "on_timer", _no_timeouts, 6),
+    broken("a transaction may get another outcome", end, "outcome", _another_outcome, 10),
+    broken("a transaction forgets its partitions", state, "with_partitions", _last_partitions),
+    broken("answers do not wait for the log", Shard, "_released", _released),
+    broken("a refused marker counts as written", markers, "_DONE", frozenset(ErrorCode), 12),
+    broken("a producer of an earlier epoch may go on", TransactionMachine, "_of", _anybody, 4),
+    broken("a group keeps the offsets of an aborted transaction", PendingOffsets, "end", _keeps_aborted, 2),
+    broken("offsets count before the commit", GroupMachine, "apply", _replays_no_pending_offsets, 2),
+    broken("a late EndTxn ends the next transaction", end, "outcome", _end_of_any_epoch, 6),
+    broken("InitProducerId takes no new epoch", state, "with_next_epoch", _same_epoch),
+    broken("InitProducerId forgets an open transaction", TransactionMachine, "_init", _no_fence, 2),
+    broken("markers of one transaction complete another", machine, "_same_end", lambda *_: True, 373),
+    broken("a new partition counts as deleted", MarkerSender, "_look", _without_a_look, 10),
+    broken("the next producer id is unknown", TransactionMachine, "add_partitions", _id_mapping_first, 164),
 )
 
 # Of these no seed is known yet that finds them: no test requires it.
 UNSEEDED = (
-    _broken("a leader asks nobody before the first append", producer_state, "check_transactional", _unverified),
-    _broken("a verification outlives a marker", Verifications, "clear", _asked_once),
-    _broken("a group takes offsets after their transaction's end", EndedTransactions, "since", lambda *_: False),
-    _broken("a zombie says what is done", TransactionMachine, "add_partitions", _says_without_the_log),
+    broken("a leader asks nobody before the first append", producer_state, "check_transactional", _unverified),
+    broken("a verification outlives a marker", Verifications, "clear", _asked_once),
+    broken("a group takes offsets after their transaction's end", EndedTransactions, "since", lambda *_: False),
+    broken("a zombie says what is done", TransactionMachine, "add_partitions", _says_without_the_log),
 )

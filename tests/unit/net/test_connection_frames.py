@@ -1,7 +1,7 @@
 """Whatever comes, in whatever pieces: every whole frame is handled once, in order, and what waits for nothing goes on.
 
 Or the connection is closed with a reason that is logged. Frames are of every kind that a handler may make of them, the
-client may stop to take answers, end its side at any byte, and the connection may be asked to leave and to stay.
+client may stop to take answers, or end its side at any byte.
 """
 
 from __future__ import annotations
@@ -83,16 +83,6 @@ class Role:
             slot.append(answer)
 
 
-class Staying(Connection):
-    """Says that it has left, and is there still."""
-
-    lefts = 0
-
-    def left(self) -> None:
-        assert not self._filled and not self.core.slots
-        self.lefts += 1
-
-
 class World:
     def __init__(self, loop: VirtualLoop, chunk_bytes: int = 1 << 20, **options: Any) -> None:
         self.loop, self.role = loop, Role()
@@ -106,7 +96,7 @@ class World:
             end_of_read=self.role.end_of_read,
             **options,
         )
-        self.connection = Staying(Server(service))
+        self.connection = Connection(Server(service))
         self.transport = MemoryTransport(self.connection, chunk_bytes)
         self.do(self.transport.open)
 
@@ -176,7 +166,6 @@ STEPS = st.lists(
         st.tuples(st.just("give"), st.integers(0, 300)),
         st.tuples(st.just("take"), st.booleans()),
         st.tuples(st.just("wait"), st.just(MUTE_MS)),
-        st.tuples(st.just("leave"), st.booleans()),
     ),
     max_size=12,
 )
@@ -214,13 +203,10 @@ def test_every_whole_frame_is_handled_once_in_order_or_a_reason_is_given(
                 world.give(number)
             elif step == "take":
                 world.do(world.transport.take, takes=number)
-            elif step == "wait":
-                world.settle(number)
             else:
-                world.do(world.connection.leave if number else world.connection.stay)
+                world.settle(number)
             assert world.role.handled == list(range(len(world.role.handled)))
         world.nothing_is_waited_for()
-        world.do(world.connection.stay)
         world.do(world.transport.feed, rest)
         if ends:
             world.do(world.transport.end)
@@ -384,6 +370,7 @@ class Worked(Unmetered):
 
     def __init__(self) -> None:
         self.now_ms, self.charged_ms = 0.0, 0.0
+        self.throttle_time_ms = 0
 
     def work_ms(self) -> float:
         self.now_ms += 1
@@ -391,7 +378,7 @@ class Worked(Unmetered):
 
     def worked(self, time_ms: float) -> int:
         self.charged_ms += time_ms
-        return 0
+        return self.throttle_time_ms
 
 
 @pytest.mark.parametrize("client_ids", [("a", "a"), ("a", "b")])
@@ -400,7 +387,7 @@ def test_request_time_is_charged_also_to_a_client_that_changes_its_id_with_each_
 ) -> None:
     meter = Worked()
 
-    class Limited(Staying):
+    class Limited(Connection):
         def renamed(self, client_id: str) -> None:
             self.limit(meter, server.hot, lambda throttle_time_ms: None)
 
@@ -422,6 +409,21 @@ def test_request_time_is_charged_also_to_a_client_that_changes_its_id_with_each_
         world.do(world.connection.close)
 
 
+@pytest.mark.parametrize("kind", ["FUTURE", "PROMISED"])
+def test_request_time_of_an_answer_that_comes_later_is_charged_and_holds_the_client(kind: str) -> None:
+    meter, told = Worked(), list[int]()
+    with closing(VirtualLoop()) as loop:
+        world = World(loop)
+        world.connection.limit(meter, Server(world.service).hot, told.append)
+        head = struct.pack(">ihhih", 11, ApiKey.PRODUCE, 7, 1, 0)
+        world.do(world.transport.feed, head + bytes([{"FUTURE": FUTURE, "PROMISED": PROMISED}[kind]]))
+        assert (meter.charged_ms, world.answered) == (1, [])
+        meter.throttle_time_ms = 20
+        world.do(world.role.owed.pop())
+        assert (meter.charged_ms, world.answered, told) == (2, [1], [20])
+        world.do(world.connection.close)
+
+
 @pytest.mark.parametrize("encrypts", [False, True])
 def test_no_files_are_sent_past_a_transport_that_encrypts(encrypts: bool) -> None:
     ours, theirs = socket.socketpair()
@@ -432,7 +434,7 @@ def test_no_files_are_sent_past_a_transport_that_encrypts(encrypts: bool) -> Non
 
     with closing(VirtualLoop()) as loop, closing(ours), closing(theirs):
         world = World(loop)
-        connection = Staying(Server(world.service))
+        connection = Connection(Server(world.service))
         world.do(Transport(connection).open)
         assert connection.sends_files is not encrypts
         world.do(connection.close)

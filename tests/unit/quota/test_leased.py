@@ -1,5 +1,6 @@
 """Buckets, entities, the split and the lease table, as tables; tests/sim/quota shows them together."""
 
+import math
 import weakref
 
 import pytest
@@ -8,7 +9,7 @@ from tailrace.quota.bucket import TokenBucket
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind, canonical_ip
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import IDLE_REPORTS, Terms
-from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, Grant, LeaseTable, holders_of
+from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, Grant, LeaseTable
 from tailrace.quota.split import split
 
 LEASE_MS = 500.0
@@ -172,7 +173,7 @@ def ask(
     leases: LeaseTable, gateway: int, need: float, now_ms: float, unused: float = 0.0, live: range = range(2)
 ) -> Grant:
     demand = Demand(ACCOUNT, PRODUCE, need, 0.0, unused)
-    (grant,) = leases.acquire((gateway, "i"), [demand], APP, holders_of(live), now_ms)
+    (grant,) = leases.acquire((gateway, "i"), [demand], APP, live, now_ms)
     return grant
 
 
@@ -231,7 +232,7 @@ def test_a_service_that_just_started_gives_no_more_than_an_even_share() -> None:
 
 
 def test_a_client_without_quota_is_not_limited() -> None:
-    (grant,) = table().acquire((0, "i"), [Demand((("client-id", "other"),), PRODUCE, 1.0)], APP, holders_of([0]), 0)
+    (grant,) = table().acquire((0, "i"), [Demand((("client-id", "other"),), PRODUCE, 1.0)], APP, [0], 0)
     assert not grant.limited
 
 
@@ -239,7 +240,7 @@ def test_above_the_bound_a_client_gets_an_even_share_and_is_not_remembered() -> 
     leases = table()
     quotas = ClientQuotas({(("client-id", None),): {"producer_byte_rate": RATE}})
     demands = [Demand((("client-id", f"c{i}"),), PRODUCE, 5000.0) for i in range(3)]
-    grants = leases.acquire((0, "i"), demands, quotas, holders_of([0, 1]), 0)
+    grants = leases.acquire((0, "i"), demands, quotas, [0, 1], 0)
     assert [grant.rate for grant in grants] == [RATE, RATE, RATE / 2]
     assert len(leases) == 2
 
@@ -247,7 +248,7 @@ def test_above_the_bound_a_client_gets_an_even_share_and_is_not_remembered() -> 
 def test_forgotten_clients_are_swept() -> None:
     leases = table()
     ask(leases, 0, need=5000, now_ms=0)
-    leases.acquire((0, "i"), [], APP, holders_of([0]), 100 * LEASE_MS)
+    leases.acquire((0, "i"), [], APP, [0], 100 * LEASE_MS)
     assert len(leases) == 0
 
 
@@ -576,3 +577,49 @@ def test_with_the_scope_of_a_broker_addresses_open_connections_to_each() -> None
     refused = [quota.admit("10.0.0.1", 0, 0) for _ in range(4)]
     assert refused[0] == 0 and refused[-1] > 0
     assert quota.admit("10.0.0.1", 0, 1) == 0
+
+
+# -- room: what is charged without a look at the clock -------------------------------------------------------------
+
+
+def roomy() -> tuple[LeasedQuota, ClientMeter]:
+    """A client that was idle for a burst: 100 bytes lie in its bucket at 200 ms."""
+    quota = leased()
+    meter = quota.meter(USER, "app", 0)
+    meter.charge(PRODUCE, 0, 0)
+    give(quota, RATE, 0)
+    assert meter.charge(PRODUCE, 0, 200) == 0
+    return quota, meter
+
+
+def test_a_charge_that_the_last_one_left_room_for_asks_no_clock() -> None:
+    _, meter = roomy()
+    assert meter.charge(PRODUCE, 60, math.nan) == 0
+    assert meter.charge(PRODUCE, 30, math.nan) == 0
+    # 90 of the 100 are taken, and nothing was earned since
+    assert meter.charge(PRODUCE, 60, 200) == 50
+
+
+def test_what_was_taken_of_the_room_is_reported_and_leaves_a_debt_like_any_other() -> None:
+    quota, meter = roomy()
+    meter.charge(PRODUCE, 60, math.nan)
+    (demand,) = quota.demands(200)
+    assert demand.used == 60
+    assert meter.charge(PRODUCE, 90, 200) == 50
+    assert owed_ms(quota, 200) == 50
+
+
+def test_room_is_shared_by_all_that_are_counted_together() -> None:
+    quota = leased(gateways=1)
+    quota.update(ClientQuotas({(("user", USER),): {"producer_byte_rate": RATE}}), 1, 0)
+    first, second = (quota.meter(USER, name, 0) for name in ("one", "two"))
+    first.charge(PRODUCE, 0, 0)
+    first.charge(PRODUCE, 0, 200)
+    first.charge(PRODUCE, 60, math.nan)
+    assert second.charge(PRODUCE, 60, 200) == 20
+
+
+def test_room_ends_with_the_quota_that_it_is_of() -> None:
+    quota, meter = roomy()
+    quota.update(ClientQuotas({ACCOUNT: {"producer_byte_rate": RATE / 10}}), 1, 200)
+    assert meter.charge(PRODUCE, 60, 200) > 0

@@ -8,7 +8,7 @@ import tracemalloc
 from tailrace.quota.entity import ClientQuotas, QuotaKind
 from tailrace.quota.leased import ClientMeter, LeasedQuota
 from tailrace.quota.leased_bucket import Terms
-from tailrace.quota.leases import LeaseTable, holders_of
+from tailrace.quota.leases import LeaseTable
 
 CLIENTS, ENTRIES, LEASE_MS = 10_000, 2000, 500.0
 EVERYBODY = ClientQuotas({(("client-id", None),): {"producer_byte_rate": 1000.0, "consumer_byte_rate": 1000.0}})
@@ -35,7 +35,7 @@ def test_leases_are_bounded_however_many_clients_are_connected() -> None:
     for now_ms in (1.0, 126.0, 251.0):
         demands = quota.demands(now_ms)
         assert len(demands) <= ENTRIES
-        quota.granted(table.acquire((0, "i"), demands, EVERYBODY, holders_of([0]), now_ms), LEASE_MS, now_ms, now_ms)
+        quota.granted(table.acquire((0, "i"), demands, EVERYBODY, [0], now_ms), LEASE_MS, now_ms, now_ms)
     assert quota.active == len(table) == ENTRIES
     # Whoever has no lease is charged all the same, and gets one with a later request.
     assert connected[0].charge(QuotaKind.PRODUCE, 100, 600) > 0

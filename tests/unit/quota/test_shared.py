@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
-from tailrace.quota.leases import HELD_LEASES, Demand, Grant, holders_of
+from tailrace.quota.leases import HELD_LEASES, Demand, Grant
 from tailrace.quota.shared import VERSION_CHARS, ContendedError, MemoryBookings, SharedLeases, booking_of
 
 LEASE_MS = 500.0
@@ -27,7 +27,7 @@ class World:
         return SharedLeases(LEASE_MS, max_entries, lambda: f"{next(self.versions):0{VERSION_CHARS}x}")
 
     def ask(self, service: SharedLeases, gateway: int, need: float = 5000.0, account: Account = ACCOUNT) -> Grant:
-        one = service.begin((gateway, "i"), [Demand(account, QuotaKind.PRODUCE, need)], QUOTAS, holders_of(range(2)))
+        one = service.begin((gateway, "i"), [Demand(account, QuotaKind.PRODUCE, need)], QUOTAS, range(2))
         while not one.take(self.store.exchange(service.since_ms, one.writes(self.now_ms))):
             pass
         (grant,) = one.grants
@@ -134,7 +134,7 @@ def test_what_a_service_remembers_is_bounded() -> None:
     service = world.service(max_entries=2)
     everybody = ClientQuotas({(("client-id", None),): {"producer_byte_rate": RATE}})
     demands = [Demand((("client-id", f"c{i}"),), QuotaKind.PRODUCE, 10.0) for i in range(5)]
-    one = service.begin((0, "i"), demands, everybody, holders_of([0]))
+    one = service.begin((0, "i"), demands, everybody, [0])
     while not one.take(world.store.exchange(service.since_ms, one.writes(world.now_ms))):
         pass
     assert len(service) == 2 and [grant.account for grant in one.grants] == [demand.account for demand in demands]
@@ -143,7 +143,7 @@ def test_what_a_service_remembers_is_bounded() -> None:
 def test_a_round_gives_up_when_others_write_each_time() -> None:
     world = World()
     service, other = world.begun(), world.service()
-    one = service.begin((0, "i"), [Demand(ACCOUNT, QuotaKind.PRODUCE, 10.0)], QUOTAS, holders_of([0]))
+    one = service.begin((0, "i"), [Demand(ACCOUNT, QuotaKind.PRODUCE, 10.0)], QUOTAS, [0])
     with pytest.raises(ContendedError):
         while True:
             writes = one.writes(world.now_ms)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.quota.entity import Account, ClientQuotas, QuotaKind
-from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, LeaseTable, holders_of
+from tailrace.quota.leases import CREDIT_MS, FLOOR, HELD_LEASES, Demand, LeaseTable
 from tailrace.quota.split import split
 
 LEASE_MS = 500.0
@@ -69,7 +69,7 @@ def test_leases_never_add_up_to_more_than_the_rate_and_its_floor(
         now_ms += pause_ms
         gateway = chosen % gateways
         demand = Demand(ACCOUNT, QuotaKind.PRODUCE, need * rate, 0.0, unused * rate)
-        (grant,) = table.acquire((gateway, "i"), [demand], quotas(rate), holders_of(range(gateways)), now_ms)
+        (grant,) = table.acquire((gateway, "i"), [demand], quotas(rate), range(gateways), now_ms)
         held[gateway] = (grant.rate, now_ms + HELD_LEASES * LEASE_MS)
         leased = sum(lease for lease, until_ms in held.values() if until_ms > now_ms)
         assert leased <= rate * (1 + FLOOR) * NEAR
@@ -91,7 +91,7 @@ def test_what_is_given_is_never_more_than_the_rate_over_the_time_and_what_was_sa
         earned = lease[gateway] * min(now_ms - since_ms[gateway], HELD_LEASES * LEASE_MS) / 1000
         back = min(unused * rate, earned)  # a gateway gives back no more than it earned
         demand = Demand(ACCOUNT, QuotaKind.PRODUCE, need * rate, 0.0, back)
-        (grant,) = table.acquire((gateway, "i"), [demand], quotas(rate), holders_of(range(gateways)), now_ms)
+        (grant,) = table.acquire((gateway, "i"), [demand], quotas(rate), range(gateways), now_ms)
         given_bytes += earned - back + grant.credit
         lease[gateway], since_ms[gateway] = grant.rate, now_ms
     floors = FLOOR * rate * now_ms / 1000

@@ -60,7 +60,18 @@ def test_who_is_throttled_is_so_until_its_debt_is_paid() -> None:
     first, second = usage.rows(QUOTAS, 100.0)
     assert (first.account, first.throttled, first.throttle_time_ms) == (APP, True, 700.0)
     assert (second.account, second.throttled) == (OTHER, False)
-    assert not any(row.throttled for row in usage.rows(QUOTAS, 701.0))
+    usage.report([demand(used=9000.0, throttle_time_ms=700.0, debt_ms=1700.0)], 800.0)
+    assert usage.rows(QUOTAS, 2499.0)[0].throttled
+    assert not any(row.throttled for row in usage.rows(QUOTAS, 2501.0))
+
+
+def test_who_is_throttled_over_and_over_is_so_between_two_requests_too() -> None:
+    """A client at its rate with small requests owes nothing at most of the moments in which it reports."""
+    usage = Usage(10)
+    for tick in range(5):
+        usage.report([demand(used=250.0, throttle_time_ms=40.0 if tick % 2 else 0.0, debt_ms=0.0)], 250.0 * tick)
+    assert usage.rows(QUOTAS, 1000.0)[0].throttled
+    assert not usage.rows(QUOTAS, 1800.0)[0].throttled
 
 
 def test_an_account_without_a_quota_is_not_shown_and_the_oldest_are_forgotten() -> None:

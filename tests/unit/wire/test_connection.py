@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tailrace.wire.connection import (
     AWAITED,
     BUSY,
-    CLOSED,
     IN_FLIGHT_MAX,
     MUTED,
     UNTAKEN,
@@ -196,19 +195,6 @@ def test_no_more_requests_wait_than_there_are_slots() -> None:
     assert len(server.handled) == IN_FLIGHT_MAX and not server.core.may_handle
     server.owed.pop(0)()
     assert (server.sent, len(server.handled)) == ([0], IN_FLIGHT_MAX + 1)
-
-
-def test_one_that_leaves_has_left_when_it_owes_nothing_and_has_nothing_of_a_frame() -> None:
-    server = Server()
-    server.core.leaving = True
-    assert server.core.fate(0) is Fate.LEFT
-    assert server.core.fate(3) is Fate.GOES_ON
-    server.feed(frame(0, PROMISED))
-    assert server.core.fate(0) is Fate.GOES_ON
-    server.owed.pop()()
-    assert server.core.fate(0) is Fate.LEFT
-    server.core.close()
-    assert server.core.stops == CLOSED and server.core.fate(0) is Fate.GOES_ON
 
 
 # -- the end that asks ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from tailrace.quota.leased_bucket import UNLIMITED, Room
 from tailrace.quota.owed import Owed, nothing_owed
 
 
@@ -14,6 +15,11 @@ class Meter(Protocol):
     produce_limited: bool
     fetch_limited: bool
     request_limited: bool
+
+    @property
+    def produce_room(self) -> Room:
+        """Of which a small Produce may be taken instead of calling `produced`."""
+        ...
 
     def produced(self, size_bytes: int) -> int:
         """Charges a Produce request; returns throttle_time_ms."""
@@ -46,6 +52,7 @@ class Unmetered:
     produce_limited = False
     fetch_limited = False
     request_limited = False
+    produce_room = UNLIMITED
 
     def produced(self, size_bytes: int) -> int:
         return 0

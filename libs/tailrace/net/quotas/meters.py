@@ -38,9 +38,17 @@ class ClockedMeter(ClientMeter):
         self._now_ms = now_ms
 
     def produced(self, size_bytes: int) -> int:
+        room = self.produce_room  # small requests are many: most of them cost this alone
+        if size_bytes < room.room:
+            room.room -= size_bytes
+            return 0
         return self.charge(QuotaKind.PRODUCE, size_bytes, self._now_ms())
 
     def fetched(self, size_bytes: int) -> int:
+        room = self.fetch_room
+        if size_bytes < room.room:
+            room.room -= size_bytes
+            return 0
         return self.charge(QuotaKind.FETCH, size_bytes, self._now_ms())
 
     def worked(self, time_ms: float) -> int:

@@ -93,7 +93,7 @@ class Answering(Receiving):
     def flush(self) -> None:
         """Promised answers have come: they go out, and requests that waited for a free slot are handled."""
         self._flush()
-        if self._filled or self.core.leaving or self.core.ended:
+        if self._filled or self.core.ended:
             self._parse()
 
     def _flush(self) -> None:

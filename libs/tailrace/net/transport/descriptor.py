@@ -18,7 +18,6 @@ from typing import Any
 _SIZE = Struct(">i")
 _FD_BYTES = array.array("i").itemsize
 _UNREAD_BYTES_MAX = 1 << 20
-_RETURNED = b"\0"  # a descriptor needs at least one byte to travel with
 
 
 def send(over: socket.socket, sock: socket.socket, unread: bytes) -> bytes:
@@ -30,35 +29,6 @@ def send(over: socket.socket, sock: socket.socket, unread: bytes) -> bytes:
     descriptors = array.array("i", [sock.fileno()])
     sent = over.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
     return data[sent:]
-
-
-def give_back(transport: Any, sock: socket.socket) -> None:
-    """Sends the socket the other way, without bytes, over a transport on which nothing is on its way.
-
-    Raises OSError when the socket has not left.
-    """
-    with _second(transport.get_extra_info("socket")) as over:
-        socket.send_fds(over, [_RETURNED], [sock.fileno()])
-
-
-def comes_back(over: socket.socket, into: memoryview) -> int | None:
-    """Reads once from a connection by which a socket went: how many bytes came (0: its end), None for its return.
-
-    The descriptor that comes is closed: the sender of the socket has kept its own. Raises OSError as recv does. Nobody
-    but a process that holds the socket can send one, whatever the bytes say; one that this process has no room for
-    shows in the flags.
-    """
-    count, ancillary, flags, _ = over.recvmsg_into([into], socket.CMSG_SPACE(_FD_BYTES), socket.MSG_CMSG_CLOEXEC)
-    descriptors = _descriptors(ancillary)
-    for number in descriptors:
-        os.close(number)
-    return None if descriptors or flags & socket.MSG_CTRUNC else count
-
-
-def comes_to_stay(over: socket.socket, into: memoryview) -> int | socket.socket:
-    """Reads once: how many bytes came (0: the end), or a client's socket. Raises OSError as recv does."""
-    count, ancillary, flags, _ = over.recvmsg_into([into], socket.CMSG_SPACE(_FD_BYTES), socket.MSG_CMSG_CLOEXEC)
-    return _only(_descriptors(ancillary)) if ancillary or flags & socket.MSG_CTRUNC else count
 
 
 async def receive(transport: Any, timeout_ms: float) -> tuple[socket.socket, bytes]:

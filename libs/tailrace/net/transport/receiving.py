@@ -7,7 +7,7 @@ import mmap
 from typing import Any
 
 from tailrace.net.limits.request_memory import OWN_BYTES, RequestMemory
-from tailrace.wire.connection import SIZE, ServerConnection
+from tailrace.wire.connection import ServerConnection
 
 _FIRST_BUFFER_BYTES = 4096
 _FULL_BUFFER_BYTES = 524_288
@@ -58,8 +58,6 @@ class Receiving(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         # Never empty: a full buffer that cannot be parsed yet has stopped the reading (_make_room).
-        if self.core.leaving:
-            return self._view[self._filled : self._need or SIZE.size]
         return self._view[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:

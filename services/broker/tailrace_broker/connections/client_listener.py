@@ -19,11 +19,10 @@ from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
 from tailrace.net.members.endpoints import address_of
 from tailrace.net.metadata.follower import MetadataFollower
-from tailrace.net.transport import descriptor
 
 # Longer than any group request waits (rebalance timeouts are capped by group.max.session.timeout.ms).
 _RELAY_TIMEOUT_MS = 1_860_000
-_REACH_MS = 1000.0  # a client waits meanwhile
+_CONNECT_MS = 5000.0
 _ABSENT_MS = 5000.0  # while no gateway lives; well below what clients wait for an answer
 _KNOCK_MS = 250.0  # how often it is tried again meanwhile, without news of a gateway
 _HANDED_OVER = Address("the gateway that handed the client over", -1)
@@ -57,12 +56,12 @@ class GatewayRelay:
                         await self._follower.wait_for(partial(is_not, image), _KNOCK_MS)
         raise Disconnected(f"no gateway could be reached within {_ABSENT_MS:.0f} ms")
 
-    async def _connected(self, connection: Any, timeout_ms: float = 5000) -> Client:
+    async def _connected(self, connection: Any) -> Client:
         """A new connection to the first gateway that lives."""
         for address in self._gateways(self._follower.image):
             client = Client(address, "relay", connection.identity)
             with contextlib.suppress(Disconnected, TimeoutError):
-                await client.connect(timeout_ms)
+                await client.connect(_CONNECT_MS)
                 return client
         raise Disconnected("no gateway can be reached")
 
@@ -75,35 +74,6 @@ class GatewayRelay:
         """The client sends no more: the gateway decides whether it still wants the answer that it waits for."""
         if (client := self._clients.get(connection)) is not None:
             client.finish()
-
-    async def reach(self, connection: Any) -> bool:
-        """Makes sure that the client has a quiet way to a gateway of this host, its own or one that lives."""
-        try:
-            client = self._clients.get(connection)
-            if client is None or not client.connected:
-                client = await self._connected(connection, _REACH_MS)
-                self._clients[connection] = client
-            await client.settled(_REACH_MS)
-        except (Disconnected, TimeoutError):
-            return False
-        finally:
-            if connection.closing:
-                self.forget(connection)
-        return client.connected
-
-    def give_back(self, connection: Any) -> bool:
-        """Sends the client's socket to the gateway that handed it over, or was reached instead; whether it is gone."""
-        client = self._clients.get(connection)
-        if client is None or client.quiet_transport is None:
-            return False
-        if client.address is not _HANDED_OVER and not client.address.is_unix:
-            return False
-        try:
-            descriptor.give_back(client.quiet_transport, connection.socket)
-        except OSError:
-            return False
-        self.forget(connection)
-        return True
 
     def forget(self, connection: Any) -> None:
         """The client went away: so does its upstream connection."""

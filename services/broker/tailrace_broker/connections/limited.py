@@ -1,12 +1,13 @@
-"""Quotas at the broker itself (gateway.advertise=brokers): whoever holds a client's socket charges it.
+"""Quotas at the broker itself, of clients at its own listener (gateway.advertise=brokers) and of those that a gateway
+handed over: whoever holds a client's socket charges it.
 
 A client's meter is looked for at its first request, and again when its client id or the quotas change. While no quota
-is set nothing is looked at. Connections that come through a gateway are charged there, and are not seen here.
+is set nothing is looked at. What a gateway relays is charged there, and is not seen here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tailrace.config import Config
@@ -16,7 +17,6 @@ from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.quotas.meters import Quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
 from tailrace.net.server import Server, hot_handlers
-from tailrace.quota.entity import ClientQuotas
 
 # A client id's field that no request has: with it the first one, whatever its client id, is another one.
 UNKNOWN_ID = b"\xff\xfe"
@@ -33,9 +33,9 @@ class LimitedClients:
         self.throttled_ms = 0
 
     @property
-    def quotas(self) -> ClientQuotas:
-        """The quotas that hold now: those of the last image that was seen."""
-        return self._quotas.held
+    def named(self) -> bytes | None:
+        """What a new connection's client id is compared with: nothing while nobody is limited."""
+        return UNKNOWN_ID if self._quotas.held else None
 
     def judge(self, connection: Connection, client_id: str) -> None:
         """Has the client charged if it has a quota."""
@@ -44,6 +44,16 @@ class LimitedClients:
             connection.limit(meter, self._hot, self._throttled)
         else:
             connection.unlimit()
+
+    def image_changed(self, connections: Iterable[Connection], old: MetadataImage, new: MetadataImage) -> None:
+        """Every client is judged at its next request, if quotas have changed. To be told after the meters."""
+        if old.quotas is new.quotas:
+            return
+        named = self.named
+        for connection in connections:
+            connection.named = named
+            if named is None:
+                connection.unlimit()
 
     def _throttled(self, throttle_time_ms: int) -> None:
         self.throttled_ms += throttle_time_ms
@@ -60,7 +70,7 @@ class DirectConnection(Connection):
         if self._owner.refused(transport):
             transport.pause_reading()
             return
-        self.named = self._owner.named
+        self.named = self._owner.limited.named
         self._owner.connections.add(self)
         super().connection_made(transport)
 
@@ -81,11 +91,6 @@ class DirectClients:
         self.connections: set[Connection] = set()
         self._config = config
 
-    @property
-    def named(self) -> bytes | None:
-        """What a new connection's client id is compared with: nothing while nobody is limited."""
-        return UNKNOWN_ID if self.limited.quotas else None
-
     def accepted(self, server: Server) -> Connection:
         """What the listener makes of a client's socket."""
         return DirectConnection(self, server)
@@ -99,11 +104,5 @@ class DirectClients:
         return self.throttled.refused(transport, peer[0], self._config.node_id, room)
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Every client is judged at its next request, if quotas have changed. To be told after the meters."""
-        if old.quotas is new.quotas:
-            return
-        named = self.named
-        for connection in self.connections:
-            connection.named = named
-            if named is None:
-                connection.unlimit()
+        """To be told after the meters."""
+        self.limited.image_changed(self.connections, old, new)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 async def handle(request: AdoptConnectionRequest, context: Context, broker: Broker) -> AdoptConnectionResponse:
-    """INVALID_REQUEST off a Unix socket; POLICY_VIOLATION for a client that a quota limits."""
+    """INVALID_REQUEST off a Unix socket."""
     if broker.adopted is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "this broker takes no connections over")
-    broker.adopted.expect(context.connection, request.client_id)
+    broker.adopted.expect(context.connection)
     return AdoptConnectionResponse(error_code=ErrorCode.NONE)

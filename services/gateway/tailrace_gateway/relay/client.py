@@ -16,7 +16,6 @@ from tailrace.net.limits.deadlines import IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.quotas.mute import Mute
 from tailrace.net.quotas.work import WorkTimer
-from tailrace.net.transport import descriptor
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.gateway import Gateway
@@ -62,7 +61,6 @@ class ClientLink(Link):
         # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
         # a broker that cannot, and for its return.
         self.lent: socket.socket | None = None
-        self.came_back = False  # and stays: who changes its client id with every request must not escape a quota
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
@@ -87,13 +85,12 @@ class ClientLink(Link):
 
     @property
     def may_be_handed_over(self) -> bool:
-        """Whether the broker can go on from here: nothing owed, unsent or begun, and no quota to be charged here."""
-        meter = self.requests.meter
-        if self.closed or self.handed_over or self.came_back or self.sock.family == socket.AF_UNIX:
+        """Whether the broker can go on from here, quotas and all: nothing is owed, unsent or begun."""
+        if self.closed or self.handed_over or self.sock.family == socket.AF_UNIX:
             return False
         if self.slots or self.outbox or self.pauses & (MUTED | ENDED) or not self.requests.between_frames:
             return False
-        return not (self.requests.throttle_time_ms or meter.produce_limited or meter.fetch_limited)
+        return not self.requests.throttle_time_ms
 
     @property
     def waits_for_bytes(self) -> bool:
@@ -288,47 +285,6 @@ class ClientLink(Link):
         self.exchange_socket(sock)
         if rest:
             self.write(rest)
-
-    def _reader(self) -> Callable[[], None]:
-        if self.handed_over:
-            return self._from_the_broker
-        return self._from_a_relay if self.sock.family == socket.AF_UNIX else self._readable
-
-    def _from_the_broker(self) -> None:
-        """A request that the broker relays, or the client's socket back."""
-        self._read(self._receive_from_the_broker)
-
-    def _receive_from_the_broker(self, into: memoryview) -> int | None:
-        count = descriptor.comes_back(self.sock, into)
-        if count is None:
-            self._taken_back()
-        return count
-
-    def _from_a_relay(self) -> None:
-        """What a broker relays for one of its clients, or that client's socket."""
-        self._read(self._receive_from_a_relay)
-
-    def _receive_from_a_relay(self, into: memoryview) -> int | None:
-        came = descriptor.comes_to_stay(self.sock, into)
-        if isinstance(came, int):
-            return came
-        if self.identity.is_service or self.busy or self.outbox or self.tail:
-            came.close()
-            self.refuse("a socket came of which nothing is known, or too early")
-        else:  # of a client that a quota limits, and whose gateway has gone
-            self.came_back = True
-            came.setblocking(False)
-            self.exchange_socket(came).close()
-        return None
-
-    def _taken_back(self) -> None:
-        """The broker has left the client at a frame's end: its requests are relayed from the next one on."""
-        if self.busy or self.outbox or self.tail:
-            self.refuse("the broker returned a client to whom something is owed")
-            return
-        lent, self.lent, self.came_back = self.lent, None, True
-        assert lent is not None
-        self.exchange_socket(lent).close()
 
     async def _open_node(self) -> None:
         if await self.gateway.offer(self):

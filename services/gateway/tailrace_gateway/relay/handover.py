@@ -2,8 +2,8 @@
 
 Asked for at a connection's first data request, when nothing is in flight and nothing is unsent. The broker answers data
 APIs itself from then on; what is not its to answer comes back over the Unix connection by which the socket went, which
-takes the socket's place here: exchanges, the place in max.connections and the identity stay. A client that a quota
-limits stays whole, because quotas are charged here.
+takes the socket's place here: exchanges, the place in max.connections and the identity stay. Quotas are charged by the
+broker from then on.
 """
 
 from __future__ import annotations

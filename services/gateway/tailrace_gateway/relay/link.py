@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Callable
 
 from tailrace_gateway.relay.buffers import BUFFER_BYTES, Buffer, BufferPool
 
@@ -76,22 +75,15 @@ class Link:
     def _watch(self) -> None:
         if not self.pauses and not self._reading and not self.closed:
             self._reading = True
-            self.loop.add_reader(self._fd, self._reader())
-
-    def _reader(self) -> Callable[[], None]:
-        """What is called when there is something to read."""
-        return self._readable
+            self.loop.add_reader(self._fd, self._readable)
 
     def _readable(self) -> None:
-        self._read(self.sock.recv_into)
-
-    def _read(self, receive: Callable[[memoryview], int | None]) -> None:
-        """One read behind what is kept; receive returns how many bytes came, 0 for the end, None for neither."""
+        """One read behind what is kept."""
         buffer = self.pool.take()
         kept = len(self.tail)
         buffer.view[:kept] = self.tail
         try:
-            count = receive(buffer.view[kept:] if kept else buffer.view)
+            count = self.sock.recv_into(buffer.view[kept:] if kept else buffer.view)
         except (BlockingIOError, InterruptedError):
             self.pool.give(buffer)
             return
@@ -104,8 +96,7 @@ class Link:
             self._feed(buffer, kept + count)
             return
         self.pool.give(buffer)
-        if count == 0:
-            self.ended()
+        self.ended()
 
     def rescan(self) -> None:
         """Looks again at what was read but not consumed."""

@@ -17,7 +17,7 @@ from tailrace.net.quotas.meter import MeterOf
 from tailrace.quota.owed import Owed
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
-from tailrace.wire.hot.fetch_quota import cap_int32
+from tailrace.wire.hot.fetch_quota import cap_int32, max_bytes_at
 from tailrace_gateway.relay import peek
 from tailrace_gateway.relay.buffers import Collected
 from tailrace_gateway.relay.routes import Route, Row
@@ -57,11 +57,12 @@ class Frame:
 class _Last:
     """The head of the last request for the node; a connection's requests are mostly all of one kind."""
 
-    __slots__ = ("api", "bytes", "key", "kind", "rest")
+    __slots__ = ("api", "bytes", "cap_at", "key", "kind", "rest")
 
     def __init__(self) -> None:
         self.api = self.rest = b""
         self.bytes = self.key = self.kind = 0
+        self.cap_at = 0  # where a limited client's Fetch has its max_bytes; 0 where that was not looked for
 
 
 Segment: TypeAlias = tuple[int, int]  # from, to: bytes of the view that was scanned, for the node
@@ -169,7 +170,7 @@ class Requests:
             data[at + 4 : at + 8] != last.api
             or data[at + 12 : at + last.bytes] != last.rest
             or not last.bytes - 4 <= size <= self.max_frame_bytes
-            or (self.meter.fetch_limited and last.key == FETCH_KEY)  # its max_bytes may have to be lowered
+            or (self.meter.fetch_limited and last.key == FETCH_KEY and not self._capped(data, at, end, size, last))
         ):
             return 0
         self.counts[last.key] += 1
@@ -181,13 +182,21 @@ class Requests:
             self.slots.append(last.kind | correlation_id)
         return int(size)
 
-    def _remember(self, data: memoryview, at: int, fields_end: int, key: int, kind: int) -> None:
+    def _capped(self, data: memoryview, at: int, end: int, size: int, last: _Last) -> bool:
+        """Lowers max_bytes of a Fetch with the head of the last one; False where it must be looked for."""
+        cap_at = last.cap_at
+        if not cap_at or size < cap_at or end - at < cap_at + 4:
+            return False
+        cap_int32(data, at + cap_at, self.meter.fetch_max_bytes())
+        return True
+
+    def _remember(self, data: memoryview, at: int, fields_end: int, key: int, kind: int, cap_at: int = 0) -> None:
         """What the next frame's head is compared with: everything that was read but size and correlation id."""
         last = self._last
         if last is None:
             last = self._last = _Last()
         last.api, last.rest = bytes(data[at + 4 : at + 8]), bytes(data[at + 12 : fields_end])
-        last.bytes, last.key, last.kind = fields_end - at, key, kind
+        last.bytes, last.key, last.kind, last.cap_at = fields_end - at, key, kind, cap_at
 
     def _head(self, data: memoryview, at: int, end: int) -> tuple[Row | None, int, bool]:
         """Reads one head: (row, or None when more bytes or the node are needed; size; whether it goes to the node)."""
@@ -245,7 +254,7 @@ class Requests:
         if not self.node_open:
             self.node_wanted = not self.node_refused
             return False if self.node_refused else None
-        kind, fields_end = PASS, body
+        kind, fields_end, cap_at = PASS, body, 0
         correlation_id &= CORRELATION_MASK
         if key == PRODUCE:
             acks, fields_end = peek.produce_acks(data, body, flexible)
@@ -266,9 +275,10 @@ class Requests:
                 if cap_at + 4 > at + 4 + size:
                     raise ValueError("max_bytes lies outside the frame")
                 cap_int32(data, cap_at, self.meter.fetch_max_bytes())
+                fields_end, cap_at = cap_at - max_bytes_at(version), cap_at - at  # with the tags, whose size moves it
             kind = FETCH_FLEXIBLE if flexible else FETCH
         if key != INIT_PRODUCER_ID:
-            self._remember(data, at, fields_end, key, kind)
+            self._remember(data, at, fields_end, key, kind, cap_at)
         self.slots.append(kind | correlation_id)
         return True
 

@@ -9,7 +9,7 @@ from tailrace.net.quotas.meter import Meter, Unmetered
 from tailrace.wire import codec
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
-from tailrace_gateway.relay.requests import Frame, Requests
+from tailrace_gateway.relay.requests import HEAD_BYTES, Frame, Requests
 from tailrace_gateway.relay.routes import Route, table
 from tailrace_gateway.relay.slots import FETCH, FETCH_FLEXIBLE, PASS, LateAnswer, Slots, Throttled
 
@@ -203,11 +203,55 @@ def test_a_produce_over_quota_is_passed_on_and_stops_reading() -> None:
     assert drive.to_node == produce(1) + produce(2)
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 10_000])
 @pytest.mark.parametrize("version", [4, 11, 12, 14, 15, 18])
-def test_max_bytes_of_a_fetch_is_capped_in_place(version: int) -> None:
+def test_max_bytes_of_a_fetch_is_capped_in_place(version: int, chunk: int) -> None:
+    def fetches(most: int) -> bytes:
+        asked = (50_000, 10, 60_000, 70_000)
+        return b"".join(fetch(number, version, max_bytes=min(most, size)) for number, size in enumerate(asked))
+
     drive = Drive(requests(Limited()))
-    drive.feed(fetch(1, version, max_bytes=50_000) + fetch(2, version, max_bytes=10))
-    assert drive.to_node == fetch(1, version, max_bytes=1000) + fetch(2, version, max_bytes=10)
+    data = fetches(100_000)
+    for at in range(0, len(data), chunk):
+        drive.feed(data[at : at + chunk])
+    assert drive.to_node == fetches(1000)
+
+
+def test_max_bytes_of_a_fetch_is_found_behind_the_tags_of_its_head() -> None:
+    def tagged(correlation_id: int, max_bytes: int) -> bytes:
+        plain = fetch(correlation_id, max_bytes=max_bytes)
+        tags_at = HEAD_BYTES + int.from_bytes(plain[HEAD_BYTES - 2 : HEAD_BYTES])
+        assert plain[tags_at] == 0
+        frame = plain[4:tags_at] + b"\x01\x63\x03abc" + plain[tags_at + 1 :]
+        return struct.pack(">i", len(frame)) + frame
+
+    def fetches(most: int) -> bytes:
+        return b"".join(make(n, most) for n, make in enumerate((fetch_of, tagged, tagged, fetch_of, fetch_of)))
+
+    def fetch_of(correlation_id: int, max_bytes: int) -> bytes:
+        return fetch(correlation_id, max_bytes=max_bytes)
+
+    drive = Drive(requests(Limited()))
+    drive.feed(fetches(50_000))
+    assert drive.to_node == fetches(1000)
+
+
+def test_a_quota_that_comes_between_two_fetches_caps_the_second() -> None:
+    meter = Limited()
+    meter.fetch_limited = False
+    drive = Drive(requests(meter))
+    drive.feed(fetch(1) + fetch(2))
+    meter.fetch_limited = True
+    drive.feed(fetch(3) + fetch(4))
+    assert drive.to_node == fetch(1) + fetch(2) + fetch(3, max_bytes=1000) + fetch(4, max_bytes=1000)
+
+
+def test_a_fetch_too_short_for_its_max_bytes_is_malformed_behind_whole_ones() -> None:
+    drive = Drive(requests(Limited()))
+    drive.feed(fetch(1))
+    cut = fetch(2)[: HEAD_BYTES + 12]
+    with pytest.raises(Malformed):
+        drive.feed(struct.pack(">i", len(cut) - 4) + cut[4:] + fetch(3))
 
 
 def test_each_client_id_has_its_meter() -> None:

@@ -13,23 +13,26 @@ from tailrace.quota.leased_bucket import Terms
 from tailrace_gateway.relay.requests import Requests
 from tailrace_gateway.relay.routes import table
 from tailrace_gateway.relay.slots import Slots
-from unit.gateway.relay.test_requests import produce
+from unit.gateway.relay.test_requests import fetch, produce
 
 MAX_BYTES = 1 << 20
 RATE = 1e9
 REQUESTS = 100
 
 
-def passing(limited: str | None) -> tuple[Callable[[], None], Requests, list[None]]:
-    """Work that passes 100 Produce requests of client `c`, while a quota limits a client; and the leases asked for."""
+def passing(limited: str | None, frame: bytes | None = None) -> tuple[Callable[[], None], Requests, list[None]]:
+    """Work that passes 100 requests of client `c`, Produce unless another is given, while a quota limits a client; and
+    the leases asked for."""
+    frame = frame or produce(1, client_id="c")
     clock, asked = ManualClock(), list[None]()
     quotas = Quotas(Terms(500, "last", 15_000, 500), 2000, clock, lambda: 0.0)
     quotas.leased.on_wanted = lambda: asked.append(None)
     if limited is not None:
-        quotas.leased.update(ClientQuotas({(("client-id", limited),): {"producer_byte_rate": RATE}}), 1, 0)
+        quotas.leased.update(
+            ClientQuotas({(("client-id", limited),): {"producer_byte_rate": RATE, "consumer_byte_rate": RATE}}), 1, 0
+        )
     requests = Requests(table(), Slots(), partial(quotas.meter_of, 0), MAX_BYTES, MAX_BYTES)
     requests.node_open = True
-    frame = produce(1, client_id="c")
     view = memoryview(bytearray(frame * REQUESTS))
 
     def work() -> None:
@@ -50,9 +53,14 @@ def test_a_client_without_a_quota_pays_nothing_for_the_quotas_of_others() -> Non
     assert steps(beside) == steps(alone)
 
 
-def test_a_charge_takes_fewer_steps_than_the_request_that_it_is_for() -> None:
+def test_a_charge_takes_a_quarter_of_the_steps_of_the_head_that_it_is_for() -> None:
     unlimited, limited = passing(None)[0], passing("c")[0]
-    assert steps(limited) <= 2 * steps(unlimited)
+    assert steps(limited) <= 1.25 * steps(unlimited)
+
+
+def test_a_fetch_of_a_limited_client_is_known_by_its_head_too() -> None:
+    unlimited, limited = passing(None, fetch(1))[0], passing("c", fetch(1))[0]
+    assert steps(limited) <= 2.5 * steps(unlimited)  # its max_bytes is looked at; a head read anew takes four times
 
 
 def test_requests_ask_the_quota_service_for_nothing_while_there_is_a_lease() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import asyncio
 import os
-import resource
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -72,27 +71,3 @@ async def test_what_is_no_clients_socket_is_refused_and_closed(pair: Any, client
     with pytest.raises(ConnectionAbortedError, match="descriptors came"):
         await descriptor.receive(Over(ours), 1000)
     assert open_descriptors() == before
-
-
-def test_a_return_is_told_from_bytes_and_leaves_no_descriptor(pair: Any, client: socket.socket) -> None:
-    ours, theirs = pair
-    into, before = memoryview(bytearray(10)), open_descriptors()
-    theirs.send(b"\0bytes")
-    assert descriptor.comes_back(ours, into) == 6
-    for count in (1, 2, 3):  # the third one finds no room in what was asked for
-        send(theirs, b"\0", *[client.fileno()] * count)
-        assert descriptor.comes_back(ours, into) is None
-    theirs.close()
-    assert descriptor.comes_back(ours, into) == 0
-    assert open_descriptors() == before - 1
-
-
-def test_a_return_is_seen_though_no_descriptor_can_be_opened(pair: Any, client: socket.socket) -> None:
-    ours, theirs = pair
-    send(theirs, b"\0", client.fileno())
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        assert descriptor.comes_back(ours, memoryview(bytearray(10))) is None
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
