@@ -31,7 +31,9 @@ pytestmark = [
 NUMBERS = {"controller": (0, 1), "quota": (0, 1), "coordinator": (0, 1), "broker": (0, 1, 2), "gateway": (0, 1)}
 ROLES = tuple(NUMBERS)  # the order of the page
 PARTITIONS = 3
-SOON = {"request_timeout_ms": 5_000, "delivery_timeout_ms": 240_000}
+# Few records, so that the processors are for the services, which start 33 times.
+LOAD = {"in_flight": 5, "linger_ms": 20, "request_timeout_ms": 5_000, "delivery_timeout_ms": 240_000}
+MEANWHILE = 50  # records that are acknowledged after each role
 PATIENCE_S = 120
 HEALTH = "http://127.0.0.1:$TAILRACE_HEALTH_PORT/readyz"
 READY = f"python -c \"import urllib.request as u; u.urlopen('{HEALTH}', timeout=5)\""
@@ -143,12 +145,12 @@ def test_role_by_role_to_the_new_image_and_back_loses_nothing(cluster: TwoVersio
     admin.create_topic(cluster.bootstrap, "mixed", PARTITIONS, 3, {})
     cluster.wait_until_replicated("mixed")
     with Group(cluster.bootstrap, "mixed") as group:
-        with Load(cluster.bootstrap, "mixed", **SOON) as load:
-            load.wait_for(300, PATIENCE_S)
+        with Load(cluster.bootstrap, "mixed", **LOAD) as load:
+            load.wait_for(MEANWHILE, PATIENCE_S)
             for roles, image in ((ROLES, docker_engine.TAILRACE), (ROLES[::-1], docker_engine.OLD)):
                 for role in roles:
                     cluster.replace(role, image)
-                    load.wait_for(300, PATIENCE_S)
+                    load.wait_for(MEANWHILE, PATIENCE_S)
         assert load.promised.failed == []
         check(load.promised, read_all(cluster.bootstrap, "mixed"))
         group.wait_for(set(load.promised.acknowledged))
