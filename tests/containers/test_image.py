@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -50,6 +52,31 @@ def test_a_role_alone_starts_without_the_others_and_stops_with_0(role: str) -> N
             container.healthy()
         docker("exec", container.name, "sh", "-c", f"until test -e run/{role}-0.json; do sleep 0.1; done")
         assert container.stop() == 0
+
+
+@pytest.fixture
+def ipv6_network() -> Iterator[str]:
+    """A network with both families: an engine before Docker 28 has none of IPv6 alone."""
+    name = f"tailrace-test-{secrets.token_hex(4)}"
+    prefix = f"fd00:{secrets.randbelow(1 << 16):x}:{secrets.randbelow(1 << 16):x}::/64"
+    docker("network", "create", "--ipv6", "--subnet", prefix, name)
+    yield name
+    docker("network", "rm", name)
+
+
+def test_clients_reach_it_by_its_ipv6_address(ipv6_network: str) -> None:
+    network = ("--network", ipv6_network)
+    with running(options=network) as container:
+        container.healthy()
+        address = docker(
+            "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.GlobalIPv6Address}}{{end}}", container.name
+        )
+        command = ("run", "--rm", "-i", *network, docker_engine.TAILRACE)
+        bootstrap = ("-b", f"[{address}]:9092")
+        docker(*command, "produce", "orders", *bootstrap, typed="apple\n")
+        assert docker(*command, "consume", "orders", "--count", "1", "--from-beginning", *bootstrap) == "apple"
+        read = f"import urllib.request as u; print(u.urlopen('http://[{address}]:8080/v3/clusters').status)"
+        assert container.run("/opt/tailrace/bin/python", "-c", read) == "200"
 
 
 def test_a_stop_in_the_first_moment_is_heard() -> None:

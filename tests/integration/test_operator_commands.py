@@ -12,7 +12,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 
 from support.ports import free_ports
 from support.waiting import until
@@ -163,6 +163,33 @@ def test_brokers_that_are_to_go_are_emptied_to_those_that_stay_and_forgotten_whe
         cluster.kill("broker", 2)
         run(cluster, "broker", "scale-down", "2", "--forget", "--timeout", "60")
         assert set(brokers(cluster)) == {0, 1}
+
+
+def test_brokers_that_are_to_go_are_waited_for_again_after_a_command_that_gave_up(tmp_path: Path) -> None:
+    """The moves that an earlier command left go on; a later one waits for them."""
+    with three_brokers(tmp_path) as cluster:
+        run(cluster, "topic", "create", "alone", "-p", "1", "-r", "1")
+        move_alone(cluster, 2)
+        values = [b"%d" % number + bytes(900_000) for number in range(40)]
+        with KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all") as producer:
+            for value in values:
+                producer.send("alone", value, partition=0)
+        move_alone(cluster, 0, "--throttle", "1000000")  # half a minute for these
+        gave_up = run(cluster, "broker", "scale-down", "2", "--timeout", "3", status=1)
+        assert "not done within 3 s: replicas are still on their way" in gave_up
+        assert "alone" in run(cluster, "reassign", "list")
+        run(cluster, "broker", "scale-down", "2", "--timeout", "120")
+        assert replicas(cluster, "alone") == [[0]]
+        assert brokers(cluster)[2]["replicas"] == 0
+        cluster.kill("broker", 2)
+        with KafkaConsumer("alone", bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+            assert [next(consumer).value for _ in values] == values
+
+
+def move_alone(cluster: Cluster, broker: int, *more: str) -> None:
+    """Begins to move the topic's only replica to a broker; waits for it where there is no throttle."""
+    plan = {"version": 1, "partitions": [{"topic": "alone", "partition": 0, "replicas": [broker]}]}
+    run(cluster, "reassign", "execute", "-", *(more or ["--wait"]), typed=json.dumps(plan))
 
 
 def test_a_broker_whose_partitions_wait_for_other_replicas_may_not_stop(tmp_path: Path) -> None:

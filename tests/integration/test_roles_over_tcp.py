@@ -1,4 +1,7 @@
-"""The five services as if each had a host of its own: they meet over TCP, where all of them prove one secret."""
+"""The five services as if each had a host of its own: they meet over TCP, where all of them prove one secret.
+
+Once with IPv4, and once with every address of IPv6.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from support.other_user import listening_ports
 from support.ports import HOST, free_ports
+from tailrace.net.address import Address
 from tailrace.wire import codec
 from tailrace.wire.messages import FenceShardRequest
 
-NAME = "localhost"  # as in containers, where an address changes and a name does not
 Events = list[dict[str, object]]
 ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
 
@@ -28,11 +32,15 @@ ROLES = ("controller", "broker", "coordinator", "quota", "gateway")
 class Hosts:
     """Roles by name, each with a data directory and a file of settings."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, host: str) -> None:
         self.path = path
+        self.host = host
+        # As in containers, where an address changes and a name does not.
+        self.every_address, self.name = ("::", host) if ":" in host else ("0.0.0.0", "localhost")
         self.secret = self.write_secret("secret", "s" * 64)
-        self.controller = f"{HOST}:{free_ports(1)}"
+        self.controller = str(Address(host, free_ports(1)))
         self.gateway_port = free_ports(2)
+        self.bootstrap = str(Address(host, self.gateway_port))
         self.processes: dict[str, subprocess.Popen[str]] = {}
 
     def write_secret(self, name: str, text: str) -> Path:
@@ -45,10 +53,11 @@ class Hosts:
         settings = {
             "data.dir": str(self.path / name),
             "controller.quorum.bootstrap.servers": self.controller,
-            "internal.listen": self.controller if role == "controller" else HOST if role == "quota" else "0.0.0.0",
-            **({"internal.advertised.host": NAME} if role in {"broker", "coordinator"} else {}),
+            "internal.listen": {"controller": self.controller, "quota": self.host}.get(role, self.every_address),
+            **({"internal.advertised.host": self.name} if role in {"broker", "coordinator"} else {}),
             "internal.secret.file": str(self.secret),
-            "gateway.listen": HOST,
+            "gateway.listen": self.host,
+            "health.listen": self.host,
             "gateway.port": str(self.gateway_port),
             "admin.port": "0",
             **{key.replace("_", "."): value for key, value in more.items()},
@@ -81,9 +90,9 @@ def wait_for(process: subprocess.Popen[str], event: str, word: str = "") -> dict
     raise AssertionError(f"it ended without {event}")
 
 
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    hosts = Hosts(tmp_path_factory.mktemp("hosts"))
+@pytest.fixture(scope="module", params=[HOST, "::1"])
+def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    hosts = Hosts(tmp_path_factory.mktemp("hosts"), request.param)
     with ExitStack() as stack:
         for role in ROLES:
             hosts.processes[role] = stack.enter_context(hosts.running(role, role))
@@ -99,10 +108,9 @@ def metric(hosts: Hosts, role: str, name: str) -> float:
 
 
 def test_records_groups_and_offsets_go_over_proven_connections(hosts: Hosts) -> None:
-    bootstrap = f"{HOST}:{hosts.gateway_port}"
-    with KafkaProducer(bootstrap_servers=bootstrap) as producer:
+    with KafkaProducer(bootstrap_servers=hosts.bootstrap) as producer:
         producer.send("t", b"value").get(30)
-    consumer = KafkaConsumer("t", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest")
+    consumer = KafkaConsumer("t", bootstrap_servers=hosts.bootstrap, group_id="g", auto_offset_reset="earliest")
     assert next(consumer).value == b"value"
     consumer.commit()
     consumer.close()
@@ -110,13 +118,41 @@ def test_records_groups_and_offsets_go_over_proven_connections(hosts: Hosts) -> 
         assert metric(hosts, role, "tailrace_successful_authentication_total") > 0, role
 
 
+def command(hosts: Hosts, *arguments: str) -> str:
+    """What a command prints; it must succeed."""
+    words = [sys.executable, "-m", "tailrace.cli", *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_operators_reach_it_at_the_address_that_is_told(hosts: Hosts) -> None:
+    command(hosts, "topic", "create", "told", "-b", hosts.bootstrap)
+    (row,) = json.loads(command(hosts, "broker", "list", "--json", "-b", hosts.bootstrap))
+    assert row["address"] == hosts.bootstrap
+    configs = command(hosts, "config", "show", "broker", "0", "-b", hosts.bootstrap)
+    assert f" PLAINTEXT://{hosts.bootstrap} " in configs
+    admin = f"http://{hosts.addresses('gateway')['admin']}"
+    assert "Controller" in command(hosts, "status", "--admin", admin)
+    with urllib.request.urlopen(f"{admin}/v3/clusters", timeout=10) as answer:
+        assert json.load(answer)["data"][0]["metadata"]["self"].startswith(f"{admin}/v3/clusters/")
+    command(hosts, "health", "--data", str(hosts.path / "gateway"))
+
+
+def test_librdkafka_reaches_it(hosts: Hosts) -> None:
+    told: list[object] = []
+    producer = Producer({"bootstrap.servers": hosts.bootstrap})
+    producer.produce("of-librdkafka", b"value", on_delivery=lambda error, _: told.append(error))
+    assert producer.flush(30) == 0 and told == [None]
+
+
 @pytest.mark.parametrize("role", ["controller", "broker", "coordinator", "quota"])
 def test_a_stranger_reaches_no_role(hosts: Hosts, role: str) -> None:
-    host, port = hosts.addresses(role)["internal"].split(":")
-    assert int(port) in listening_ports(hosts.processes[role].pid)
+    host, port = Address.parse(hosts.addresses(role)["internal"])
+    assert port in listening_ports(hosts.processes[role].pid)
     before = metric(hosts, role, "tailrace_failed_authentication_total")
     frame = codec.encode_request(FenceShardRequest(shard_epoch=2**31 - 1), 0, 1, "stranger")
-    with socket.create_connection((host, int(port)), timeout=30) as sock:
+    with socket.create_connection((host, port), timeout=30) as sock:
         sock.sendall(frame)
         with suppress(ConnectionResetError):
             assert sock.recv(1) == b""

@@ -26,9 +26,10 @@ _HEAL_S = 120
 class ComposeCluster:
     """`bootstrap` is its one address, on this machine."""
 
-    def __init__(self, files: tuple[str, ...] = CLUSTER) -> None:
+    def __init__(self, files: tuple[str, ...] = CLUSTER, image: str = docker_engine.TAILRACE) -> None:
         self._files = [word for file in files for word in ("-f", file)]
-        self.project = f"tailrace-{docker_engine.TAG}-{Path(files[0]).stem}"
+        self.project = f"tailrace-{docker_engine.TAG}-{Path(files[-1]).stem}"
+        self.image = image  # of the services that the next command makes or changes
         port = free_ports(4)
         self.bootstrap = f"127.0.0.1:{port}"
         self._environ = {
@@ -59,7 +60,8 @@ class ComposeCluster:
     def compose(self, *arguments: str) -> str:
         """What a docker-compose command prints."""
         command = ("docker-compose", "-p", self.project, *self._files, *arguments)
-        done = subprocess.run(command, cwd=ROOT, env=self._environ, capture_output=True, text=True, check=False)
+        environ = {**self._environ, "TAILRACE_IMAGE": self.image}
+        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -79,18 +81,18 @@ class ComposeCluster:
         """How often Docker has started it again by itself."""
         return int(docker("inspect", "-f", "{{.RestartCount}}", self.container(service)))
 
+    def is_well(self, service: str) -> bool:
+        """Whether it runs and, where it is one of ours, is ready."""
+        with suppress(Unavailable):
+            if service in WITHOUT_HEALTH:
+                return docker("inspect", "-f", "{{.State.Running}}", self.container(service)) == "true"
+            docker("exec", self.container(service), "tailrace", "health", "--ready")
+            return True
+        return False
+
     def wait_until_well(self, service: str, timeout_s: float = _HEAL_S) -> None:
-        """Until it runs and, where it is one of ours, is ready."""
-
-        def is_well() -> bool:
-            with suppress(Unavailable):
-                if service in WITHOUT_HEALTH:
-                    return docker("inspect", "-f", "{{.State.Running}}", self.container(service)) == "true"
-                docker("exec", self.container(service), "tailrace", "health", "--ready")
-                return True
-            return False
-
-        until(is_well, f"{service} is well", timeout_s)
+        """Returns when `is_well` says so."""
+        until(lambda: self.is_well(service), f"{service} is well", timeout_s)
 
     def wait_until_replicated(self, topic: str) -> None:
         """Until each partition has all its replicas in sync."""

@@ -1,7 +1,7 @@
 """A Docker engine and its images, without a registry: `python -m support.docker_engine up|down|names`.
 
 `up` installs what is missing (root on Debian), starts dockerd if no engine answers, makes a base image of Debian's
-packages, and builds on it: Tailrace, PostgreSQL and Redis. `down` stops the dockerd that `up` started.
+packages, and builds on it: Tailrace, its old version, PostgreSQL and Redis. `down` stops the dockerd that `up` started.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from support import debian
+from support import debian, old_version
 from support.commands import ROOT
+from support.old_version import NoOldVersion
 from support.waiting import until
 from tailrace import __version__
 
 # Checkouts that share an engine do not take each other's image.
 TAG = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
 TAILRACE = os.environ.get("TAILRACE_IMAGE", f"local/tailrace:{TAG}")
+OLD = f"local/tailrace-old:{TAG}"  # of the version that an upgrade begins with
 # A base image with Python that this machine has or can pull; where unset, one is made of Debian packages.
 BASE = os.environ.get("TAILRACE_BASE_IMAGE", "local/tailrace-base:1")
 POSTGRES, REDIS = "local/tailrace-postgres:1", "local/tailrace-redis:1"
@@ -104,15 +107,29 @@ def up() -> None:
             if not _have(image):
                 docker("build", "-q", "-t", image, "--build-arg", f"BASE={BASE}", f"tests/support/images/{folder}")
         build_tailrace(TAILRACE)
+        with suppress(NoOldVersion):  # the test that needs it says so
+            build_old()
 
 
 def build_tailrace(image: str, *more: str) -> None:
     """The image of this tree. What did not change is taken from the last build, unless `more` says --no-cache."""
-    arguments = {"BASE": BASE, "VERSION": __version__, "REVISION": _revision()}
+    build(image, Path("."), Path("deploy/image/Dockerfile"), __version__, _revision(), *more)
+
+
+def build_old() -> None:
+    """The image of the old version. Raises NoOldVersion where its sources cannot be had, and Unavailable."""
+    with tempfile.TemporaryDirectory(prefix="old-version-") as folder:
+        recipe = old_version.unpack_for_an_image(Path(folder))
+        build(OLD, Path(folder), recipe, "old", old_version.revision())
+
+
+def build(image: str, sources: Path, recipe: Path, version: str, revision: str, *more: str) -> None:
+    """An image of a folder with sources. Raises Unavailable."""
+    arguments = {"BASE": BASE, "VERSION": version, "REVISION": revision}
     if index := os.environ.get("PIP_INDEX_URL"):
         arguments["PIP_INDEX_URL"] = index
     flags = [flag for key, value in arguments.items() for flag in ("--build-arg", f"{key}={value}")]
-    docker("build", "-q", "-t", image, "-f", "deploy/image/Dockerfile", *flags, *more, ".")
+    docker("build", "-q", "-t", image, "-f", str(recipe), *flags, *more, str(sources))
 
 
 def down() -> None:

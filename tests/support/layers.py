@@ -170,7 +170,7 @@ LAYERS = {
     "containers": Layer(
         "the image, compose files and a cluster in containers, hurt under load; needs Docker",
         engine=True,
-        beside=tests_of("containers", "image container services"),
+        beside=tests_of("containers", "image container services two_versions"),
     ),
     "spark": Layer(
         "the stock Spark connector and the jobs of spark/",

@@ -59,10 +59,10 @@ class Sender(ABC):
 class Load(Sender):
     """Sends 0, 1, 2, … to a topic with a bounded number in flight, from `with` to its end; idempotent, acks=all."""
 
-    def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
+    def __init__(self, bootstrap: str, topic: str, in_flight: int = _IN_FLIGHT, **settings: Any) -> None:
         super().__init__("load")
         self._topic = topic
-        self._room = threading.Semaphore(_IN_FLIGHT)
+        self._room = threading.Semaphore(in_flight)
         options = {"acks": "all", "linger_ms": 2, "retry_backoff_ms": 50, "delivery_timeout_ms": 60_000}
         self._producer = KafkaProducer(bootstrap_servers=bootstrap, **{**options, **settings})
 

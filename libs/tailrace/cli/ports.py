@@ -15,7 +15,8 @@ from tailrace.cli.data_dir import Refused
 from tailrace.cli.port_holder import holder_of
 
 _BLOCK_ATTEMPTS = 50
-_LOOPBACKS = ("127.0.0.1", "::1")
+# A machine may have no IPv6, whose addresses are among the defaults of programs and of the image.
+_OF_ANY_MACHINE = ("127.0.0.1", "::1", "0.0.0.0", "::")
 
 
 class Reservation:
@@ -25,8 +26,7 @@ class Reservation:
         """Takes count ports from `port` on each host; 0 looks for a free block. Raises Refused."""
         self.hosts = [host for host in hosts if _exists(host)]
         away = [host for host in hosts if host not in self.hosts]
-        # A machine may have no IPv6, whose loopback is among the defaults.
-        if not self.hosts or any(host not in _LOOPBACKS for host in away):
+        if not self.hosts or any(host not in _OF_ANY_MACHINE for host in away):
             raise Refused(f"{', '.join(away)} is no address of this machine; --listen takes others.")
         self.sockets: list[socket.socket] = []
         self.port = port or self._take_free_block(count)

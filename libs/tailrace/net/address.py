@@ -23,6 +23,8 @@ class Address(NamedTuple):
         host, colon, port = text.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65535:
             raise ValueError(f"{text!r} is not an address: expected host:port or unix:/path")
+        if ":" in host and not (host.startswith("[") and host.endswith("]")):  # `::1` could be the host and the port 1
+            raise ValueError(f"{text!r} is not an address: IPv6 is in brackets, as in [::1]:9092")
         return cls(host.strip("[]"), int(port))
 
     def __str__(self) -> str:

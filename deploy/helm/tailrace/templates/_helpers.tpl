@@ -31,6 +31,19 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ include "tailrace.gatewayHost" . }}:{{ .Values.gateway.port }}
 {{- end }}
 
+{{/* A selector of the pods of all services, without stores and jobs. */}}
+{{- define "tailrace.services" -}}
+matchLabels: {app.kubernetes.io/name: tailrace, app.kubernetes.io/instance: {{ .Release.Name }}}
+matchExpressions:
+  - {key: app.kubernetes.io/component, operator: In, values: [controller, broker, coordinator, quota, gateway]}
+{{- end }}
+
+{{/* Ports of a NetworkPolicy: one for each broker. */}}
+{{- define "tailrace.clientPorts" -}}
+{{- $port := int .Values.gateway.port -}}
+- {protocol: TCP, port: {{ $port }}, endPort: {{ sub (add $port (int .Values.broker.replicas)) 1 }}}
+{{- end }}
+
 {{/* The Secret with the URL of the metadata log; empty: SQLite on the controller's own volume. */}}
 {{- define "tailrace.metadataSecret" -}}
 {{- if .Values.metadata.existingSecret }}{{ .Values.metadata.existingSecret }}

@@ -19,6 +19,7 @@ from tailrace.cli.daily.nodes import Broker, Nodes, nodes
 from tailrace.cli.daily.reassignments import Rate, as_text, move
 from tailrace.cli.daily.refusals import RefusedError
 from tailrace.metadata.moves import Partition, Plan, drained
+from tailrace.net.address import Address
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,7 +44,7 @@ def list_brokers(as_data: Json = False, bootstrap: Bootstrap = None) -> None:
     rows = [
         {
             "broker_id": broker.broker_id,
-            "address": f"{broker.host}:{broker.port}",
+            "address": str(Address(broker.host, broker.port)),
             "rack": broker.rack,
             "state": "fenced" if broker.fenced else "live",
             "leaders": led[broker.broker_id],

@@ -15,6 +15,7 @@ from tailrace.config import describe, loggers
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ALL_BROKERS, ConfigResource, ConfigSource
 from tailrace.metadata import names
+from tailrace.net.address import Address
 from tailrace.net.context import Context, Identity
 from tailrace.net.pieces import in_pieces
 from tailrace.runtime import logs
@@ -71,7 +72,7 @@ def _advertised(entry: describe.Entry, broker: Broker, identity: Identity) -> de
         return entry
     if broker.config.gateway_advertise == "brokers":
         return entry
-    value = f"PLAINTEXT://{identity.advertised_host}:{identity.base_port + broker.node_id}"
+    value = f"PLAINTEXT://{Address(identity.advertised_host, identity.base_port + broker.node_id)}"
     source = ConfigSource.STATIC_BROKER_CONFIG
     synonym = describe.SynonymEntry(entry.name, value, source)
     return replace(entry, value=value, source=source, synonyms=(synonym,))

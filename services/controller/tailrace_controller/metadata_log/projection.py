@@ -32,6 +32,7 @@ from tailrace.metadata.records import (
     UnregisterBrokerRecord,
 )
 from tailrace.metadata.replay import quota_key
+from tailrace.net.address import Address
 from tailrace_controller.decide import topic_rules
 
 
@@ -196,8 +197,12 @@ def _quota(key: tuple[QuotaKey, str], _before: MetadataImage, after: MetadataIma
 
 
 def _endpoints(endpoints: Iterable[Endpoint]) -> str:
-    named = {endpoint.name: f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints}
-    return json.dumps(named)
+    return json.dumps({endpoint.name: _place(endpoint) for endpoint in endpoints})
+
+
+def _place(endpoint: Endpoint) -> str:
+    """A Unix socket's path has port 0."""
+    return str(Address(endpoint.host, endpoint.port)) if endpoint.port else f"{endpoint.host}:0"
 
 
 _RENDER: dict[str, Callable[[Any, MetadataImage, MetadataImage], Iterator[Change]]] = {

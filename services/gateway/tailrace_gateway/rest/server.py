@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import importlib
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -87,21 +88,40 @@ async def _first_is_done(task: asyncio.Task[object], stop: asyncio.Event) -> Non
 
 
 def listen(hosts: Sequence[str], port: int) -> list[socket.socket]:
-    """Listening sockets; a port of 0 becomes the first one's."""
+    """Listening sockets; a port of 0 becomes the first one's. Raises OSError.
+
+    A host that is not of this machine is left out, but not all of them.
+    """
     sockets: list[socket.socket] = []
+    absent: OSError | None = None
     try:
         for host in hosts:
-            listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-            sockets.append(listener)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            if listener.family is socket.AF_INET6:
-                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listener.bind((host, port or (sockets[0].getsockname()[1] if len(sockets) > 1 else 0)))
-            listener.listen(_BACKLOG)
-            listener.setblocking(False)
+            try:
+                sockets.append(_listening(host, port or (sockets[0].getsockname()[1] if sockets else 0)))
+            except OSError as error:
+                if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+                    raise
+                absent = error
+        if absent and not sockets:
+            raise absent
     except OSError:
         for listener in sockets:
             listener.close()
         raise
     return sockets
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if listener.family is socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener

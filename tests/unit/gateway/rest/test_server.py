@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import random
 import re
 import signal
@@ -33,6 +34,20 @@ async def test_it_serves_on_every_host_at_one_port_and_leaves_signals_alone(back
         assert signal.getsignal(signal.SIGTERM) is before
     with pytest.raises(OSError, match="Connect"):
         await asyncio.open_connection("127.0.0.1", int(port))
+
+
+OF_NO_MACHINE = "192.0.2.1"  # RFC 5737
+
+
+async def test_an_address_that_this_machine_does_not_have_is_left_out_but_not_all(backend: MemoryBackend) -> None:
+    """As where there is no IPv6, whose loopback is among the defaults."""
+    arguments = (0, backend, ManualClock(), random.Random(1))
+    async with open_rest([OF_NO_MACHINE, "127.0.0.1"], *arguments) as address, httpx.AsyncClient() as client:
+        assert address.startswith("127.0.0.1:")
+        assert (await client.get(f"http://{address}/v3/clusters")).status_code == 200
+    with pytest.raises(OSError) as refused:
+        await open_rest([OF_NO_MACHINE], *arguments).__aenter__()
+    assert refused.value.errno == errno.EADDRNOTAVAIL
 
 
 async def test_two_gateways_share_the_port(backend: MemoryBackend) -> None:
