@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Any, Protocol, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import ANONYMOUS, Context, Identity
 from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
 from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
@@ -109,6 +109,7 @@ class Connection(Answering):
         local = transport.get_extra_info("sockname")
         advertised, base_port = (local[0], local[1]) if isinstance(local, tuple) and len(local) >= 2 else ("", 0)
         return Identity(
+            transport.get_extra_info("principal") or ANONYMOUS,
             client_host=host,
             client_port=port,
             listener=self._service.listener,

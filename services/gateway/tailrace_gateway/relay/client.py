@@ -16,12 +16,13 @@ from tailrace.net.limits.deadlines import IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.quotas.mute import Mute
 from tailrace.net.quotas.work import WorkTimer
+from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.transport import descriptor
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.buffers import Buffer
-from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link
+from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link, StreamSocket
 from tailrace_gateway.relay.node import Exchange, NodeLink
 from tailrace_gateway.relay.refused_batches import RefusedBatches
 from tailrace_gateway.relay.requests import Frame, Requests
@@ -41,7 +42,7 @@ _TORN = "the connection ended in the middle of a frame"
 class ClientLink(Link):
     """One accepted socket on the port of one node."""
 
-    def __init__(self, sock: socket.socket, gateway: Gateway, identity: Identity) -> None:
+    def __init__(self, sock: StreamSocket, gateway: Gateway, identity: Identity) -> None:
         super().__init__(sock, gateway.pool)
         self.gateway = gateway
         self.identity = identity
@@ -61,7 +62,7 @@ class ClientLink(Link):
         self.node: NodeLink | None = None
         # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
         # a broker that cannot, and for its return.
-        self.lent: socket.socket | None = None
+        self.lent: StreamSocket | None = None
         self.came_back = False  # and stays: who changes its client id with every request must not escape a quota
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
@@ -90,6 +91,8 @@ class ClientLink(Link):
         """Whether the broker can go on from here: nothing owed, unsent or begun, and no quota to be charged here."""
         meter = self.requests.meter
         if self.closed or self.handed_over or self.came_back or self.sock.family == socket.AF_UNIX:
+            return False
+        if isinstance(self.sock, EncryptedSocket):  # its keys are here
             return False
         if self.slots or self.outbox or self.pauses & (MUTED | ENDED) or not self.requests.between_frames:
             return False
@@ -299,6 +302,7 @@ class ClientLink(Link):
         self._read(self._receive_from_the_broker)
 
     def _receive_from_the_broker(self, into: memoryview) -> int | None:
+        assert isinstance(self.sock, socket.socket)
         count = descriptor.comes_back(self.sock, into)
         if count is None:
             self._taken_back()
@@ -309,6 +313,7 @@ class ClientLink(Link):
         self._read(self._receive_from_a_relay)
 
     def _receive_from_a_relay(self, into: memoryview) -> int | None:
+        assert isinstance(self.sock, socket.socket)
         came = descriptor.comes_to_stay(self.sock, into)
         if isinstance(came, int):
             return came
@@ -327,7 +332,7 @@ class ClientLink(Link):
             self.refuse("the broker returned a client to whom something is owed")
             return
         lent, self.lent, self.came_back = self.lent, None, True
-        assert lent is not None
+        assert isinstance(lent, socket.socket)
         self.exchange_socket(lent).close()
 
     async def _open_node(self) -> None:
