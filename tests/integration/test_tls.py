@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
+from integration.quota.load import alter_quotas
 from support.certificates import Authority, Pair
 from support.ports import free_ports
+from tailrace.config import properties
+from tailrace.net.address import Address
+from tailrace.net.client import Client
+from tailrace.net.tls.client_settings import client_context
 from tailrace.testing import Cluster
 
 WAYS = {"at the gateway": {}, "at the broker": {"gateway.advertise": "brokers"}}
@@ -126,3 +136,78 @@ def test_metadata_names_the_same_host_and_ports(cluster: Cluster, authority: Aut
     admin.close()
     told = cluster.addresses("broker").get("client", cluster.bootstrap).split(",")[0]
     assert f"{broker['host']}:{broker['port']}" == told
+
+
+def client_file(tmp_path: Path, authority: Authority, client: Pair) -> Path:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SSL\nssl.truststore.type=PEM\nssl.keystore.type=PEM\n"
+        f"ssl.truststore.location={authority.certificate}\nssl.keystore.location={client.both}\n"
+    )
+    return file
+
+
+def command(cluster: Cluster, *words: str, lines: str = "") -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "TAILRACE_BOOTSTRAP": cluster.bootstrap}
+    argv = [sys.executable, "-m", "tailrace.cli", *words]
+    return subprocess.run(argv, check=False, input=lines, capture_output=True, text=True, timeout=60, env=environ)
+
+
+def test_commands_connect_by_the_settings_of_a_kafka_client(
+    cluster: Cluster, authority: Authority, alice: Pair, tmp_path: Path
+) -> None:
+    by = ("--command-config", str(client_file(tmp_path, authority, alice)))
+    assert command(cluster, *by, "topic", "create", "typed").returncode == 0
+    assert "typed" in command(cluster, *by, "topic", "list").stdout
+    assert command(cluster, *by, "produce", "typed", lines="one\ntwo\n").returncode == 0
+    read = command(cluster, *by, "consume", "typed", "--from-beginning", "--count", "2")
+    assert read.stdout == "one\ntwo\n", read.stderr
+    plain = command(cluster, "topic", "list")
+    assert plain.returncode == 1 and "--command-config" in plain.stderr
+
+
+def test_secrets_are_not_shown(cluster: Cluster, authority: Authority, alice: Pair) -> None:
+    admin = AdminClient(confluent(cluster, authority, alice))
+    (future,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "0")]).values()
+    told = future.result(30)
+    for key in ("ssl.keystore.key", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.truststore.password"):
+        assert told[key].value is None and told[key].is_sensitive
+    assert told["gateway.security.protocol"].value == "SSL"
+    assert "PRIVATE KEY" not in cluster.log_path.read_text()
+
+
+@pytest.fixture(scope="module")
+def bob(authority: Authority) -> Pair:
+    return authority.sign("bob", "/O=Example/CN=bob")
+
+
+def throttle_times(conf: dict[str, Any]) -> list[float]:
+    """Produces more than the quota below allows; what librdkafka was told, in seconds."""
+    told: list[float] = []
+    producer = Producer({**conf, "linger.ms": 5, "throttle_cb": lambda event: told.append(event.throttle_time)})
+    for _ in range(30):
+        producer.produce("many", bytes(8000))
+        producer.flush(30)
+    assert len(producer) == 0
+    return told
+
+
+async def test_a_users_quota_holds_for_the_certificate_that_has_the_name(
+    cluster: Cluster, authority: Authority, alice: Pair, bob: Pair, tmp_path: Path
+) -> None:
+    """Apache Kafka's name of the subject /O=Example/OU=eng/CN=alice; wherever the socket is, it is charged."""
+    given = properties.parse(client_file(tmp_path, authority, alice).read_text())
+    tls = client_context({name: value for name, (value, _) in given.items()}, 0)
+    over = Client(Address.parse(cluster.bootstrap), "quota-admin", tls=tls)
+    try:
+        assert await alter_quotas(over, {"user": "CN=alice,OU=eng,O=Example"}, producer_byte_rate=100_000.0) == (
+            0,
+            None,
+        )
+        limited, free = [
+            await asyncio.to_thread(throttle_times, confluent(cluster, authority, who)) for who in (alice, bob)
+        ]
+        assert max(limited) > 0 and not any(free)
+        await alter_quotas(over, {"user": "CN=alice,OU=eng,O=Example"}, producer_byte_rate=None)
+    finally:
+        await over.close()

@@ -238,7 +238,7 @@ class Metered(Unmetered):
 
 async def test_a_client_that_a_quota_limits_stays_and_is_throttled(tmp_path: Path) -> None:
     meter = Metered()
-    async with paired(tmp_path, meter_of=lambda broker_id, client_id: meter) as pair:
+    async with paired(tmp_path, meter_of=lambda broker_id, client_id, user: meter) as pair:
         client = await pair.world.client()
         answer = await client.ask(produce_request(b"a"), 12)
         assert answer.throttle_time_ms == 1
@@ -253,7 +253,7 @@ async def test_a_quota_that_comes_later_brings_its_clients_back_to_the_gateway(t
     """On the same connection: what has come is answered first, and nothing is lost or answered twice."""
     meter = Metered()
     meter.produce_limited = False
-    async with paired(tmp_path, meter_of=lambda broker_id, client_id: meter) as pair:
+    async with paired(tmp_path, meter_of=lambda broker_id, client_id, user: meter) as pair:
         client, waiting = await pair.handed(), await pair.handed()
         waiting.send(fetch(pair.broker, 5, offset=2, max_wait_ms=30_000) + produce(6, b"read already"))
         await turns_until(lambda: pair.broker.broker.purgatory.count(DelayedFetch) == 1)
@@ -300,7 +300,7 @@ async def test_a_client_comes_back_whatever_of_its_stream_has_come(tmp_path: Pat
 async def test_another_client_id_does_not_escape_its_quota(tmp_path: Path) -> None:
     meter = Metered()
     async with paired(
-        tmp_path, meter_of=lambda broker_id, client_id: meter if client_id == b"limited" else unmetered(0, b"")
+        tmp_path, meter_of=lambda broker_id, client_id, user: meter if client_id == b"limited" else unmetered(0, b"")
     ) as pair:
         pair.broker.follower.move(quotas=LIMITED)
         client, same = await pair.handed(), await pair.handed()
@@ -372,7 +372,7 @@ async def test_without_its_gateway_a_client_that_a_quota_limits_goes_to_another(
     """Here, the same one again. What has come is answered first, on the same connection."""
     meter = Metered()
     meter.produce_limited = False
-    async with paired(tmp_path, meter_of=lambda broker_id, client_id: meter) as pair:
+    async with paired(tmp_path, meter_of=lambda broker_id, client_id, user: meter) as pair:
         client = await orphaned(pair)
         meter.produce_limited = True
         client.send(produce(1, b"read") + produce(2, b"read already")[:50])

@@ -73,7 +73,7 @@ def server_context(settings: TlsSettings, now_ms: int) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     limit_protocols(context, settings)
-    text = _keystore(settings)
+    text = keystore(settings)
     if text is None:
         raise ConfigError(
             "gateway.security.protocol=SSL needs ssl.keystore.location, or ssl.keystore.key with "
@@ -163,8 +163,8 @@ def load_trust(context: ssl.SSLContext, text: str) -> None:
         raise ConfigError(f"OpenSSL does not take the certificates of ssl.truststore: {said(wrong)}.") from None
 
 
-def _keystore(settings: TlsSettings) -> str | None:
-    """The PEM text of key and chain; None where nothing is given."""
+def keystore(settings: TlsSettings) -> str | None:
+    """The PEM text of key and chain; None where nothing is given. Raises ConfigError."""
     if settings.keystore_key or settings.keystore_chain:
         if settings.keystore_location:
             raise ConfigError("ssl.keystore.location and ssl.keystore.key cannot both be set.")

@@ -14,7 +14,7 @@ from typing import Any
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.connection import Connection
-from tailrace.net.context import ANONYMOUS, Connected, Identity, user_of
+from tailrace.net.context import ANONYMOUS_USER, Connected, Identity
 from tailrace.net.server import Server
 from tailrace.net.transport import descriptor
 from tailrace_broker.connections.client_listener import GatewayRelay
@@ -23,7 +23,6 @@ from tailrace_broker.connections.limited import LimitedClients
 _COMES_WITHIN_MS = 5000.0
 _ID_BYTES = Struct(">h")
 _ID_BYTES_MAX = 32_767
-_USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
 
 
 class AdoptedConnection(Connection):
@@ -158,7 +157,7 @@ class Adopted:
             connection.stay()
 
     def _limited(self, client_id: str) -> bool:
-        return self._limits.quotas.limited(_USER, client_id)
+        return self._limits.quotas.limited(ANONYMOUS_USER, client_id)  # who has a certificate is not handed over
 
     async def close(self) -> None:
         """Ends them all."""

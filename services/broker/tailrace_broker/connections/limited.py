@@ -12,6 +12,7 @@ from typing import Any
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.connection import Connection
+from tailrace.net.context import user_of
 from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.quotas.meters import Quotas
 from tailrace.net.quotas.throttled_connections import Closes, ThrottledConnections
@@ -39,7 +40,8 @@ class LimitedClients:
 
     def judge(self, connection: Connection, client_id: str) -> None:
         """Has the client charged if it has a quota."""
-        meter = self._quotas.meter_of(self._node_id, client_id.encode("utf-8", "replace"))
+        user = user_of(connection.identity.principal)
+        meter = self._quotas.meter_of(self._node_id, client_id.encode("utf-8", "replace"), user)
         if meter.produce_limited or meter.fetch_limited or meter.request_limited:
             connection.limit(meter, self._hot, self._throttled)
         else:

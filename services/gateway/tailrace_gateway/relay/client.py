@@ -11,7 +11,7 @@ from typing import Any
 
 from tailrace.net.address import Address
 from tailrace.net.admit import Admit
-from tailrace.net.context import Identity
+from tailrace.net.context import Identity, user_of
 from tailrace.net.limits.deadlines import IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.quotas.mute import Mute
@@ -52,7 +52,7 @@ class ClientLink(Link):
         self.requests = Requests(
             gateway.table,
             self.slots,
-            partial(gateway.meter_of, identity.node_id),
+            partial(gateway.meter_of, identity.node_id, user=user_of(identity.principal)),
             limits.max_frame_bytes,
             limits.max_collected_bytes,
             gateway.requests,
@@ -349,7 +349,7 @@ class ClientLink(Link):
         self.identity = identity
         self.share.belongs_to(identity.client_host)
         self.node_id = identity.node_id
-        self.requests.meter_of = partial(self.gateway.meter_of, identity.node_id)
+        self.requests.meter_of = partial(self.gateway.meter_of, identity.node_id, user=user_of(identity.principal))
         self.requests.table = self.gateway.table
         self.requests.forget_the_last()
 
