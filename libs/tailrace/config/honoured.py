@@ -18,6 +18,7 @@ BROKER_KEYS = {
     "tailrace.net.metadata.follower": ("controller.quorum.bootstrap.servers",),
     "tailrace.runtime.process": ("data.dir", "node.id", "run.dir"),
     "tailrace.runtime.role_instance": ("health.listen", "health.port"),
+    "tailrace.net.tls.handshakes": ("ssl.principal.mapping.rules",),
     "tailrace.net.tls.settings": (
         "gateway.security.protocol",
         "ssl.cipher.suites",

@@ -19,6 +19,7 @@ from tailrace.net.context import principal_of
 from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
+from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.tls.handshakes import Handshakes
 from tailrace.net.tls.listener import EncryptedListener
@@ -33,6 +34,11 @@ def bind_unix(path: str) -> socket.socket:
     sock.bind(path)
     Path(path).chmod(0o600)
     return sock
+
+
+def loop_ms() -> float:
+    """The event loop's time."""
+    return asyncio.get_running_loop().time() * 1000
 
 
 def hot_handlers(service: Service, hot: Mapping[int, HotHandler]) -> HotHandlers:
@@ -74,6 +80,7 @@ class Server:
         self._closing = False
         self._encryption = encryption
         self._encrypted: list[EncryptedListener] = []
+        self.not_kafka = SeldomWarning(service.log, loop_ms, "connection closed")
         RequestMemoryWatch(service.memory)
 
     def opened(self, connection: Connection) -> None:

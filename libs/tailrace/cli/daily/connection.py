@@ -11,9 +11,6 @@ from typing import Annotated
 import typer
 
 from tailrace.cli.options import default_data_dir
-from tailrace.config import ConfigError, properties
-from tailrace.net.tls.client_settings import client_context
-from tailrace.runtime.clock import SystemClock
 from tailrace.runtime.run_files import RunFile
 
 
@@ -62,6 +59,10 @@ def tls() -> ssl.SSLContext | None:
     file = os.environ.get(COMMAND_CONFIG)
     if not file:
         return None
+    from tailrace.config import ConfigError, properties
+    from tailrace.net.tls.client_settings import client_context
+    from tailrace.runtime.clock import SystemClock
+
     try:
         given = {name: value for name, (value, _) in properties.parse(Path(file).read_text()).items()}
         return client_context(given, SystemClock().wall_ms())

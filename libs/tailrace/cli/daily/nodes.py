@@ -20,7 +20,7 @@ from tailrace.log.directory.disk_pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic, portions
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
-from tailrace.net.tls.settings import said
+from tailrace.net.tls.reasons import said
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed

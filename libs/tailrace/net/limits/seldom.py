@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-from tailrace.clock import Clock
 
 EVERY_MS = 10_000.0
 LINES = 10
@@ -13,9 +12,9 @@ LINES = 10
 class SeldomWarning:
     """Says an event of the log, at most LINES times in EVERY_MS; the first line after that says how many it was not."""
 
-    def __init__(self, log: Any, clock: Clock, event: str) -> None:
+    def __init__(self, log: Any, now_ms: Callable[[], float], event: str) -> None:
         self._log = log
-        self._clock = clock
+        self._now_ms = now_ms
         self._event = event
         self._until_ms = float("-inf")
         self._lines = 0
@@ -23,7 +22,7 @@ class SeldomWarning:
 
     def say(self, **fields: Any) -> None:
         """Writes the line, or counts it."""
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self._now_ms()
         if now_ms >= self._until_ms:
             self._until_ms, self._lines = now_ms + EVERY_MS, 0
         self._lines += 1

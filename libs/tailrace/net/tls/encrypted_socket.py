@@ -69,9 +69,10 @@ class EncryptedSocket:
     # -- what a socket does ---------------------------------------------------------------------------------------
 
     def recv_into(self, into: memoryview) -> int:
-        """Decrypts what came; 0 is the end. Where `into` has room for more than RECORD_BYTES all of it fits."""
+        """Decrypts what came; 0 is the end. Where `into` has room for two times RECORD_BYTES, nothing is left."""
         if not self.more:
-            most = max(len(into) - RECORD_BYTES, 1)
+            # A record that has begun may be in memory already, and comes out with what ends it.
+            most = max(len(into) - RECORD_BYTES, RECORD_BYTES)
             count = self.plain.recv_into(_READ_INTO, min(most, _READ_BYTES))
             if not count:
                 return 0

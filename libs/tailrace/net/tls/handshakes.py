@@ -19,8 +19,10 @@ from tailrace.config import Config
 from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.tls.distinguished_name import subject_of
 from tailrace.net.tls.encrypted_socket import EncryptedSocket
+from tailrace.net.tls.principal_rules import PrincipalRules
+from tailrace.net.tls.reasons import said
 from tailrace.net.tls.reload import ServerContexts
-from tailrace.net.tls.settings import listener_settings, said
+from tailrace.net.tls.settings import listener_settings, server_context
 
 DEADLINE_MS = 10_000.0
 _STEPS_A_TURN = 2
@@ -36,13 +38,23 @@ Done = Callable[[EncryptedSocket, str | None], None]
 class Handshakes:
     """What has connected and not finished its handshake."""
 
-    def __init__(self, contexts: ServerContexts, clock: Clock, log: Any, *, deadline_ms: float = DEADLINE_MS) -> None:
+    def __init__(
+        self,
+        contexts: ServerContexts,
+        clock: Clock,
+        log: Any,
+        name_of: Callable[[str], str] = str,
+        *,
+        deadline_ms: float = DEADLINE_MS,
+    ) -> None:
+        """name_of: from a certificate's subject to the user's name; ValueError refuses the client."""
+        self.name_of = name_of
         self.deadline_ms = deadline_ms
         self.failed_count = 0
         self.done_count = 0
         self.clock = clock
         self._contexts = contexts
-        self._refusals = SeldomWarning(log, clock, "TLS connection refused")
+        self._refusals = SeldomWarning(log, clock.monotonic_ms, "TLS connection refused")
         self._open: set[Handshake] = set()
         self._ready: deque[Handshake] = deque()
         self._turning = False
@@ -89,7 +101,17 @@ class Handshakes:
 def open_handshakes(config: Config, clock: Clock, log: Any) -> Handshakes | None:
     """Those of the clients' listener; None where it is plain. Raises ConfigError."""
     settings = listener_settings(config)
-    return None if settings is None else Handshakes(ServerContexts(settings, clock, log), clock, log)
+    if settings is None:
+        return None
+    rules = PrincipalRules(config.ssl_principal_mapping_rules)
+    return Handshakes(ServerContexts(settings, clock, log), clock, log, rules.name)
+
+
+def check_tls(config: Config, now_ms: int) -> None:
+    """Raises ConfigError for what `open_handshakes` would refuse."""
+    if (settings := listener_settings(config)) is not None:
+        server_context(settings, now_ms)
+        PrincipalRules(config.ssl_principal_mapping_rules)
 
 
 class Handshake:
@@ -164,7 +186,7 @@ class Handshake:
             return
         try:
             certificate = self._sock.peer_certificate()
-            name = None if certificate is None else subject_of(certificate)
+            name = None if certificate is None else self._owner.name_of(subject_of(certificate))
         except ValueError as wrong:
             self._refuse(str(wrong))
             return

@@ -17,6 +17,7 @@ from tailrace.config import Config, ConfigError
 from tailrace.net.tls.ciphers import SUITES_OF_1_3, of_1_3, older_suites
 from tailrace.net.tls.distinguished_name import not_after_ms, subject_of
 from tailrace.net.tls.pem import Block, blocks, key_and_chain
+from tailrace.net.tls.reasons import said
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _ASKED: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -212,10 +213,3 @@ def _read(key: str, path: str) -> str:
 
 def _plain(certificate: Block) -> str:
     return certificate.text.replace(certificate.label, "CERTIFICATE")
-
-
-def said(error: BaseException) -> str:
-    """OpenSSL's reason in words, without its places in C files."""
-    verified = getattr(error, "verify_message", None)
-    reason = getattr(error, "reason", None)
-    return str(verified or (reason.replace("_", " ").lower() if reason else error)).rstrip(".")

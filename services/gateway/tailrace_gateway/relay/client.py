@@ -20,6 +20,7 @@ from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.net.transport import descriptor
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
+from tailrace.wire.malformed import NotKafka
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.buffers import Buffer
 from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link, StreamSocket
@@ -114,6 +115,9 @@ class ClientLink(Link):
         if self._task is None and not self.pauses & (UNSENT | KEPT):
             try:
                 consumed, out = self.requests.scan(buffer.view, end)
+            except NotKafka as wrong:
+                self.refuse(str(wrong), self.gateway.not_kafka.say)
+                return end
             except Malformed as wrong:
                 self.refuse(str(wrong))
                 return end
@@ -418,12 +422,11 @@ class ClientLink(Link):
 
     # -- the end --------------------------------------------------------------------------------------------------
 
-    def refuse(self, why: str) -> None:
-        """Closes with one line that says who and why."""
+    def refuse(self, why: str, say: Callable[..., None] | None = None) -> None:
+        """Closes with one line that says who and why; say: writes it, where it is not to be one for each client."""
         if not self.closed:
             identity = self.identity
-            self.gateway.log.warning(
-                "connection closed",
+            (say or partial(self.gateway.log.warning, "connection closed"))(
                 why=why,
                 client=f"{identity.client_host}:{identity.client_port}",
                 client_id=self.requests.client_id.decode("utf-8", "replace"),
