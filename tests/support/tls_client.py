@@ -51,14 +51,16 @@ class TlsClient:
             self._incoming.write_eof()
         return bool(came)
 
-    def handshake(self) -> Self:
+    def handshake(self, *, flush: bool = True) -> Self:
+        """Without flush the last of it leaves with what is sent next."""
         while True:
             try:
                 self.tls.do_handshake()
             except ssl.SSLWantReadError:
                 self._more()
             else:
-                self.flush()
+                if flush:
+                    self.flush()
                 return self
 
     def send(self, data: bytes) -> None:

@@ -11,7 +11,7 @@ _LINE_CHARS = 64
 _CERTIFICATES = frozenset({"CERTIFICATE", "X509 CERTIFICATE"})
 
 
-class Block(NamedTuple):
+class PemBlock(NamedTuple):
     """One part of a PEM text, in lines as OpenSSL wants them."""
 
     label: str
@@ -31,18 +31,18 @@ class Block(NamedTuple):
         return self.label.startswith("ENCRYPTED") or "ENCRYPTED" in self.text.partition("\n\n")[0]
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[PemBlock]:
     """The parts in their order. A config's value may be all in one line, with or without spaces for its line ends."""
     for label, body in _BLOCK.findall(text):
         if ":" in body:  # the headers of an encrypted key of OpenSSL's old form stand in lines of their own
-            yield Block(label, f"-----BEGIN {label}-----{body}-----END {label}-----\n")
+            yield PemBlock(label, f"-----BEGIN {label}-----{body}-----END {label}-----\n")
             continue
         packed = "".join(body.split())
         lines = "\n".join(packed[at : at + _LINE_CHARS] for at in range(0, len(packed), _LINE_CHARS))
-        yield Block(label, f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n")
+        yield PemBlock(label, f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n")
 
 
-def key_and_chain(text: str) -> tuple[Block | None, list[Block]]:
+def key_and_chain(text: str) -> tuple[PemBlock | None, list[PemBlock]]:
     """The first private key, and the certificates in their order."""
     parts = list(blocks(text))
     key = next((part for part in parts if part.is_key), None)

@@ -16,7 +16,7 @@ from typing import Final
 from tailrace.config import Config, ConfigError
 from tailrace.net.tls.ciphers import SUITES_OF_1_3, of_1_3, older_suites
 from tailrace.net.tls.distinguished_name import not_after_ms, subject_of
-from tailrace.net.tls.pem import Block, blocks, key_and_chain
+from tailrace.net.tls.pem import PemBlock, blocks, key_and_chain
 from tailrace.net.tls.reasons import said
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -136,7 +136,7 @@ def load_identity(context: ssl.SSLContext, text: str, settings: TlsSettings, now
     _load_chain(context, key, chain, settings.key_password)
 
 
-def _load_chain(context: ssl.SSLContext, key: Block, chain: list[Block], password: str | None) -> None:
+def _load_chain(context: ssl.SSLContext, key: PemBlock, chain: list[PemBlock], password: str | None) -> None:
     # OpenSSL reads files only; this one is in memory, and of this process alone.
     descriptor = os.memfd_create("tls-identity")
     try:
@@ -211,5 +211,5 @@ def _read(key: str, path: str) -> str:
         raise ConfigError(f"{key}={path} cannot be read: {error.strerror}.") from None
 
 
-def _plain(certificate: Block) -> str:
+def _plain(certificate: PemBlock) -> str:
     return certificate.text.replace(certificate.label, "CERTIFICATE")

@@ -24,8 +24,8 @@ SUBJECTS = {
 }
 
 
-def der(authority: Authority, subject: str, **how: int) -> bytes:
-    return ssl.PEM_cert_to_DER_cert(authority.sign("some", subject, **how).certificate.read_text())
+def der(authority: Authority, subject: str, days: int = 2) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(authority.sign("some", subject, days=days).certificate.read_text())
 
 
 @pytest.mark.parametrize(("subject", "name"), SUBJECTS.items())
