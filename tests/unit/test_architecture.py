@@ -43,7 +43,6 @@ PURE_FILES = (
     "libs/tailrace/net/metadata/batches.py",
     "libs/tailrace/net/spread.py",
     "libs/tailrace/net/tls/ciphers.py",
-    "libs/tailrace/net/tls/distinguished_name.py",
     "libs/tailrace/net/tls/pem.py",
     "services/broker/tailrace_broker/directories/placement.py",
     "services/broker/tailrace_broker/fetch/sessions.py",

@@ -1,4 +1,4 @@
-"""What is read of a certificate: its subject as Apache Kafka names a principal, and until when it is valid. Pure.
+"""What is read of a certificate: its subject as Apache Kafka names a principal, and until when it is valid.
 
 Kafka's principal is X500Principal.getName() of Java: RFC 2253, the last name of the subject first. Python's own view of
 a certificate has lost the types of the values, which RFC 2253 needs for names without a keyword.
