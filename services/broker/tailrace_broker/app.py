@@ -15,6 +15,7 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.config import Config
+from tailrace.kafka.security_protocols import SECURITY_PROTOCOLS
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.open_files import OpenFiles
@@ -317,7 +318,8 @@ async def open_listener(
             encryption = None if handshakes is None else Encryption(handshakes, direct.refused)
             client = await serve_clients(public, direct, config, port, encryption)
             stack.push_async_callback(client.close)
-            endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port))
+            protocol = SECURITY_PROTOCOLS[config.gateway_security_protocol]
+            endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port, protocol))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
         yield server, endpoints, addresses
 

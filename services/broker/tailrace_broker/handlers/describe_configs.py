@@ -71,7 +71,9 @@ def _advertised(entry: describe.Entry, broker: Broker, identity: Identity) -> de
         return entry
     if broker.config.gateway_advertise == "brokers":
         return entry
-    value = f"PLAINTEXT://{identity.advertised_host}:{identity.base_port + broker.node_id}"
+    value = (
+        f"{broker.config.gateway_security_protocol}://{identity.advertised_host}:{identity.base_port + broker.node_id}"
+    )
     source = ConfigSource.STATIC_BROKER_CONFIG
     synonym = describe.SynonymEntry(entry.name, value, source)
     return replace(entry, value=value, source=source, synonyms=(synonym,))
