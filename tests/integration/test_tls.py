@@ -211,3 +211,21 @@ async def test_a_users_quota_holds_for_the_certificate_that_has_the_name(
         await alter_quotas(over, {"user": "CN=alice,OU=eng,O=Example"}, producer_byte_rate=None)
     finally:
         await over.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"ssl.keystore.type": "PEM", "ssl.keystore.location": "/nowhere.pem"}, "/nowhere.pem cannot be read"),
+        ({"ssl.keystore.location": "/nowhere.jks"}, "openssl pkcs12 -in store.p12"),
+        ({}, "needs ssl.keystore.location"),
+    ],
+)
+def test_up_refuses_what_cannot_be_used_in_one_sentence(settings: dict[str, str], said: str, tmp_path: Path) -> None:
+    words = ["up", "--data", str(tmp_path), "--port", "0", "--set", "gateway.security.protocol=SSL"]
+    for key, value in settings.items():
+        words += ["--set", f"{key}={value}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tailrace.cli", *words], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
