@@ -121,8 +121,8 @@ DIFFERENCES = (
     Difference(
         "the user that a quota is for",
         "the authenticated user of the connection",
-        "ANONYMOUS for every client, as on Kafka's PLAINTEXT listeners",
-        "there is no authentication of clients yet",
+        "the subject of its certificate over TLS, as in Kafka; else ANONYMOUS, as on Kafka's PLAINTEXT listeners",
+        "there is no SASL yet",
     ),
     Difference(
         "`request_percentage`",

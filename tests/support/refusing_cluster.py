@@ -23,7 +23,7 @@ class RefusingCluster:
         self._refused = refused
         self._code = code
 
-    def client(self, address: Address, client_id: str) -> _Client:
+    def client(self, address: Address, client_id: str, tls: object = None) -> _Client:
         return _Client(self)
 
     def answer(self, message: Any) -> Any:

@@ -42,6 +42,8 @@ PURE_FILES = (
     "libs/tailrace/net/limits/answer_budget.py",
     "libs/tailrace/net/metadata/batches.py",
     "libs/tailrace/net/spread.py",
+    "libs/tailrace/net/tls/ciphers.py",
+    "libs/tailrace/net/tls/pem.py",
     "services/broker/tailrace_broker/directories/placement.py",
     "services/broker/tailrace_broker/fetch/sessions.py",
     "services/broker/tailrace_broker/produce/refused_batches.py",

@@ -135,6 +135,10 @@ class Up:
                 make_secret(self.given.data_dir)
             secret = read_secret(config, self.given.data_dir)
             internal_address(config, self.data_dir.sockets, "any", secret)
+            if config.gateway_security_protocol != "PLAINTEXT":
+                from tailrace.net.tls.handshakes import check_tls
+
+                check_tls(config, self.clock.wall_ms())
         except (ConfigError, OSError) as error:
             raise Refused(str(error)) from None
         return config.warnings

@@ -70,6 +70,7 @@ class Values:
     gateway_handover: bool
     gateway_listen: tuple[str, ...]
     gateway_port: int
+    gateway_security_protocol: str
     group_consumer_assignment_interval_ms: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int

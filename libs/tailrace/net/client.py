@@ -7,6 +7,7 @@ goes out in the newest version that both sides know (KIP-35), as in Apache Kafka
 from __future__ import annotations
 
 import asyncio
+import ssl
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -128,13 +129,22 @@ class Client:
     """Connects at the first request and again after a loss; nothing is sent twice."""
 
     def __init__(
-        self, address: Address, client_id: str, identity: Identity | None = None, secret: Secret | None = None
+        self,
+        address: Address,
+        client_id: str,
+        identity: Identity | None = None,
+        secret: Secret | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """secret: of an internal address; over TCP both sides prove that they know it, once for each connection."""
+        """secret: of an internal address; over TCP both sides prove that they know it, once for each connection.
+
+        tls: of a client's address that is served over TLS.
+        """
         self.address = address
         self._client_id = client_id
         self._identity = identity
         self._secret = secret
+        self._tls = tls
         self._wire: _Wire | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._correlation_id = 0
@@ -268,7 +278,9 @@ class Client:
                 transport.set_protocol(wire)
                 wire.connection_made(transport)
             else:
-                _, wire = await loop.create_connection(lambda: _Wire(address), address.host, address.port)
+                _, wire = await loop.create_connection(
+                    lambda: _Wire(address), address.host, address.port, ssl=self._tls
+                )
         except OSError as refused:
             raise Disconnected(f"{address}: {refused}") from refused
         return wire

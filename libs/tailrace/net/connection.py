@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from struct import Struct
 from typing import Any, Protocol, TypeAlias
 
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.net.context import Context, Identity
+from tailrace.net.context import ANONYMOUS, Context, Identity
 from tailrace.net.dispatch import ORDINARY, HotHandler, Relay, Service, answer_frame, api_versions
 from tailrace.net.large import LARGE_BYTES
 from tailrace.net.limits.deadlines import IDLE, ConnectionDeadlines, IdleTimer
+from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.meter import Meter
 from tailrace.net.quotas.mute import Mute
 from tailrace.net.quotas.work import WorkTimer
@@ -29,6 +31,7 @@ from tailrace.wire import codec
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.connection import BUSY, CLOSED, MUTED, SIZE, UNTAKEN, Fate
 from tailrace.wire.header import RequestHeader, parse_request_header, skip_request_header
+from tailrace.wire.malformed import NotKafka
 from tailrace.wire.messages import PreambleRequest, PreambleResponse
 
 _KEY = Struct(">h")
@@ -49,6 +52,7 @@ class Listener(Protocol):
     service: Service
     hot: HotHandlers
     connections: set[Connection]
+    not_kafka: SeldomWarning
 
     def opened(self, connection: Connection) -> None:
         """Counts a connection in, or closes it."""
@@ -109,6 +113,7 @@ class Connection(Answering):
         local = transport.get_extra_info("sockname")
         advertised, base_port = (local[0], local[1]) if isinstance(local, tuple) and len(local) >= 2 else ("", 0)
         return Identity(
+            transport.get_extra_info("principal") or ANONYMOUS,
             client_host=host,
             client_port=port,
             listener=self._service.listener,
@@ -298,7 +303,7 @@ class Connection(Answering):
                 self._service.end_of_read()
         except codec.Malformed as malformed:
             self._service.end_of_read()
-            self._refuse(str(malformed))
+            self._refuse(str(malformed), self._server.not_kafka.say if isinstance(malformed, NotKafka) else None)
             return
         except Exception:  # a hot handler's bug: the frame must not be found here again
             self._service.log.exception("request failed")
@@ -486,10 +491,14 @@ class Connection(Answering):
         self._share.belongs_to(request.client_host)
         self.core.slots.append(codec.encode_response(PreambleResponse(error_code=0), 0, header.correlation_id))
 
-    def _refuse(self, why: str) -> None:
-        """Closes with one line that says who and why; answers already due go out first."""
+    def _refuse(self, why: str, say: Callable[..., None] | None = None) -> None:
+        """Closes with one line that says who and why; answers already due go out first.
+
+        say: writes the line, where it is not to be one for each client.
+        """
         identity = self.identity
-        self._service.log.warning("connection closed", why=why, client=f"{identity.client_host}:{identity.client_port}")
+        say = say or partial(self._service.log.warning, "connection closed")
+        say(why=why, client=f"{identity.client_host}:{identity.client_port}")
         self._filled = 0
         self._flush()
         if self._sending_files:

@@ -13,6 +13,14 @@ def user_of(principal: str) -> str:
     return principal.partition(":")[2]
 
 
+ANONYMOUS_USER = user_of(ANONYMOUS)  # of every client that shows no certificate
+
+
+def principal_of(name: str | None) -> str:
+    """A user's principal by the name that its certificate has (KafkaPrincipal); anonymous without one."""
+    return ANONYMOUS if name is None else f"User:{name}"
+
+
 class Identity(NamedTuple):
     """The client behind a connection: from its socket, or from the preamble an authenticated peer sent.
 

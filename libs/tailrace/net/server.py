@@ -7,15 +7,23 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tailrace.net.address import Address
 from tailrace.net.authentication.peer import other_user
 from tailrace.net.authentication.server import Unproven
 from tailrace.net.connection import Connection, HotHandlers
+from tailrace.net.context import principal_of
 from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.limits.deadline_check import DeadlineCheck
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
+from tailrace.net.limits.seldom import SeldomWarning
+from tailrace.net.tls.encrypted_socket import EncryptedSocket
+from tailrace.net.tls.handshakes import Handshakes
+from tailrace.net.tls.listener import EncryptedListener
+from tailrace.net.tls.transport import EncryptedTransport
 
 
 def bind_unix(path: str) -> socket.socket:
@@ -28,6 +36,11 @@ def bind_unix(path: str) -> socket.socket:
     return sock
 
 
+def loop_ms() -> float:
+    """The event loop's time."""
+    return asyncio.get_running_loop().time() * 1000
+
+
 def hot_handlers(service: Service, hot: Mapping[int, HotHandler]) -> HotHandlers:
     """Each with the versions that the service serves."""
     return {
@@ -35,10 +48,27 @@ def hot_handlers(service: Service, hot: Mapping[int, HotHandler]) -> HotHandlers
     }
 
 
+def nobody_refused(sock: Any, client_host: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """Makes a server's TCP addresses TLS. refused: asked before a handshake, as EncryptedListener has it."""
+
+    handshakes: Handshakes
+    refused: Callable[[Any, str], bool] = nobody_refused
+
+
 class Server:
     """The bound sockets of one service. accepted: what is made of a client's socket, if not a plain Connection."""
 
-    def __init__(self, service: Service, accepted: Callable[[Server], Connection] = Connection) -> None:
+    def __init__(
+        self,
+        service: Service,
+        accepted: Callable[[Server], Connection] = Connection,
+        encryption: Encryption | None = None,
+    ) -> None:
         self.service = service
         self._accepted = accepted
         self.hot = hot_handlers(service, service.hot)
@@ -48,6 +78,9 @@ class Server:
         self._paths: list[str] = []
         self.deadline_check = DeadlineCheck(self.connections, service.deadlines)
         self._closing = False
+        self._encryption = encryption
+        self._encrypted: list[EncryptedListener] = []
+        self.not_kafka = SeldomWarning(service.log, loop_ms, "connection closed")
         RequestMemoryWatch(service.memory)
 
     def opened(self, connection: Connection) -> None:
@@ -79,12 +112,36 @@ class Server:
             server = await loop.create_unix_server(lambda: self._accepted(self), sock=sock, backlog=1024)
             self._paths.append(address.host)
             self.addresses.append(address)
+        elif self._encryption is not None:
+            await self._listen_encrypted(address, self._encryption)
+            return
         else:
             server = await loop.create_server(self._tcp_protocol, address.host, address.port, backlog=1024)
             host, port = server.sockets[0].getsockname()[:2]
             self.addresses.append(Address(host, port))
         self._servers.append(server)
         self.deadline_check.start()
+
+    async def _listen_encrypted(self, address: Address, encryption: Encryption) -> None:
+        def refused(sock: Any, client_host: str) -> bool:
+            return encryption.refused(sock, client_host) or self._full(sock, len(encryption.handshakes))
+
+        listener = EncryptedListener(encryption.handshakes, refused, self._encrypts, self.service.log)
+        self._encrypted.append(listener)
+        self.addresses.append(await listener.listen(address))
+        self.deadline_check.start()
+
+    def _full(self, sock: Any, handshakes: int) -> bool:
+        """Whether max.connections are open, with those that have yet to finish their handshake; then it is closed."""
+        if len(self.connections) + handshakes < self.service.max_connections:
+            return False
+        self.service.log.warning("connection closed", why=f"{self.service.max_connections} connections are open")
+        sock.close()
+        return True
+
+    def _encrypts(self, sock: EncryptedSocket, name: str | None) -> None:
+        """A client is through its handshake."""
+        EncryptedTransport(sock, principal_of(name), self._accepted(self)).start()
 
     def _tcp_protocol(self) -> asyncio.BufferedProtocol:
         """A connection, or what becomes one when it has proved the cluster's secret."""
@@ -99,6 +156,8 @@ class Server:
         self.deadline_check.close()
         for server in self._servers:
             server.close()
+        for listener in self._encrypted:
+            listener.close()
         for connection in list(self.connections):
             connection.close()
         if self.service.authentication is not None:
@@ -110,10 +169,13 @@ class Server:
 
 
 async def serve(
-    addresses: Sequence[Address], service: Service, accepted: Callable[[Server], Connection] = Connection
+    addresses: Sequence[Address],
+    service: Service,
+    accepted: Callable[[Server], Connection] = Connection,
+    encryption: Encryption | None = None,
 ) -> Server:
     """Binds every address or none."""
-    server = Server(service, accepted)
+    server = Server(service, accepted, encryption)
     try:
         for address in addresses:
             await server.listen(address)

@@ -13,7 +13,7 @@ from enum import Enum
 from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
-from tailrace.wire.malformed import Malformed
+from tailrace.wire.malformed import Malformed, NotKafka
 
 SIZE: Final = Struct(">i")
 IN_FLIGHT_MAX: Final = 256
@@ -51,6 +51,9 @@ class Fate(Enum):
     TORN = "the connection ended in the middle of a frame"
 
 
+TLS_HELLO = b"\x16\x03"  # how every handshake of TLS begins
+
+
 class ServerConnection:
     """What was asked on one connection, and what is owed for it.
 
@@ -85,7 +88,9 @@ class ServerConnection:
         while filled - pos >= 4 and not self.stops and len(slots) < IN_FLIGHT_MAX:
             (size,) = SIZE.unpack_from(view, pos)
             if not _LEAST_REQUEST_BYTES <= size <= most:
-                raise Malformed(f"frame size {size} is not between {_LEAST_REQUEST_BYTES} and {most}")
+                if bytes(view[pos : pos + len(TLS_HELLO)]) == TLS_HELLO:
+                    raise NotKafka("a TLS handshake was sent to the plaintext Kafka port")
+                raise NotKafka(f"frame size {size} is not between {_LEAST_REQUEST_BYTES} and {most}")
             end = pos + 4 + size
             if end > filled:
                 need = size + 4

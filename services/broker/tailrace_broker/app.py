@@ -15,6 +15,7 @@ from uuid import UUID
 
 from tailrace.clock import Clock
 from tailrace.config import Config
+from tailrace.kafka.security_protocols import SECURITY_PROTOCOLS
 from tailrace.log.directory.log_dir import LogDir, LogDirRefused
 from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.open_files import OpenFiles
@@ -36,7 +37,8 @@ from tailrace.net.members.lease_holders import broker_as_holder
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.quotas.opening import open_quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
-from tailrace.net.server import Server, serve
+from tailrace.net.server import Encryption, Server, serve
+from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import FOLDER_MODE, private_folder
 from tailrace.runtime.clock import thread_time_ms
@@ -312,9 +314,12 @@ async def open_listener(
             direct = DirectClients(limited, throttled, config)
             broker.follower.subscribe(direct.image_changed)
             port = client_port(broker.image, config.node_id)
-            client = await serve_clients(public, direct, config, port)
+            handshakes = open_handshakes(config, environment.clock, environment.log)
+            encryption = None if handshakes is None else Encryption(handshakes, direct.refused)
+            client = await serve_clients(public, direct, config, port, encryption)
             stack.push_async_callback(client.close)
-            endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port))
+            protocol = SECURITY_PROTOCOLS[config.gateway_security_protocol]
+            endpoints.append(Endpoint(CLIENT_ENDPOINT, client.addresses[0].host, client.addresses[0].port, protocol))
             addresses["client"] = ",".join(str(address) for address in client.addresses)
         yield server, endpoints, addresses
 
@@ -345,13 +350,17 @@ def client_port(image: MetadataImage, node_id: int) -> int:
     return 0 if endpoint is None else endpoint.port
 
 
-async def serve_clients(public: Service, direct: DirectClients, config: Config, port: int) -> Server:
+async def serve_clients(
+    public: Service, direct: DirectClients, config: Config, port: int, encryption: Encryption | None
+) -> Server:
     """gateway.advertise=brokers: clients come here, by this port if it is free."""
     if port:
         with suppress(OSError):
-            return await serve([Address(host, port) for host in config.gateway_listen], public, direct.accepted)
+            return await serve(
+                [Address(host, port) for host in config.gateway_listen], public, direct.accepted, encryption
+            )
     first, *others = config.gateway_listen
-    server = await serve([Address(first, 0)], public, direct.accepted)
+    server = await serve([Address(first, 0)], public, direct.accepted, encryption)
     for host in others:
         await server.listen(Address(host, server.addresses[0].port))
     return server

@@ -27,7 +27,6 @@ _CATCH_UP_TIMEOUT_MS = 30_000
 # A stop takes two seconds at most, whoever is away.
 _SHUT_DOWN_MS = 1_500
 _LEAVE_TIMEOUT_MS = 700
-_PLAINTEXT = 0
 
 
 class BrokerRegistration:
@@ -50,7 +49,8 @@ class BrokerRegistration:
             cluster_id=cluster_id,
             incarnation_id=self.incarnation_id,
             listeners=[
-                listener(name=e.name, host=e.host, port=e.port, security_protocol=_PLAINTEXT) for e in self.endpoints
+                listener(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in self.endpoints
             ],
             features=[
                 feature(name=name, min_supported_version=low, max_supported_version=high)

@@ -24,6 +24,7 @@ from tailrace.net.members.registration import ServiceRegistration
 from tailrace.net.metadata.follower import MetadataFollower, open_metadata_follower
 from tailrace.net.quotas.opening import open_quotas
 from tailrace.net.quotas.throttled_connections import ThrottledConnections
+from tailrace.net.tls.handshakes import open_handshakes
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.private_files import private_folder
 from tailrace.runtime.clock import thread_time_ms
@@ -106,7 +107,8 @@ async def open_gateway(config: Config, environment: Environment) -> AsyncIterato
         gateway = AnsweringGateway(parts, handover=config.gateway_handover)
         stack.push_async_callback(close_connections, gateway)
         throttled = ThrottledConnections(quotas.admit, clock)
-        listener = Listener(gateway, config.gateway_listen, config.gateway_port, throttled)
+        handshakes = open_handshakes(config, clock, environment.log)
+        listener = Listener(gateway, config.gateway_listen, config.gateway_port, throttled, handshakes)
         stack.callback(listener.close)
         listener.open_node(0)
         versions = ServedVersions(gateway)

@@ -20,6 +20,7 @@ from tailrace.net.context import Identity
 from tailrace.net.large import Large
 from tailrace.net.limits.request_memory import DEFAULT_BYTES, RequestMemory
 from tailrace.net.limits.request_memory_watch import RequestMemoryWatch
+from tailrace.net.limits.seldom import SeldomWarning
 from tailrace.net.quotas.meter import MeterAt
 from tailrace.net.transport.buffers import SocketBuffers
 from tailrace.wire.messages import CreateTopicsRequest
@@ -124,6 +125,7 @@ class Gateway(ABC):
         self.table = table()
         self.suspects = Suspects(self)
         self.told = EncodedTopics()
+        self.not_kafka = SeldomWarning(parts.log, parts.clock.monotonic_ms, "connection closed")
         self.large = Large()
         # Whatever is ready to run has its turn.
         self.others_first: Callable[[], Awaitable[None]] = partial(parts.clock.sleep, 0)

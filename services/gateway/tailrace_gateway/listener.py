@@ -11,14 +11,18 @@ import errno
 import os
 import socket
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.context import Identity
+from tailrace.net.context import Identity, principal_of
 from tailrace.net.quotas.throttled_connections import ThrottledConnections, unlimited
 from tailrace.net.server import bind_unix
+from tailrace.net.tls.encrypted_socket import EncryptedSocket
+from tailrace.net.tls.handshakes import Handshakes
 from tailrace_gateway.answering import AnsweringGateway
 from tailrace_gateway.relay.client import ClientLink
+from tailrace_gateway.relay.link import StreamSocket
 from tailrace_gateway.relay.routes import PREAMBLE_ONLY
 
 _BACKLOG = 1024
@@ -89,7 +93,10 @@ class Listener:
         hosts: Sequence[str],
         base_port: int,
         throttled: ThrottledConnections | None = None,
+        handshakes: Handshakes | None = None,
     ) -> None:
+        """handshakes: of TLS; without them the ports are plain."""
+        self.handshakes = handshakes
         self.gateway = gateway
         self.throttled = unlimited(gateway.clock) if throttled is None else throttled
         self.hosts = list(hosts)
@@ -166,6 +173,8 @@ class Listener:
     def _accepted(self, sock: socket.socket, peer: Any, node_id: int) -> None:
         gateway = self.gateway
         room = gateway.limits.max_connections - len(gateway.connections)
+        if self.handshakes is not None:
+            room -= len(self.handshakes)
         if self.throttled.refused(sock, peer[0], node_id, room):
             return
         if len(self.throttled) >= room:
@@ -185,9 +194,20 @@ class Listener:
             base_port=advertised.port or self.base_port,
             node_id=node_id,
         )
-        connection = ClientLink(sock, gateway, identity)
-        gateway.connections.add(connection)
+        if self.handshakes is None:
+            self._serve(sock, identity)
+        else:
+            self.handshakes.begin(sock, f"{peer[0]}:{peer[1]}", partial(self._encrypts, identity))
+
+    def _encrypts(self, identity: Identity, sock: EncryptedSocket, name: str | None) -> None:
+        """A client is through its handshake."""
+        self._serve(sock, identity._replace(principal=principal_of(name))).look()
+
+    def _serve(self, sock: StreamSocket, identity: Identity) -> ClientLink:
+        connection = ClientLink(sock, self.gateway, identity)
+        self.gateway.connections.add(connection)
         connection.start()
+        return connection
 
     def _close(self, sockets: Sequence[socket.socket]) -> None:
         for sock in sockets:
@@ -200,3 +220,5 @@ class Listener:
             self._close(sockets)
         self.nodes.clear()
         self.throttled.close()
+        if self.handshakes is not None:
+            self.handshakes.close()

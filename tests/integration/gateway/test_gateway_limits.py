@@ -148,7 +148,7 @@ async def test_over_quota_is_answered_at_once_with_its_time_and_then_muted(
     open_world: Callable[..., World], request_: Any, version: int
 ) -> None:
     meter = Meter()
-    world = open_world(meter_of=lambda broker_id, client_id: meter)
+    world = open_world(meter_of=lambda broker_id, client_id, user: meter)
     peer = await world.peer("broker-0")
     peer.script = answered
     world.put_broker(0, peer)
@@ -160,7 +160,7 @@ async def test_over_quota_is_answered_at_once_with_its_time_and_then_muted(
 
 async def test_a_muted_connection_keeps_no_other_waiting(open_world: Callable[..., World]) -> None:
     meter = Meter()
-    world = open_world(meter_of=lambda broker_id, client_id: meter)
+    world = open_world(meter_of=lambda broker_id, client_id, user: meter)
     peer = await world.peer("broker-0")
     peer.script = answered
     world.put_broker(0, peer)

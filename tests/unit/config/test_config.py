@@ -60,7 +60,7 @@ def test_a_bad_value_is_refused_with_key_value_range_and_origin(source: dict[str
 
 
 def test_a_bad_password_is_not_repeated() -> None:
-    config = Config.load("broker", overrides={"ssl.key.password": "hunter2"})
+    config = Config.load("broker", overrides={"sasl.jaas.config": "hunter2"})
     assert not any("hunter2" in warning for warning in config.warnings)
 
 
@@ -73,8 +73,8 @@ def test_the_password_of_a_malformed_url_is_not_repeated(password: str) -> None:
 
 def test_the_keys_that_are_changed_without_effect_are_named_in_one_line() -> None:
     file = "num.io.threads=9\nbackground.threads=10\nlisteners=PLAINTEXT://:9093\nnum.partitions=2\n"
-    config = Config.load("broker", file, {}, {"ssl.key.password": "hunter2"})
-    expected = "Set, but without effect in Tailrace yet: num.io.threads, listeners, ssl.key.password."
+    config = Config.load("broker", file, {}, {"sasl.jaas.config": "hunter2"})
+    expected = "Set, but without effect in Tailrace yet: num.io.threads, listeners, sasl.jaas.config."
     assert config.warnings == (expected,)
 
 

@@ -4,6 +4,7 @@ used."""
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple, cast
 
@@ -91,8 +92,19 @@ def _about(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.")
     ] = False,  # command.py answers
+    command_config: Annotated[
+        str | None,
+        typer.Option(
+            "--command-config",
+            metavar="FILE",
+            help="Client settings with Kafka's keys, as security.protocol=SSL, for commands that ask a cluster; also "
+            "TAILRACE_COMMAND_CONFIG. It stands before COMMAND.",
+        ),
+    ] = None,
 ) -> None:
     """Tailrace, a log that speaks Kafka's protocol. `tailrace COMMAND --help` says more about each command."""
+    if command_config is not None:
+        os.environ["TAILRACE_COMMAND_CONFIG"] = command_config  # connection.py, imported with a command, reads it
 
 
 app = typer.Typer(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import ssl
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +24,7 @@ def given(name: str | None) -> str | None:
 _YEAR_10000_MS = 253_402_300_800_000  # timestamps are the producers' own: datetime ends before some of them
 # Names that clients chose, as group ids, may hold what moves a terminal's cursor.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+COMMAND_CONFIG = "TAILRACE_COMMAND_CONFIG"  # a file of client settings; --command-config sets it, too
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 Bootstrap = Annotated[
     str | None,
@@ -49,6 +52,24 @@ def address(bootstrap: str | None) -> str:
     if bootstrap:
         return bootstrap
     return _local_bootstrap() or DEFAULT_BOOTSTRAP
+
+
+def tls() -> ssl.SSLContext | None:
+    """None for plain connections. A usage error where the file of client settings, or what it says, cannot be used."""
+    file = os.environ.get(COMMAND_CONFIG)
+    if not file:
+        return None
+    from tailrace.config import ConfigError, properties
+    from tailrace.net.tls.client_settings import client_context
+    from tailrace.runtime.clock import SystemClock
+
+    try:
+        given = {name: value for name, (value, _) in properties.parse(Path(file).read_text()).items()}
+        return client_context(given, SystemClock().wall_ms())
+    except OSError as error:
+        raise typer.BadParameter(f"--command-config {file} cannot be read: {error.strerror}") from None
+    except (ConfigError, ValueError) as wrong:
+        raise typer.BadParameter(f"--command-config {file}: {wrong}") from None
 
 
 def runs_here(bootstrap: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from uuid import UUID
 
 import typer
 
-from tailrace.cli.daily.connection import address, runs_here
+from tailrace.cli.daily.connection import address, runs_here, tls
 from tailrace.cli.daily.refusals import RefusedError, lines, sentence
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
@@ -19,6 +20,7 @@ from tailrace.log.directory.disk_pressure import Level, judge, marks
 from tailrace.metadata.moves import NoRoom, Partition, Replicas, by_topic, portions
 from tailrace.net.address import Address
 from tailrace.net.client import Client, Disconnected
+from tailrace.net.tls.reasons import said
 from tailrace.runtime.clock import SystemClock
 from tailrace.wire import messages as m
 from tailrace.wire.codec import Malformed
@@ -83,9 +85,12 @@ class LogDir(NamedTuple):
 class Nodes:
     """The cluster behind a bootstrap address. Raises OSError, TimeoutError, Malformed or RefusedError."""
 
-    def __init__(self, bootstrap: str, starting: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, bootstrap: str, starting: Callable[[], bool] = lambda: False, tls: ssl.SSLContext | None = None
+    ) -> None:
         """starting: whether somebody will listen there soon, so that a refused connection is no answer yet."""
         self._starting = starting
+        self._tls = tls
         self._runner = asyncio.Runner()
         self._bootstrap = [Address.parse(text.strip()) for text in bootstrap.split(",")]
         self._clients: dict[Address, Client] = {}
@@ -129,7 +134,7 @@ class Nodes:
             tried: Disconnected | None = None
             for target in [at] if at else self._bootstrap:
                 if target not in self._clients:
-                    self._clients[target] = Client(target, _CLIENT_ID)
+                    self._clients[target] = Client(target, _CLIENT_ID, tls=self._tls)
                 try:
                     return self._runner.run(self._exchange(self._clients[target], message, version))
                 except Disconnected as error:
@@ -374,7 +379,7 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
     """The cluster; refusals end the command with one sentence and status 1."""
     where = address(bootstrap)
     try:
-        opened = Nodes(where, partial(runs_here, where))
+        opened = Nodes(where, partial(runs_here, where), tls())
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
     try:
@@ -401,9 +406,14 @@ def _reason(error: Disconnected) -> str:
     if _was_refused(error):
         return "nothing listens there; `tailrace up` starts a cluster, --bootstrap names another"
     cause = error.__cause__
+    if isinstance(cause, ssl.SSLError):
+        return f"{said(cause)}; --command-config says how to connect"
     if isinstance(cause, OSError) and cause.strerror:
         return f"{cause.strerror}; --bootstrap names another cluster"
-    return "the connection broke before there was an answer; what was asked may have been done"
+    return (
+        "the connection broke before there was an answer; what was asked may have been done. A port of TLS needs "
+        "--command-config"
+    )
 
 
 def _was_refused(error: Disconnected) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tailrace.cli.daily.connection import Bootstrap, Topic, address, given
+from tailrace.cli.daily.connection import Bootstrap, Topic, address, given, tls
 from tailrace.cli.daily.nodes import NO_ID, Nodes, nodes
 from tailrace.cli.daily.refusals import RefusedError, sentence
 from tailrace.errors import ErrorCode
@@ -137,7 +137,9 @@ def _client(kind: str, bootstrap: str | None, /, **options: Any) -> Iterator[Any
 
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of its warnings ends as an error
     where = address(bootstrap)
-    known = {"bootstrap_servers": where.split(","), "client_id": f"tailrace-cli-{os.getpid()}"}
+    known: dict[str, Any] = {"bootstrap_servers": where.split(","), "client_id": f"tailrace-cli-{os.getpid()}"}
+    if (encrypted := tls()) is not None:
+        known |= {"security_protocol": "SSL", "ssl_context": encrypted}
     try:
         opened = getattr(kafka, kind)(**known, bootstrap_timeout_ms=_BOOTSTRAP_MS, **options)
         try:

@@ -384,7 +384,7 @@ def _told_kept(image: MetadataImage, brokers: int) -> Iterator[str]:
     """What came along and may surprise: quotas of users that nobody is, or of each broker; a default below `up`'s."""
     waiting = sum(dict(entity).get("user") is not None for entity in image.quotas)
     if waiting:
-        yield f"Kept, but every client is the user ANONYMOUS yet: {counted(waiting, 'quota')} for users by name."
+        yield f"Kept, but without TLS clients are the user ANONYMOUS: {counted(waiting, 'quota')} for users by name."
     if image.quotas and brokers > 1:
         yield (
             "Kept, but it held for each broker in Kafka, and holds for the whole cluster here: "

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from tailrace.quota.leased_bucket import UNLIMITED, Room
+from tailrace.net.context import ANONYMOUS_USER
 from tailrace.quota.owed import Owed, nothing_owed
 
 
@@ -75,12 +76,17 @@ class Unmetered:
 
 # From the client id's bytes as they stand in the header (empty for none) to its meter.
 MeterOf: TypeAlias = Callable[[bytes], Meter]
-# The same for a client of one broker.
-MeterAt: TypeAlias = Callable[[int, bytes], Meter]
+
+
+class MeterAt(Protocol):
+    """The same for a client of one broker, and of a user (Identity.principal)."""
+
+    def __call__(self, broker_id: int, client_id: bytes, user: str = ANONYMOUS_USER) -> Meter: ...
+
 
 _UNMETERED = Unmetered()
 
 
-def unmetered(broker_id: int, client_id: bytes) -> Meter:
+def unmetered(broker_id: int, client_id: bytes, user: str = ANONYMOUS_USER) -> Meter:
     """Every client without a quota."""
     return _UNMETERED

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tailrace.clock import Clock
 from tailrace.metadata.image import MetadataImage
-from tailrace.net.context import ANONYMOUS, user_of
+from tailrace.net.context import ANONYMOUS_USER
 from tailrace.net.members.lease_holders import lease_holders
 from tailrace.net.quotas.meter import Meter
 from tailrace.quota.entity import ClientQuotas, QuotaKind, canonical_ip
@@ -15,7 +15,6 @@ from tailrace.quota.leased_bucket import Terms
 from tailrace.quota.owed import Owed
 
 QUOTA_WINDOW_MS = 500.0  # of a client's rate: the most that one Fetch may bring
-_USER = user_of(ANONYMOUS)  # of every client: nobody is authenticated yet
 
 
 class ClockedMeter(ClientMeter):
@@ -78,10 +77,10 @@ class Quotas:
         """The quotas of the last image that was seen."""
         return self.leased.quotas
 
-    def meter_of(self, broker_id: int, client_id: bytes) -> Meter:
-        """The meter of the id that stands in a request's header, at the broker that the client talks to."""
+    def meter_of(self, broker_id: int, client_id: bytes, user: str = ANONYMOUS_USER) -> Meter:
+        """The meter of a user's id that stands in a request's header, at the broker that the client talks to."""
         node = broker_id if self._per_broker else None
-        meter = self.leased.meter(_USER, client_id.decode("utf-8", "replace"), self._clock.monotonic_ms(), node)
+        meter = self.leased.meter(user, client_id.decode("utf-8", "replace"), self._clock.monotonic_ms(), node)
         assert isinstance(meter, ClockedMeter)
         return meter
 

@@ -13,9 +13,10 @@ from typing import Any
 from tailrace.config import Config
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.connection import Connection
+from tailrace.net.context import user_of
 from tailrace.net.dispatch import HotHandler, Service
 from tailrace.net.quotas.meters import Quotas
-from tailrace.net.quotas.throttled_connections import ThrottledConnections
+from tailrace.net.quotas.throttled_connections import Closes, ThrottledConnections
 from tailrace.net.server import Server, hot_handlers
 
 # A client id's field that no request has: with it the first one, whatever its client id, is another one.
@@ -39,7 +40,8 @@ class LimitedClients:
 
     def judge(self, connection: Connection, client_id: str) -> None:
         """Has the client charged if it has a quota."""
-        meter = self._quotas.meter_of(self._node_id, client_id.encode("utf-8", "replace"))
+        user = user_of(connection.identity.principal)
+        meter = self._quotas.meter_of(self._node_id, client_id.encode("utf-8", "replace"), user)
         if meter.produce_limited or meter.fetch_limited or meter.request_limited:
             connection.limit(meter, self._hot, self._throttled)
         else:
@@ -67,7 +69,8 @@ class DirectConnection(Connection):
         self._owner = owner
 
     def connection_made(self, transport: Any) -> None:
-        if self._owner.refused(transport):
+        # One with TLS was asked for before its handshake.
+        if transport.get_extra_info("sslcontext") is None and self._owner.refused_transport(transport):
             transport.pause_reading()
             return
         self.named = self._owner.limited.named
@@ -95,13 +98,15 @@ class DirectClients:
         """What the listener makes of a client's socket."""
         return DirectConnection(self, server)
 
-    def refused(self, transport: Any) -> bool:
+    def refused_transport(self, transport: Any) -> bool:
         """Whether the client's address has opened too many (KIP-612); then the transport is closed, now or later."""
         peer = transport.get_extra_info("peername")
-        if peer is None:
-            return False
+        return peer is not None and self.refused(transport, peer[0])
+
+    def refused(self, sock: Closes, client_host: str) -> bool:
+        """The same of a client at that address."""
         room = self._config.max_connections - len(self.connections)
-        return self.throttled.refused(transport, peer[0], self._config.node_id, room)
+        return self.throttled.refused(sock, client_host, self._config.node_id, room)
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """To be told after the meters."""

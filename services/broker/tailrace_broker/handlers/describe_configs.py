@@ -72,7 +72,8 @@ def _advertised(entry: describe.Entry, broker: Broker, identity: Identity) -> de
         return entry
     if broker.config.gateway_advertise == "brokers":
         return entry
-    value = f"PLAINTEXT://{Address(identity.advertised_host, identity.base_port + broker.node_id)}"
+    advertised = Address(identity.advertised_host, identity.base_port + broker.node_id)
+    value = f"{broker.config.gateway_security_protocol}://{advertised}"
     source = ConfigSource.STATIC_BROKER_CONFIG
     synonym = describe.SynonymEntry(entry.name, value, source)
     return replace(entry, value=value, source=source, synonyms=(synonym,))

@@ -11,16 +11,18 @@ from typing import Any
 
 from tailrace.net.address import Address
 from tailrace.net.admit import Admit
-from tailrace.net.context import Identity
+from tailrace.net.context import Identity, user_of
 from tailrace.net.limits.deadlines import IdleTimer
 from tailrace.net.limits.request_memory import OWN_BYTES
 from tailrace.net.quotas.mute import Mute
 from tailrace.net.quotas.work import WorkTimer
+from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
+from tailrace.wire.malformed import NotKafka
 from tailrace_gateway.gateway import Gateway
 from tailrace_gateway.relay.buffers import Buffer
-from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link
+from tailrace_gateway.relay.link import ENDED, HELD, KEPT, MEMORY, MUTED, PEER, UNSENT, Link, StreamSocket
 from tailrace_gateway.relay.node import Exchange, NodeLink
 from tailrace_gateway.relay.refused_batches import RefusedBatches
 from tailrace_gateway.relay.requests import Frame, Requests
@@ -40,7 +42,7 @@ _TORN = "the connection ended in the middle of a frame"
 class ClientLink(Link):
     """One accepted socket on the port of one node."""
 
-    def __init__(self, sock: socket.socket, gateway: Gateway, identity: Identity) -> None:
+    def __init__(self, sock: StreamSocket, gateway: Gateway, identity: Identity) -> None:
         super().__init__(sock, gateway.pool)
         self.gateway = gateway
         self.identity = identity
@@ -50,7 +52,7 @@ class ClientLink(Link):
         self.requests = Requests(
             gateway.table,
             self.slots,
-            partial(gateway.meter_of, identity.node_id),
+            partial(gateway.meter_of, identity.node_id, user=user_of(identity.principal)),
             limits.max_frame_bytes,
             limits.max_collected_bytes,
             gateway.requests,
@@ -60,7 +62,7 @@ class ClientLink(Link):
         self.node: NodeLink | None = None
         # The client's socket while the broker serves it and relays here what is not its own: kept open to close it for
         # a broker that cannot, and for its return.
-        self.lent: socket.socket | None = None
+        self.lent: StreamSocket | None = None
         self.exchanges: dict[Address, Exchange] = {}
         self.owner: tuple[str, int, int] | None = None  # (topic, shard, shard epoch) whose owner is answering
         self.owner_address: Address | None = None
@@ -88,6 +90,8 @@ class ClientLink(Link):
         """Whether the broker can go on from here, quotas and all: nothing is owed, unsent or begun."""
         if self.closed or self.handed_over or self.sock.family == socket.AF_UNIX:
             return False
+        if isinstance(self.sock, EncryptedSocket):  # its keys are here
+            return False
         if self.slots or self.outbox or self.pauses & (MUTED | ENDED) or not self.requests.between_frames:
             return False
         return not self.requests.throttle_time_ms
@@ -108,6 +112,9 @@ class ClientLink(Link):
         if self._task is None and not self.pauses & (UNSENT | KEPT):
             try:
                 consumed, out = self.requests.scan(buffer.view, end)
+            except NotKafka as wrong:
+                self.refuse(str(wrong), self.gateway.not_kafka.say)
+                return end
             except Malformed as wrong:
                 self.refuse(str(wrong))
                 return end
@@ -300,7 +307,7 @@ class ClientLink(Link):
         self.identity = identity
         self.share.belongs_to(identity.client_host)
         self.node_id = identity.node_id
-        self.requests.meter_of = partial(self.gateway.meter_of, identity.node_id)
+        self.requests.meter_of = partial(self.gateway.meter_of, identity.node_id, user=user_of(identity.principal))
         self.requests.table = self.gateway.table
         self.requests.forget_the_last()
 
@@ -369,12 +376,11 @@ class ClientLink(Link):
 
     # -- the end --------------------------------------------------------------------------------------------------
 
-    def refuse(self, why: str) -> None:
-        """Closes with one line that says who and why."""
+    def refuse(self, why: str, say: Callable[..., None] | None = None) -> None:
+        """Closes with one line that says who and why; say: writes it, where it is not to be one for each client."""
         if not self.closed:
             identity = self.identity
-            self.gateway.log.warning(
-                "connection closed",
+            (say or partial(self.gateway.log.warning, "connection closed"))(
                 why=why,
                 client=f"{identity.client_host}:{identity.client_port}",
                 client_id=self.requests.client_id.decode("utf-8", "replace"),

@@ -9,6 +9,7 @@ broker from then on.
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from tailrace.net.address import Address
 from tailrace.net.members.endpoints import address_of
@@ -43,6 +44,7 @@ class Handover:
             return False
         sock = exchange.detach()
         try:
+            assert isinstance(connection.sock, socket.socket)  # it may be handed over
             rest = descriptor.send(sock, connection.sock, connection.tail)
         except OSError:
             sock.close()

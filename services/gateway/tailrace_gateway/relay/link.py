@@ -11,8 +11,12 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
+from typing import TypeAlias
 
+from tailrace.net.tls.encrypted_socket import EncryptedSocket
 from tailrace_gateway.relay.buffers import BUFFER_BYTES, Buffer, BufferPool
+
+StreamSocket: TypeAlias = socket.socket | EncryptedSocket
 
 # Why a link does not read at the moment; it reads when none of these is set.
 PEER = 1  # what was read cannot be passed on yet
@@ -27,7 +31,7 @@ KEPT = 32  # answers that wait behind the node's have become too many
 class Link:
     """Subclasses say what follows from bytes (`received`), an end (`ended`), a failure (`failed`), room (`drained`)."""
 
-    def __init__(self, sock: socket.socket, pool: BufferPool) -> None:
+    def __init__(self, sock: StreamSocket, pool: BufferPool) -> None:
         self.loop = asyncio.get_running_loop()
         self.sock = sock
         self.pool = pool
@@ -76,6 +80,11 @@ class Link:
         if not self.pauses and not self._reading and not self.closed:
             self._reading = True
             self.loop.add_reader(self._fd, self._readable)
+
+    def look(self) -> None:
+        """Reads what may have come already, though the socket says nothing of it: behind a handshake, in memory."""
+        if self._reading:
+            self._readable()
 
     def _readable(self) -> None:
         """One read behind what is kept."""
@@ -168,7 +177,7 @@ class Link:
         if lender is not None:
             self.pool.give(lender)
 
-    def exchange_socket(self, sock: socket.socket) -> socket.socket:
+    def exchange_socket(self, sock: socket.socket) -> StreamSocket:
         """Goes on over another socket and returns the one before, still open. Nothing may be unsent."""
         assert not self.outbox
         if self._reading:

@@ -17,7 +17,9 @@ from tailrace.net.quotas.meter import MeterOf
 from tailrace.quota.owed import Owed
 from tailrace.wire.apis import ApiKey
 from tailrace.wire.codec import Malformed
+from tailrace.wire.connection import TLS_HELLO
 from tailrace.wire.hot.fetch_quota import cap_int32, max_bytes_at
+from tailrace.wire.malformed import NotKafka
 from tailrace_gateway.relay import peek
 from tailrace_gateway.relay.buffers import Collected
 from tailrace_gateway.relay.routes import Route, Row
@@ -202,7 +204,7 @@ class Requests:
         """Reads one head: (row, or None when more bytes or the node are needed; size; whether it goes to the node)."""
         (size,) = _SIZE.unpack_from(data, at)
         if not FRAME_BYTES_MIN <= size <= self.max_frame_bytes:
-            raise Malformed(not_kafka(bytes(data[at : at + 8]), size))
+            raise NotKafka(not_kafka(bytes(data[at : at + 8]), size))
         if end - at < HEAD_BYTES:
             return None, 0, False
         _, key, version, correlation_id, id_bytes = _HEAD.unpack_from(data, at)
@@ -332,6 +334,6 @@ def not_kafka(first: bytes, size: int) -> str:
     """Says what was probably sent to the Kafka port, for the log line of the connection it closes."""
     if first[:3] in {b"GET", b"POS", b"PUT", b"HEA", b"DEL", b"OPT", b"CON", b"PAT", b"PRI"}:
         return "an HTTP request was sent to the Kafka port"
-    if first[0] == 0x16 and first[1:2] == b"\x03":
+    if first.startswith(TLS_HELLO):
         return "a TLS handshake was sent to the plaintext Kafka port"
     return f"a frame of {size} bytes was announced"

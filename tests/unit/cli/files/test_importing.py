@@ -72,7 +72,7 @@ def test_topics_configs_quotas_and_producer_ids_are_taken(kafka: Path, tmp_path:
     assert done.exit_code == 0, done.output
     assert "Left out: brand.new.config of topic orders" in done.output
     assert "Brokers count from 0 here: 7 is now 0." in done.output
-    assert "Kept, but every client is the user ANONYMOUS yet: 1 quota for users by name." in done.output
+    assert "Kept, but without TLS clients are the user ANONYMOUS: 1 quota for users by name." in done.output
     assert "quota.scope" not in done.output  # one broker is the whole cluster
     image = image_of(tmp_path / "new")
     assert image.topics["orders"].topic_id == TOPIC_ID

@@ -99,7 +99,7 @@ class World:
             clock=SystemClock(),
             random=random.Random(1),
             log=structlog.wrap_logger(self.log, processors=[]),
-            meter_of=lambda broker_id, client_id: self.meter,
+            meter_of=lambda broker_id, client_id, user="": self.meter,
             limits=GatewayLimits(**limits),
             advertised=Advertised(),
             boot_id=BOOT_ID,

@@ -1,0 +1,34 @@
+"""A warning that strangers can cause: some lines in ten seconds, then the number of those that were left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+EVERY_MS = 10_000.0
+LINES = 10
+
+
+class SeldomWarning:
+    """Says an event of the log, at most LINES times in EVERY_MS; the first line after that says how many it was not."""
+
+    def __init__(self, log: Any, now_ms: Callable[[], float], event: str) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._event = event
+        self._until_ms = float("-inf")
+        self._lines = 0
+        self._left_out = 0
+
+    def say(self, **fields: Any) -> None:
+        """Writes the line, or counts it."""
+        now_ms = self._now_ms()
+        if now_ms >= self._until_ms:
+            self._until_ms, self._lines = now_ms + EVERY_MS, 0
+        self._lines += 1
+        if self._lines > LINES:
+            self._left_out += 1
+            return
+        left_out, self._left_out = self._left_out, 0
+        more = {"more_since_the_last_line": left_out} if left_out else {}
+        self._log.warning(self._event, **fields, **more)

@@ -1,0 +1,160 @@
+"""One TLS connection with the face of a non-blocking socket: what reads and writes it need not know that it encrypts.
+
+OpenSSL works on memory (ssl.MemoryBIO): a read of the socket takes many records at once, and nothing but this class
+reads or writes the socket. Bounds: one read of _READ_BYTES, and the records of _WRITE_BYTES that the socket does not
+take yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+RECORD_BYTES: Final = 17_408  # one record of TLS at its largest, with its head, tag and padding
+_READ_BYTES: Final = 131_072
+_WRITE_BYTES: Final = 65_536
+_READ_INTO = memoryview(bytearray(_READ_BYTES))  # of the whole process: what is read is copied on at once
+
+
+class EncryptedSocket:
+    """Server's side. `recv_into` and `send` raise BlockingIOError as a socket's do, and OSError where TLS is broken."""
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        self.plain = sock
+        self.context = context
+        self.family = sock.family
+        self.type = sock.type
+        self.proto = sock.proto
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._unsent: bytes | memoryview = b""  # records that the socket did not take
+        self._accepted = 0  # bytes that are in these records, and that `send` has not said to be sent
+        self.more = False  # decrypted bytes may be left that did not fit: the socket need not say that it is readable
+
+    def fileno(self) -> int:
+        return self.plain.fileno()
+
+    # -- the handshake --------------------------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> bool:
+        """Whether records wait for the socket to be writable."""
+        return bool(self._unsent)
+
+    def handshake(self, came: bytes) -> bool:
+        """Takes what the client sent; whether the handshake is done. Raises ssl.SSLError. Call `flush` afterwards."""
+        if came:
+            self._incoming.write(came)
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        # What came behind the handshake is in memory: no readiness of the socket tells of it.
+        self.more = True
+        return True
+
+    def flush(self) -> None:
+        """Sends what TLS itself has to say. Raises OSError."""
+        with contextlib.suppress(BlockingIOError):
+            self._push()
+
+    def peer_certificate(self) -> bytes | None:
+        """The client's certificate (DER), verified; None where it showed none."""
+        return self._tls.getpeercert(binary_form=True)
+
+    # -- what a socket does ---------------------------------------------------------------------------------------
+
+    def recv_into(self, into: memoryview) -> int:
+        """Decrypts what came; 0 is the end. Where `into` has room for two times RECORD_BYTES, nothing is left."""
+        if not self.more:
+            # A record that has begun may be in memory already, and comes out with what ends it.
+            most = max(len(into) - RECORD_BYTES, RECORD_BYTES)
+            count = self.plain.recv_into(_READ_INTO, min(most, _READ_BYTES))
+            if not count:
+                return 0
+            self._incoming.write(_READ_INTO[:count])
+        filled, ended = self._decrypt(into)
+        if self._outgoing.pending:  # an answer of TLS itself, as to a change of keys
+            self.flush()
+        if not filled and not ended:
+            raise BlockingIOError
+        return filled
+
+    def _decrypt(self, into: memoryview) -> tuple[int, bool]:
+        """(bytes, whether the client has said that no more will come)."""
+        filled, size = 0, len(into)
+        # Into a buffer it returns a number, which its stub does not know.
+        read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
+        try:
+            while filled < size:
+                count = read(size - filled, into[filled:])
+                if not count:
+                    return filled, self._end(filled)
+                filled += count
+        except ssl.SSLWantReadError:
+            self.more = False
+        except ssl.SSLZeroReturnError:
+            return filled, self._end(filled)
+        else:
+            self.more = True
+        return filled, False
+
+    def _end(self, filled: int) -> bool:
+        self.more = False
+        if filled:  # the end is told with the next read, and the socket says that there is one
+            with contextlib.suppress(OSError):
+                self.plain.shutdown(socket.SHUT_RD)
+        return True
+
+    def send(self, data: bytes | bytearray | memoryview, flags: int = 0) -> int:
+        """How many of these bytes are with the kernel. After BlockingIOError the next call must begin with the same.
+
+        They are encrypted already then, and count as sent when their records have left.
+        """
+        if self._unsent or self._accepted:
+            self._push()
+            sent, self._accepted = self._accepted, 0
+            if sent:
+                return sent
+        view = memoryview(data)
+        sent = taken = 0
+        while taken < len(view):
+            end = min(len(view), taken + _WRITE_BYTES)
+            while taken < end:
+                taken += self._tls.write(view[taken:end])
+            try:
+                self._push()
+            except BlockingIOError:
+                self._accepted = taken - sent
+                if sent:
+                    return sent
+                raise
+            sent = taken
+        return sent
+
+    def _push(self) -> None:
+        """Sends the records that are ready. Raises BlockingIOError while some are left."""
+        if self._outgoing.pending:
+            made = self._outgoing.read()
+            self._unsent = bytes(self._unsent) + made if self._unsent else made
+        while self._unsent:
+            sent = self.plain.send(self._unsent)
+            self._unsent = memoryview(self._unsent)[sent:] if sent < len(self._unsent) else b""
+
+    def shutdown(self, how: int) -> None:
+        """Says the end to the client, as far as the socket takes it, then shuts the socket down."""
+        if how != socket.SHUT_RD:
+            # SSLWantRead: the client's own end is not waited for. Others: it is broken already.
+            with contextlib.suppress(OSError, ValueError):
+                self._tls.unwrap()
+            with contextlib.suppress(OSError):
+                self._push()
+        self.plain.shutdown(how)
+
+    def close(self) -> None:
+        """Closes the socket at once."""
+        self.plain.close()

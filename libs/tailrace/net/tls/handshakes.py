@@ -1,0 +1,231 @@
+"""The handshakes of one listener: bounded in time, in number at a turn of the event loop, and in lines of the log.
+
+A handshake takes up to some milliseconds of the processor (a signature with an RSA key). A storm of them goes in turns:
+a few, then all else that is ready, then the next few.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from tailrace.clock import Cancellable, Clock
+from tailrace.config import Config
+from tailrace.net.limits.seldom import SeldomWarning
+from tailrace.net.tls.distinguished_name import subject_of
+from tailrace.net.tls.encrypted_socket import EncryptedSocket
+from tailrace.net.tls.principal_rules import PrincipalRules
+from tailrace.net.tls.reasons import said
+from tailrace.net.tls.reload import ServerContexts
+from tailrace.net.tls.settings import listener_settings, server_context
+
+DEADLINE_MS = 10_000.0
+_STEPS_A_TURN = 2
+_READ_BYTES = 16_384
+_MOST_BYTES = 262_144  # of one handshake; a client's chain of certificates is most of it
+_HANDSHAKE = 0x16  # the first byte of every connection of TLS
+_METHODS = (b"GET", b"POS", b"PUT", b"HEA", b"DEL", b"OPT", b"CON", b"PAT", b"PRI")
+
+# (socket, principal's name or None) of a client that is through.
+Done = Callable[[EncryptedSocket, str | None], None]
+
+
+class Handshakes:
+    """What has connected and not finished its handshake."""
+
+    def __init__(
+        self,
+        contexts: ServerContexts,
+        clock: Clock,
+        log: Any,
+        name_of: Callable[[str], str] = str,
+        *,
+        deadline_ms: float = DEADLINE_MS,
+    ) -> None:
+        """name_of: from a certificate's subject to the user's name; ValueError refuses the client."""
+        self.name_of = name_of
+        self.deadline_ms = deadline_ms
+        self.failed_count = 0
+        self.done_count = 0
+        self.clock = clock
+        self._contexts = contexts
+        self._refusals = SeldomWarning(log, clock.monotonic_ms, "TLS connection refused")
+        self._open: set[Handshake] = set()
+        self._ready: deque[Handshake] = deque()
+        self._turning = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, sock: socket.socket, client: str, done: Done) -> None:
+        """Takes an accepted non-blocking socket; `done` is called once it encrypts, never if it is refused."""
+        handshake = Handshake(self, EncryptedSocket(sock, self._contexts.current()), client, done)
+        self._open.add(handshake)
+        handshake.wait()
+
+    def ready(self, handshake: Handshake) -> None:
+        """It can go on, in its turn."""
+        self._ready.append(handshake)
+        self._turn_soon()
+
+    def _turn_soon(self) -> None:
+        if not self._turning:
+            self._turning = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turning = False
+        for _ in range(min(_STEPS_A_TURN, len(self._ready))):
+            self._ready.popleft().step()
+        if self._ready:
+            self._turn_soon()
+
+    def over(self, handshake: Handshake, refused: str = "") -> None:
+        """It has ended; a refusal has a reason, and one line of the log, but not each of a storm of them."""
+        self._open.discard(handshake)
+        if refused:
+            self.failed_count += 1
+            self._refusals.say(client=handshake.client, why=refused)
+
+    def close(self) -> None:
+        """Ends them all."""
+        for handshake in list(self._open):
+            handshake.close()
+
+
+def open_handshakes(config: Config, clock: Clock, log: Any) -> Handshakes | None:
+    """Those of the clients' listener; None where it is plain. Raises ConfigError."""
+    settings = listener_settings(config)
+    if settings is None:
+        return None
+    rules = PrincipalRules(config.ssl_principal_mapping_rules)
+    return Handshakes(ServerContexts(settings, clock, log), clock, log, rules.name)
+
+
+def check_tls(config: Config, now_ms: int) -> None:
+    """Raises ConfigError for what `open_handshakes` would refuse."""
+    if (settings := listener_settings(config)) is not None:
+        server_context(settings, now_ms)
+        PrincipalRules(config.ssl_principal_mapping_rules)
+
+
+class Handshake:
+    """One of them."""
+
+    def __init__(self, owner: Handshakes, sock: EncryptedSocket, client: str, done: Done) -> None:
+        self.client = client
+        self._owner = owner
+        self._sock = sock
+        self._done = done
+        self._loop = asyncio.get_running_loop()
+        self._came_bytes = 0
+        self._writing = False
+        self._ended = False
+        self._deadline: Cancellable = owner.clock.call_later(owner.deadline_ms, self._late)
+
+    def wait(self) -> None:
+        """Until the client sends, or takes what it was sent."""
+        if self._sock.unsent:
+            self._writing = True
+            self._loop.add_writer(self._sock.fileno(), self._woken)
+        else:
+            self._loop.add_reader(self._sock.fileno(), self._woken)
+
+    def _woken(self) -> None:
+        self._stop_watching()
+        self._owner.ready(self)
+
+    def _stop_watching(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._sock.fileno())
+        else:
+            self._loop.remove_reader(self._sock.fileno())
+
+    def step(self) -> None:
+        """Takes what came, as far as it goes."""
+        if self._ended:
+            return
+        try:
+            if self._sock.unsent:
+                self._sock.flush()
+                self.wait()
+                return
+            came = self._sock.plain.recv(_READ_BYTES)
+            if not came:
+                self._gone()
+                return
+            first, self._came_bytes = not self._came_bytes, self._came_bytes + len(came)
+            if first and came[0] != _HANDSHAKE:
+                self._refuse(_what(came))
+            elif self._came_bytes > _MOST_BYTES:
+                self._refuse(f"a handshake of more than {_MOST_BYTES} bytes")
+            else:
+                self._advance(came)
+        except (BlockingIOError, InterruptedError):
+            self.wait()
+        except OSError as broken:
+            self._refuse(f"the connection broke in its handshake: {broken.strerror or broken}")
+
+    def _advance(self, came: bytes) -> None:
+        try:
+            done = self._sock.handshake(came)
+        except ssl.SSLError as failed:
+            with contextlib.suppress(OSError):
+                self._sock.flush()  # an alert says to the client what is wrong
+            self._refuse(f"the handshake failed: {said(failed)}")
+            return
+        self._sock.flush()
+        if not done:
+            self.wait()
+            return
+        try:
+            certificate = self._sock.peer_certificate()
+            name = None if certificate is None else self._owner.name_of(subject_of(certificate))
+        except ValueError as wrong:
+            self._refuse(str(wrong))
+            return
+        self._end()
+        self._owner.done_count += 1
+        self._done(self._sock, name)
+
+    def _late(self) -> None:
+        self._refuse(f"no whole handshake within {self._owner.deadline_ms:.0f} ms")
+
+    def _gone(self) -> None:
+        """Nothing is said of a client that sent nothing: something looked whether anybody listens here."""
+        if self._came_bytes:
+            self._refuse("the client left in its handshake")
+        else:
+            self.close()
+
+    def _refuse(self, why: str) -> None:
+        if not self._ended:
+            self._end(why)
+            self._sock.close()
+
+    def close(self) -> None:
+        """Ends it without a word in the log."""
+        if not self._ended:
+            self._end()
+            self._sock.close()
+
+    def _end(self, refused: str = "") -> None:
+        self._ended = True
+        self._deadline.cancel()
+        self._stop_watching()
+        self._owner.over(self, refused)
+
+
+def _what(first: bytes) -> str:
+    """Says what was probably sent to the port."""
+    if first[:3] in _METHODS:
+        return "an HTTP request was sent to the TLS port"
+    if first[0] == 0:
+        return "a plaintext Kafka request was sent to the TLS port: the client needs security.protocol=SSL"
+    return "what was sent to the TLS port is no TLS"

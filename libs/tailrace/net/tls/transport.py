@@ -1,0 +1,224 @@
+"""asyncio's transport over an EncryptedSocket, for the connections of a broker's own listener.
+
+Only what tailrace.net.connection asks of a transport. Not asyncio's own TLS: admission and the bounds of a handshake
+come before it, and a gateway's relay, which has no transports, uses the same socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from tailrace.net.tls.encrypted_socket import EncryptedSocket
+
+_HIGH_WATER_BYTES = 65_536
+_READS_A_TURN = 8
+# What a client that has been told the end may take to take the answers before it.
+_LINGER_MS = 10_000.0
+
+
+class EncryptedTransport(asyncio.Transport):
+    """`start` hands it to its protocol; reading begins then."""
+
+    def __init__(self, sock: EncryptedSocket, principal: str | None, protocol: asyncio.BufferedProtocol) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._protocol = protocol
+        self._extra: dict[str, Any] = {
+            "socket": sock.plain,
+            "peername": sock.plain.getpeername(),
+            "sockname": sock.plain.getsockname(),
+            "sslcontext": sock.context,
+            "principal": principal,
+        }
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
+        self._high_bytes = _HIGH_WATER_BYTES
+        self._low_bytes = _HIGH_WATER_BYTES // 4
+        self._writing_paused = False
+        self._reading = False
+        self._wanted = True  # whether the protocol takes bytes
+        self._ended = False
+        self._closing = False
+        self._lost = False
+
+    def start(self) -> None:
+        """The protocol's connection_made, then what came with the handshake."""
+        self._protocol.connection_made(self)
+        self._watch()
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def is_reading(self) -> bool:
+        return self._wanted and not self._closing
+
+    def pause_reading(self) -> None:
+        self._wanted = False
+        self._unwatch()
+
+    def resume_reading(self) -> None:
+        self._wanted = True
+        self._watch()
+
+    def _watch(self) -> None:
+        if self._wanted and not self._reading and not self._closing and not self._ended:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._readable)
+            if self._sock.more:
+                self._loop.call_soon(self._more)
+
+    def _unwatch(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def _more(self) -> None:
+        if self._reading and self._sock.more:
+            self._readable()
+
+    def _readable(self) -> None:
+        for _ in range(_READS_A_TURN):
+            if not self._read() or not self._reading or not self._sock.more:
+                break
+        if self._reading and self._sock.more:
+            self._loop.call_soon(self._more)
+
+    def _read(self) -> bool:
+        """Whether something came."""
+        try:
+            count = self._sock.recv_into(self._protocol.get_buffer(-1))  # type: ignore[arg-type]
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            self._fail(error)
+            return False
+        if count:
+            self._protocol.buffer_updated(count)
+            return True
+        self._ended = True
+        self._unwatch()
+        if not self._protocol.eof_received():
+            self.close()
+        return False
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing or not len(data):
+            return
+        rest = memoryview(data)
+        if not self._unsent:
+            try:
+                rest = rest[self._sock.send(rest) :]
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError as error:
+                self._fail(error)
+                return
+            if not len(rest):
+                return
+            self._loop.add_writer(self._fd, self._writable)
+        if not rest.readonly:
+            rest = memoryview(bytes(rest))  # its owner may change it
+        self._unsent.append(rest)
+        self._unsent_bytes += len(rest)
+        if self._unsent_bytes > self._high_bytes and not self._writing_paused:
+            self._writing_paused = True
+            self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def _writable(self) -> None:
+        unsent = self._unsent
+        try:
+            while unsent:
+                sent = self._sock.send(unsent[0])
+                self._unsent_bytes -= sent
+                if sent < len(unsent[0]):
+                    unsent[0] = unsent[0][sent:]
+                else:
+                    unsent.popleft()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            self._fail(error)
+            return
+        if not unsent:
+            self._loop.remove_writer(self._fd)
+        if self._writing_paused and self._unsent_bytes <= self._low_bytes:
+            self._writing_paused = False
+            self._protocol.resume_writing()
+        if self._closing and not unsent:
+            self._end(None)
+
+    def get_write_buffer_size(self) -> int:
+        return self._unsent_bytes
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low_bytes, self._high_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high_bytes = _HIGH_WATER_BYTES if high is None else high
+        self._low_bytes = self._high_bytes // 4 if low is None else low
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._extra.get(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.BufferedProtocol)
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        """Reads no more; what was written leaves first."""
+        if self._closing:
+            return
+        self._closing = True
+        self._unwatch()
+        if self._unsent:
+            self._loop.call_later(_LINGER_MS / 1000, self.abort)
+        else:
+            self._end(None)
+
+    def abort(self) -> None:
+        """What has not left does not leave."""
+        self._fail(None)
+
+    def _fail(self, error: OSError | None) -> None:
+        self._closing = True
+        self._unwatch()
+        if self._unsent:
+            self._loop.remove_writer(self._fd)
+            self._unsent.clear()
+            self._unsent_bytes = 0
+        self._end(error)
+
+    def _end(self, error: OSError | None) -> None:
+        if not self._lost:
+            self._lost = True
+            self._loop.call_soon(self._tell, error)
+
+    def _tell(self, error: OSError | None) -> None:
+        try:
+            self._protocol.connection_lost(error)
+        finally:
+            with contextlib.suppress(OSError):  # the client is gone
+                self._sock.shutdown(socket.SHUT_RDWR)
+            self._sock.close()

@@ -1,0 +1,54 @@
+"""Certificates made with the `openssl` command: an authority, a server's for 127.0.0.1, and clients'."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def openssl(*arguments: str | Path, text: str | None = None) -> str:
+    """Runs the command; its output."""
+    done = subprocess.run(
+        ["openssl", *map(str, arguments)], input=text, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A private key and its certificate, in files; `both` has them one behind the other, as ssl.keystore.location."""
+
+    key: Path
+    certificate: Path
+    both: Path
+
+
+class Authority:
+    """Signs certificates in a directory."""
+
+    def __init__(self, directory: Path, name: str = "ca") -> None:
+        self.directory = directory
+        self.certificate = directory / f"{name}.crt"
+        self._key = directory / f"{name}.key"
+        subject = ("-subj", f"/CN={name}", "-days", "2")
+        openssl("req", "-x509", *new_key(self._key), *subject, "-out", self.certificate)
+
+    def sign(self, name: str, subject: str, *, days: int = 2, rsa: bool = False, names: str = "IP:127.0.0.1") -> Pair:
+        """subject: as openssl writes it, /O=Example/CN=alice. A negative `days` makes one that has expired."""
+        key, request, certificate = (self.directory / f"{name}.{kind}" for kind in ("key", "csr", "crt"))
+        asked = ("-subj", subject, "-utf8", "-multivalue-rdn", "-addext", f"subjectAltName={names}")
+        openssl("req", *new_key(key, rsa=rsa), *asked, "-out", request)
+        by = ("-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial", "-copy_extensions", "copy")
+        when = ("-days", str(days))
+        openssl("x509", "-req", "-in", request, *by, *when, "-out", certificate)
+        both = self.directory / f"{name}.pem"
+        both.write_text(key.read_text() + certificate.read_text())
+        both.chmod(0o600)
+        return Pair(key, certificate, both)
+
+
+def new_key(file: Path, *, rsa: bool = False) -> tuple[str | Path, ...]:
+    """Options of `req` for a new key without a password."""
+    kind = ("rsa:2048",) if rsa else ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+    return ("-newkey", *kind, "-nodes", "-keyout", file)

@@ -1,0 +1,126 @@
+"""An encrypted socket reads and writes as a plain one, whatever the pieces are in which the kernel takes and gives."""
+
+from __future__ import annotations
+
+import random
+import select
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from support.certificates import Authority, Pair
+from support.tls_client import TlsClient, client_tls
+from tailrace.net.tls.encrypted_socket import RECORD_BYTES, EncryptedSocket
+from tailrace.net.tls.settings import TlsSettings, server_context
+
+DATA = random.Random(1).randbytes(1_500_000)
+WAIT_S = 20
+
+
+class Ends:
+    """Both ends of one connection, with a small buffer in between."""
+
+    def __init__(self, authority: Authority, server: Pair, version: str) -> None:
+        settings = TlsSettings(keystore_location=str(server.both), protocols=(version,))
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+        self.server = EncryptedSocket(near, server_context(settings, 0))
+        self.client = TlsClient(far, client_tls(authority.certificate))
+        self.thread = ThreadPoolExecutor(1)
+        greeted = self.thread.submit(self.client.handshake)
+        done = False
+        while not done:
+            self.wait(read=True)
+            done = self.server.handshake(near.recv(1 << 14))
+            self.server.flush()
+        greeted.result(WAIT_S)
+
+    def wait(self, *, read: bool) -> None:
+        fds = [self.server.fileno()]
+        assert any(select.select(fds if read else [], [] if read else fds, [], WAIT_S))
+
+    def sent(self, data: bytes) -> None:
+        """As a relay's link sends: what was not taken comes again first."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self.server.send(rest) :]
+            except BlockingIOError:
+                self.wait(read=False)
+
+    def received(self, count: int, room: int) -> bytes:
+        """Reads until so much is there, or the end, with a buffer of `room` bytes."""
+        data, buffer = bytearray(), memoryview(bytearray(room))
+        while len(data) < count:
+            try:
+                came = self.server.recv_into(buffer)
+            except BlockingIOError:
+                self.wait(read=True)
+                continue
+            if not came:
+                break
+            data += buffer[:came]
+            # A relay's link asks again only when the socket says so: nothing may be left in memory.
+            assert room < 2 * RECORD_BYTES or not self.server.more
+        return bytes(data)
+
+
+@pytest.fixture(params=["TLSv1.2", "TLSv1.3"])
+def ends(request: pytest.FixtureRequest, authority: Authority, server: Pair) -> Iterator[Ends]:
+    made = Ends(authority, server, request.param)
+    yield made
+    made.server.close()
+    made.client.socket.close()
+    made.thread.shutdown()
+
+
+def test_what_the_kernel_takes_in_pieces_arrives_whole(ends: Ends) -> None:
+    reading = ends.thread.submit(ends.client.read_all)
+    ends.sent(DATA)
+    ends.sent(b"end")
+    ends.server.shutdown(socket.SHUT_RDWR)
+    assert reading.result(WAIT_S) == DATA + b"end"
+
+
+@pytest.mark.parametrize("room", [1000, RECORD_BYTES, 2 * RECORD_BYTES, 262_144])
+def test_what_comes_is_read_whatever_room_there_is(ends: Ends, room: int) -> None:
+    writing = ends.thread.submit(ends.client.send, DATA)
+    assert ends.received(len(DATA), room) == DATA
+    writing.result(WAIT_S)
+
+
+def test_a_client_that_answers_between_two_tries_of_a_write_changes_nothing(ends: Ends) -> None:
+    """A read flushes what TLS itself has to say: the write that waits must not be encrypted twice."""
+    rest = memoryview(DATA)
+    with pytest.raises(BlockingIOError):
+        while True:
+            rest = rest[ends.server.send(rest) :]
+    ends.client.send(b"meanwhile")
+    assert ends.received(9, 1 << 18) == b"meanwhile"
+    reading = ends.thread.submit(ends.client.read_all)
+    while ends.server.unsent:
+        ends.wait(read=False)
+        ends.server.flush()
+    ends.sent(bytes(rest))
+    ends.server.shutdown(socket.SHUT_RDWR)
+    assert reading.result(WAIT_S) == DATA
+
+
+def test_the_end_of_tls_and_that_of_the_socket_are_the_end(ends: Ends) -> None:
+    """A client that says the end and waits for the server's is told behind its last bytes."""
+    ends.client.send(b"last")
+    ends.client.say_end()
+    assert ends.received(4, 1 << 18) == b"last"
+    assert ends.received(1, 1 << 18) == b""
+    ends.sent(b"answer")
+    ends.server.shutdown(socket.SHUT_RDWR)
+    assert ends.client.read_all() == b"answer"
+
+
+def test_bytes_that_are_no_record_break_the_connection(ends: Ends) -> None:
+    ends.client.socket.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+    with pytest.raises(OSError, match=r"(?i)mac|decrypt"):
+        ends.received(1, 1 << 18)
