@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from tailrace.quota.leased_bucket import UNLIMITED, Room
 from tailrace.net.context import ANONYMOUS_USER
+from tailrace.quota.leased_bucket import UNLIMITED, Room
 from tailrace.quota.owed import Owed, nothing_owed
 
 
