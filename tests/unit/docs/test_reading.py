@@ -16,7 +16,6 @@ LONGER = {  # pages of more lines, with the reason
     "docs/compatibility.md": "written by the scripts that ask Tailrace and Apache Kafka",
     "docs/operations.md": "one row for each metric, and the procedures of an operator",
     "docs/quotas.md": "one page for everything that a quota does",
-    "docs/storage.md": "one row for each kind of file",
 }
 FOR_READERS = [page for page in pages() if not name(page).startswith(("libs/", "services/"))]
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]+\.md)(?:#[^)\s]*)?\)")
