@@ -107,6 +107,34 @@ def test_two_builds_of_one_tree_have_the_same_layers() -> None:
         docker("rmi", again)
 
 
+def test_buildkit_makes_the_same_of_it() -> None:
+    program = docker_engine.buildkit()
+    if program is None:
+        pytest.skip("no docker command here builds with BuildKit")
+    image = f"{docker_engine.TAILRACE}-buildkit"
+    docker_engine.build_with_buildkit(program, image)
+    try:
+        ours, theirs = inspected()["Config"], inspected(image)["Config"]
+        same = [
+            "Cmd",
+            "Entrypoint",
+            "Env",
+            "ExposedPorts",
+            "Healthcheck",
+            "Labels",
+            "StopSignal",
+            "User",
+            "Volumes",
+            "WorkingDir",
+        ]
+        assert {key: theirs[key] for key in same} == {key: ours[key] for key in same}
+        with running(options=HARDENED, image=image) as container:
+            container.healthy()
+            assert container.stop() == 0
+    finally:
+        docker("rmi", image)
+
+
 def test_the_build_sees_only_what_it_copies() -> None:
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     lines = (ROOT / "deploy" / "image" / "Dockerfile").read_text().splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from contextlib import suppress
@@ -21,6 +22,13 @@ ONE_CONTAINER = ("deploy/compose/tailrace.yml",)
 WITHOUT_HEALTH = ("postgres", "redis", "address")
 _START_S = 240
 _HEAL_S = 120
+
+
+@functools.cache
+def _separator() -> str:
+    """What stands between the parts of a container's name: another one since Compose 2."""
+    done = subprocess.run(("docker-compose", "version", "--short"), capture_output=True, text=True, check=True)
+    return "_" if done.stdout.startswith("1.") else "-"
 
 
 class ComposeCluster:
@@ -75,7 +83,7 @@ class ComposeCluster:
         return [name for name in self.compose("config", "--services").split() if name != "secret"]
 
     def container(self, service: str) -> str:
-        return f"{self.project}_{service}_1"
+        return _separator().join((self.project, service, "1"))
 
     def restarts(self, service: str) -> int:
         """How often Docker has started it again by itself."""

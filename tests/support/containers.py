@@ -19,9 +19,9 @@ _READY_S = 120
 class Container:
     """A container of the image, running in the background."""
 
-    def __init__(self, *arguments: str, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, *arguments: str, options: tuple[str, ...] = (), image: str = docker_engine.TAILRACE) -> None:
         self.name = f"tailrace-test-{secrets.token_hex(4)}"
-        docker("run", "-d", "--name", self.name, *options, docker_engine.TAILRACE, *arguments)
+        docker("run", "-d", "--name", self.name, *options, image, *arguments)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -56,9 +56,9 @@ class Container:
 
 
 @contextmanager
-def running(*arguments: str, options: tuple[str, ...] = ()) -> Iterator[Container]:
+def running(*arguments: str, options: tuple[str, ...] = (), image: str = docker_engine.TAILRACE) -> Iterator[Container]:
     """Removed with its volumes at the end."""
-    container = Container(*arguments, options=options)
+    container = Container(*arguments, options=options, image=image)
     try:
         yield container
     finally:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -64,14 +64,29 @@ def environment() -> dict[str, str]:
 
 def docker(*arguments: str, typed: str | None = None) -> str:
     """What a docker command prints. Raises Unavailable with what it complained of."""
+    return _printed("docker", arguments, environment(), typed)
+
+
+def buildkit() -> str | None:
+    """A docker command that builds with BuildKit: Debian 12's has it, later ones need the plugin buildx."""
+    for program in ("docker", "/usr/bin/docker"):
+        with suppress(OSError, Unavailable):
+            if _printed(program, ("version", "--format", "{{.Client.Version}}"), {}).startswith("20."):
+                return program
+            _printed(program, ("buildx", "version"), {})
+            return program
+    return None
+
+
+def _printed(program: str, arguments: Sequence[str], environ: Mapping[str, str], typed: str | None = None) -> str:
     done = subprocess.run(
-        ("docker", *arguments),
+        (program, *arguments),
         input=typed,
         capture_output=True,
         text=True,
         check=False,
         cwd=ROOT,
-        env={**os.environ, **environment()},
+        env={**os.environ, **environ},
     )
     if done.returncode:
         raise Unavailable(f"docker {' '.join(arguments[:3])}: {done.stderr.strip()[-2000:] or done.stdout[-2000:]}")
@@ -123,13 +138,23 @@ def build_old() -> None:
         build(OLD, Path(folder), recipe, "old", old_version.revision())
 
 
+def build_with_buildkit(program: str, image: str) -> None:
+    """The image of this tree, by the other builder. Raises Unavailable."""
+    flags = _build_flags(image, Path("deploy/image/Dockerfile"), __version__, _revision())
+    _printed(program, ("build", *flags, "."), {"DOCKER_BUILDKIT": "1"})
+
+
 def build(image: str, sources: Path, recipe: Path, version: str, revision: str, *more: str) -> None:
     """An image of a folder with sources. Raises Unavailable."""
+    docker("build", *_build_flags(image, recipe, version, revision), *more, str(sources))
+
+
+def _build_flags(image: str, recipe: Path, version: str, revision: str) -> list[str]:
     arguments = {"BASE": BASE, "VERSION": version, "REVISION": revision}
     if index := os.environ.get("PIP_INDEX_URL"):
         arguments["PIP_INDEX_URL"] = index
     flags = [flag for key, value in arguments.items() for flag in ("--build-arg", f"{key}={value}")]
-    docker("build", "-q", "-t", image, "-f", str(recipe), *flags, *more, str(sources))
+    return ["-q", "-t", image, "-f", str(recipe), *flags]
 
 
 def down() -> None:
