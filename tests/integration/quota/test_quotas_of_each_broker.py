@@ -83,7 +83,7 @@ async def test_a_gateway_with_another_scope_is_found_by_the_quota_service(cluste
     bootstrap = Address.parse(cluster.bootstrap.partition(",")[0])
     await alter_quotas(bootstrap, {"client-id": "astray"}, producer_byte_rate=RATE)
     assert cluster.metric("tailrace_quota_scope_differs", "quota") == 0
-    with another_gateway(cluster, "quota.scope=cluster", "admin.port=0") as address:
+    with another_gateway(cluster, "quota.scope=cluster", "admin.port=0", "gateway.handover=false") as address:
         await topic_at_each_broker(bootstrap)
         async with producing(address, "astray", "at-0", connections=1, size_bytes=4_000):
             async with asyncio.timeout(30):
