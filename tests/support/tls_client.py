@@ -15,7 +15,8 @@ _TIMEOUT_S = 20
 
 def client_tls(authority: Path, client: Pair | None = None) -> ssl.SSLContext:
     """Trusts the authority, and shows the client's certificate."""
-    context = ssl.create_default_context(cafile=authority)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(authority)
     if client is not None:
         context.load_cert_chain(client.certificate, client.key)
     return context

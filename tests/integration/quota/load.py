@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -79,7 +80,13 @@ async def alter_quotas(
 
 @asynccontextmanager
 async def producing(
-    address: Address, client_id: str, topic: str, *, connections: int, size_bytes: int
+    address: Address,
+    client_id: str,
+    topic: str,
+    *,
+    connections: int,
+    size_bytes: int,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Answered]:
     """Produces on every connection, one request at a time."""
     records = Batch(records=[record(0, bytes(size_bytes))]).encode()
@@ -94,12 +101,14 @@ async def producing(
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
         answered.add(len(records), answer.throttle_time_ms)
 
-    async with _looping(address, client_id, connections, send) as answered:
+    async with _looping([Client(address, client_id, tls=tls) for _ in range(connections)], send) as answered:
         yield answered
 
 
 @asynccontextmanager
-async def fetching(address: Address, client_id: str, topic: str, *, connections: int) -> AsyncIterator[Answered]:
+async def fetching(
+    address: Address, client_id: str, topic: str, *, connections: int, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Answered]:
     """Fetches a topic from its start, over and over."""
     wanted = FetchRequest.FetchTopic
 
@@ -114,16 +123,15 @@ async def fetching(address: Address, client_id: str, topic: str, *, connections:
             sum(len(p.records or b"") for topic in answer.responses for p in topic.partitions), answer.throttle_time_ms
         )
 
-    async with _looping(address, client_id, connections, send) as answered:
+    async with _looping([Client(address, client_id, tls=tls) for _ in range(connections)], send) as answered:
         yield answered
 
 
 @asynccontextmanager
 async def _looping(
-    address: Address, client_id: str, connections: int, send: Callable[[Client, Answered], Coroutine[Any, Any, None]]
+    clients: list[Client], send: Callable[[Client, Answered], Coroutine[Any, Any, None]]
 ) -> AsyncIterator[Answered]:
     answered = Answered()
-    clients = [Client(address, client_id) for _ in range(connections)]
 
     async def loop(client: Client) -> None:
         while True:

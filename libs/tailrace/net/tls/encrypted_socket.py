@@ -16,6 +16,7 @@ from typing import Final
 RECORD_BYTES: Final = 17_408  # one record of TLS at its largest, with its head, tag and padding
 _READ_BYTES: Final = 131_072
 _WRITE_BYTES: Final = 65_536
+_CALL_BYTES: Final = 1_048_576  # of one call of `send`, so that a fast reader of much does not keep others waiting
 _READ_INTO = memoryview(bytearray(_READ_BYTES))  # of the whole process: what is read is copied on at once
 
 
@@ -120,7 +121,7 @@ class EncryptedSocket:
             sent, self._accepted = self._accepted, 0
             if sent:
                 return sent
-        view = memoryview(data)
+        view = memoryview(data)[:_CALL_BYTES]
         sent = taken = 0
         while taken < len(view):
             end = min(len(view), taken + _WRITE_BYTES)

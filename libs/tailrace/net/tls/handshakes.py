@@ -80,10 +80,11 @@ class Handshakes:
 
     def _turn(self) -> None:
         self._turning = False
-        for _ in range(min(_STEPS_A_TURN, len(self._ready))):
-            self._ready.popleft().step()
-        if self._ready:
+        steps = min(_STEPS_A_TURN, len(self._ready))
+        if len(self._ready) > steps:
             self._turn_soon()
+        for _ in range(steps):
+            self._ready.popleft().step()
 
     def over(self, handshake: Handshake, refused: str = "") -> None:
         """It has ended; a refusal has a reason, and one line of the log, but not each of a storm of them."""
@@ -192,7 +193,10 @@ class Handshake:
             return
         self._end()
         self._owner.done_count += 1
-        self._done(self._sock, name)
+        try:
+            self._done(self._sock, name)
+        except OSError:  # the client is gone
+            self._sock.close()
 
     def _late(self) -> None:
         self._refuse(f"no whole handshake within {self._owner.deadline_ms:.0f} ms")

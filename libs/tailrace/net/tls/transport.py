@@ -141,10 +141,10 @@ class EncryptedTransport(asyncio.Transport):
             while unsent:
                 sent = self._sock.send(unsent[0])
                 self._unsent_bytes -= sent
-                if sent < len(unsent[0]):
+                if sent < len(unsent[0]):  # the rest in another turn of the event loop
                     unsent[0] = unsent[0][sent:]
-                else:
-                    unsent.popleft()
+                    break
+                unsent.popleft()
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:

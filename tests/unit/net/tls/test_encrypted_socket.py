@@ -124,3 +124,24 @@ def test_bytes_that_are_no_record_break_the_connection(ends: Ends) -> None:
     ends.client.socket.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
     with pytest.raises(OSError, match=r"(?i)mac|decrypt"):
         ends.received(1, 1 << 18)
+
+
+def test_one_call_sends_a_bounded_part_of_much(authority: Authority, server: Pair) -> None:
+    """A reader that is as fast as the writer must not keep the event loop for all of an answer."""
+    ends = Ends(authority, server, "TLSv1.3")
+    ends.server.plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+    reading = ends.thread.submit(ends.client.read_all)
+    rest, most = memoryview(DATA * 4), 0
+    while rest:
+        try:
+            sent = ends.server.send(rest)
+        except BlockingIOError:
+            ends.wait(read=False)
+            continue
+        most, rest = max(most, sent), rest[sent:]
+    ends.server.shutdown(socket.SHUT_RDWR)
+    assert reading.result(WAIT_S) == DATA * 4
+    assert 0 < most <= 1 << 20
+    ends.server.close()
+    ends.client.socket.close()
+    ends.thread.shutdown()
