@@ -170,10 +170,10 @@ def _advertise(parser: argparse.ArgumentParser, text: str) -> tuple[str, int | N
 
 
 def _listen(parser: argparse.ArgumentParser, text: str) -> tuple[str, ...]:
-    from tailrace.config.hosts import Hosts
+    from tailrace.config.hosts import HostList
 
     hosts = tuple(dict.fromkeys(host.strip().strip("[]") for host in text.split(",")))
-    if refusal := Hosts().refusal(hosts):
+    if refusal := HostList().refusal(hosts):
         parser.error(f"--listen {text!r}: {refusal}")
     return hosts
 

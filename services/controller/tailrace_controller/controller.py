@@ -22,9 +22,9 @@ from tailrace.config import Config
 from tailrace.errors import ApiError, ErrorCode
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.replay import replay
-from tailrace.net.metadata.batches import Batch, Snapshot, encode_snapshot
+from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot
+from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decision import Decided, decided, encoded
-from tailrace_controller.effects import Effects
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
@@ -36,10 +36,10 @@ from tailrace_controller.metadata_log.database import Database
 from tailrace_controller.metadata_log.log import MetadataLog
 from tailrace_controller.metadata_log.stored import (
     Deposed,
-    Loaded,
     OutcomeUnknown,
-    Position,
+    ReplayPosition,
     ReportPart,
+    StoredLog,
     StoredSnapshot,
 )
 from tailrace_controller.signals import ChangeSignal, first_failure
@@ -205,7 +205,7 @@ class Controller:
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
-    async def run(self, decide: Callable[[MetadataImage], Effects[R]], *, behind: bool = True) -> R:
+    async def run(self, decide: Callable[[MetadataImage], ControllerResult[R]], *, behind: bool = True) -> R:
         """Takes a decision and returns its reply once committed; NOT_CONTROLLER when it cannot be known.
 
         behind=False lets a decision without records answer at once: its reply may say only what is committed.
@@ -227,7 +227,7 @@ class Controller:
         await self._until_committed(made.after.offset)
         return made.reply
 
-    async def run_long(self, decide: Callable[[MetadataImage], Effects[R]]) -> R:
+    async def run_long(self, decide: Callable[[MetadataImage], ControllerResult[R]]) -> R:
         """The same for a decision that may take long: a thread takes it, while reads and heartbeats go on.
 
         Others that want to write have their turn before the next long one.
@@ -310,10 +310,10 @@ class Controller:
                 async with asyncio.timeout(LEAVE_MS / 1000):
                     await self._candidacy.release()
 
-    def _position(self) -> Position:
-        return Position(self.committed.offset + 1, self.committed.epoch)
+    def _position(self) -> ReplayPosition:
+        return ReplayPosition(self.committed.offset + 1, self.committed.epoch)
 
-    async def _follow(self, loaded: Loaded) -> None:
+    async def _follow(self, loaded: StoredLog) -> None:
         """A standby replays what the log holds beyond its image."""
         self._know(loaded.lease)
         if loaded.diverged:
@@ -335,7 +335,7 @@ class Controller:
             self._turns.wake()
             self._published.wake()
 
-    def _replay(self, loaded: Loaded) -> None:
+    def _replay(self, loaded: StoredLog) -> None:
         if loaded.whole:
             self.image, self.followed = bootstrap.replay(loaded)
         else:
@@ -343,7 +343,7 @@ class Controller:
         self.committed = self.image
         self._published.wake()
 
-    async def _leave_word(self, loaded: Loaded) -> None:
+    async def _leave_word(self, loaded: StoredLog) -> None:
         """Our own image goes beyond this database: its active controller must know, if it does not."""
         seen = Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch)
         self._seen = self._seen.and_(seen)
@@ -353,7 +353,7 @@ class Controller:
                 lambda opened: opened.witness(seen.offset, seen.epoch), self._candidacy.append_timeout_ms
             )
 
-    async def _begin(self, loaded: Loaded) -> None:
+    async def _begin(self, loaded: StoredLog) -> None:
         """The lease is ours: makes sure that this is the log it was, and is active."""
         before = replace(loaded.lease, epoch=loaded.epoch - 1)
         self.epoch = loaded.epoch
@@ -371,7 +371,7 @@ class Controller:
         self._unheard = ""
         self._renew.clear()
         if self.image.offset < 0:
-            first = Effects(None, bootstrap.first_records(self.new_uuid()))
+            first = ControllerResult(None, bootstrap.first_records(self.new_uuid()))
             self._take(decided(lambda _: first, self.image, self.epoch))
         else:
             self._note(at_once=True)
@@ -407,7 +407,7 @@ class Controller:
     async def _accept(self, lease: Lease) -> None:
         """Goes on with this database's log, far enough ahead that nothing is given out twice."""
         timeout_ms, timestamp_ms = self._candidacy.append_timeout_ms, self.clock.wall_ms()
-        loaded = await self._database.run(lambda opened: opened.follow(Position()), timeout_ms)
+        loaded = await self._database.run(lambda opened: opened.follow(ReplayPosition()), timeout_ms)
         image, _ = bootstrap.replay(loaded)
         ahead = acceptance.jump(lease, self._seen)
         records = tuple(acceptance.records(image, ahead.lost))
@@ -419,7 +419,7 @@ class Controller:
         await self._database.run(lambda opened: opened.restart(lease, stored, timestamp_ms, changes), timeout_ms)
         self.log.warning("accepted an older metadata database", offset=lease.next_offset - 1, lost=self._seen.offset)
         self.epoch = ahead.epoch
-        loaded = await self._database.run(lambda opened: opened.follow(Position()), timeout_ms)
+        loaded = await self._database.run(lambda opened: opened.follow(ReplayPosition()), timeout_ms)
         if loaded.epoch != ahead.epoch:
             raise Deposed(f"controller {loaded.lease.holder} took the lease with epoch {loaded.epoch}")
         self._know(loaded.lease)
@@ -471,7 +471,9 @@ class Controller:
             self._confirmed(asked_ms)
             self._publish(group[-1].after, batches)
 
-    def _write(self, opened: "Store", group: list[Decided[Any]], timestamp_ms: int) -> tuple[list[Batch], float]:
+    def _write(
+        self, opened: "Store", group: list[Decided[Any]], timestamp_ms: int
+    ) -> tuple[list[MetadataBatch], float]:
         """Runs in the database's thread: one transaction for the whole group."""
         batches, rows = encoded(group, self.epoch, timestamp_ms)
         records = [record for made in group for record in made.records]
@@ -479,7 +481,7 @@ class Controller:
         asked_ms = opened.append(self.epoch, rows, changes)
         return batches, asked_ms
 
-    def _publish(self, image: MetadataImage, batches: list[Batch]) -> None:
+    def _publish(self, image: MetadataImage, batches: list[MetadataBatch]) -> None:
         self.committed = image
         self.appends += 1
         self.followed.append(batches)

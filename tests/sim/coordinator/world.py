@@ -23,7 +23,7 @@ from tailrace.net.address import Address
 from tailrace.net.backoff import Backoff
 from tailrace.net.client import Disconnected
 from tailrace.records.record import Record, build
-from tailrace.state import Batch, KeyValue
+from tailrace.state import KeyValue, ShardBatch
 from tailrace_coordinator.groups.config import GroupConfig
 from tailrace_coordinator.shards.deadlines import Deadlines
 from tailrace_coordinator.shards.owned_shard import OwnedShard
@@ -105,7 +105,7 @@ class WorldLog:
         records: bytes = await self._call(lambda: self.world.partition.read(offset))
         return records
 
-    async def append(self, batch: Batch, base_offset: int, now_ms: int) -> int:
+    async def append(self, batch: ShardBatch, base_offset: int, now_ms: int) -> int:
         epoch = self.owned.shard_epoch
         appended: int = await self._call(lambda: self.world.partition.append(epoch, base_offset, batch.records))
         return appended

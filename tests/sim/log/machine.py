@@ -23,7 +23,7 @@ from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.memory import CHANGES, MemoryFilesystem
 from tailrace.log.filesystem.port import Filesystem
 from tailrace.log.flush import Flush
-from tailrace.log.log import Appended, Log
+from tailrace.log.log import Log, LogAppendResult
 from tailrace.records.batch import read_header, stamp
 
 TOPIC, TOPIC_ID, DIRECTORY = "topic", UUID(int=7), "/logs"
@@ -339,7 +339,7 @@ class Machine:
         entry = self.log.producers.entries.get(client.producer_id)
         return entry is not None and bool(entry.batches) and entry.producer_epoch == client.epoch
 
-    def take(self, buffer: bytearray, answer: Appended) -> None:
+    def take(self, buffer: bytearray, answer: LogAppendResult) -> None:
         """The batch was acknowledged."""
         self.acknowledged += 1
         header = read_header(buffer)

@@ -25,7 +25,7 @@ from tailrace.log.segment import search, tail
 from tailrace.log.segment.index import INDEX_SUFFIX, TIME_INDEX_SUFFIX, OffsetIndex, TimeIndex
 from tailrace.log.segment.segment import Segment
 from tailrace.records.batch import BatchHeader
-from tailrace.records.entries import Entry
+from tailrace.records.entries import RecordEntry
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ def _as_it_is(content: bytes, *_arguments: Any) -> bytes:
     return content
 
 
-def _written_after_all(self: append.Run) -> None:
+def _written_after_all(self: append.PendingAppend) -> None:
     _WRITE(self)
     if self.failed is not None:
         self.results = [
-            append.Appended(0, self._log.log_end_offset, self._log.log_end_offset, -1, None)
+            append.LogAppendResult(0, self._log.log_end_offset, self._log.log_end_offset, -1, None)
             if answer.error_code
             else answer
             for answer in self.results
@@ -86,7 +86,7 @@ def _by_batch(segment: Segment, position: int, header: BatchHeader) -> list[Any]
     return [(header.max_timestamp, offset) for _, offset in first]
 
 
-def _tombstones_go_at_once(self: Retention, header: BatchHeader) -> Callable[[Entry], bool]:
+def _tombstones_go_at_once(self: Retention, header: BatchHeader) -> Callable[[RecordEntry], bool]:
     stays = _STAYS(self, header)
     return lambda entry: stays(entry) and not entry.tombstone
 
@@ -117,7 +117,7 @@ def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker 
     return _APPLY(self, header, marker) if header.producer_id not in self.entries else None
 
 
-_WRITE = append.Run.write
+_WRITE = append.PendingAppend.write
 _RECORDS = lookup._records  # noqa: SLF001
 _STAYS = Retention._stays  # noqa: SLF001
 _TRUNCATE = tail.truncate
@@ -134,7 +134,7 @@ MUTANTS = (
     Mutant("what is cut or closed is synced", ((Segment, "sync", _nothing),), 137),
     Mutant("a cut lowers the recovery point on the disk", ((DirOffsets, "lower", _nothing),), 410),
     Mutant("lost indexes are made anew", ((search, "load_indexes", _believed),), 79),
-    Mutant("a failed write is refused", ((append.Run, "write", _written_after_all),), 9),
+    Mutant("a failed write is refused", ((append.PendingAppend, "write", _written_after_all),), 9),
     Mutant("a producer's sequence numbers are checked", ((state, "check", _any_is_next),), 1),
     Mutant("producers are replayed to their last batch", ((ProducerState, "apply", _applied_backwards),), 1),
     Mutant("a cut takes index entries back", ((OffsetIndex, "truncate", _nothing),), 2),

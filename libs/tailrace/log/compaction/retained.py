@@ -14,7 +14,7 @@ from tailrace.errors import ApiError
 from tailrace.log.compaction.transactions import Markers, TransactionScan
 from tailrace.log.producers.transactions import marker_type
 from tailrace.records.batch import BatchHeader, Bytes, without_records
-from tailrace.records.entries import Entry, rebuilt, rebuilt_with_horizon, select
+from tailrace.records.entries import RecordEntry, rebuilt, rebuilt_with_horizon, select
 from tailrace.records.markers import ABORT
 from tailrace.records.record import iterate, rebuild, with_delete_horizon
 
@@ -121,11 +121,11 @@ class Retention(NamedTuple):
             return rebuilt_with_horizon(header, kept, self._horizon_ms())
         return data if kept.record_count == header.record_count else rebuilt(header, kept)
 
-    def _stays(self, header: BatchHeader) -> Callable[[Entry], bool]:
+    def _stays(self, header: BatchHeader) -> Callable[[RecordEntry], bool]:
         """Which records of the batch stay. As in Kafka, one without a key has no place in a compacted log."""
         base, latest, expired = header.base_offset, self.latest.get, self._expired(header)
 
-        def stays(entry: Entry) -> bool:
+        def stays(entry: RecordEntry) -> bool:
             return entry[2] is not None and base + entry[0] >= latest(entry[2]) and not (expired and entry[3])
 
         return stays

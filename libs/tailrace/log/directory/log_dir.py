@@ -44,7 +44,7 @@ from tailrace.log.filesystem.guard import Guard
 from tailrace.log.filesystem.port import File, Filesystem, join, read_if_present, write_file_atomically
 from tailrace.log.filesystem.real import RealFilesystem
 from tailrace.log.log import Log
-from tailrace.log.recovery.loader import Progress
+from tailrace.log.recovery.loader import RecoveryProgress
 from tailrace.log.recovery.pending import AT_ONCE_BYTES, LongTails, Recovery, Tail, tail_of
 from tailrace.log.retention import Look
 from tailrace.log.segment.segment import Segment
@@ -221,11 +221,11 @@ class LogDir:
         return log
 
     def _open_log(self, key: TopicPartition) -> Log:
-        log = self._prepare_open(key)(Progress())
+        log = self._prepare_open(key)(RecoveryProgress())
         self._take_in_opened(key, log)
         return log
 
-    def _prepare_open(self, key: TopicPartition) -> Callable[[Progress], Log]:
+    def _prepare_open(self, key: TopicPartition) -> Callable[[RecoveryProgress], Log]:
         """What is to be called, in a thread if you like, to open and recover the log; it changes nothing here."""
         recovery_point = self.offsets.recovery_points.get(key, 0)
         if key[0] not in self._configs:
@@ -243,7 +243,7 @@ class LogDir:
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
 
-        def open_log(progress: Progress) -> Log:
+        def open_log(progress: RecoveryProgress) -> Log:
             if key in self.offsets.unsettled:
                 self.settle()
             log = load(progress=progress)

@@ -25,7 +25,7 @@ from tailrace.wire.messages import ProduceRequest
 from tailrace_broker.partitions.partition import Fetched, Partition
 from tailrace_broker.produce import plain as handler
 from tailrace_broker.produce import validation_threads
-from tailrace_broker.produce.validation_threads import Batch, Examination, _Stopped
+from tailrace_broker.produce.validation_threads import ClientBatch, Examination, _Stopped
 
 NOW = 1_700_000_000_000
 LIMITS = Limits(LogConfig(compression_type="gzip"))
@@ -218,7 +218,7 @@ async def test_a_large_batch_that_nobody_has_to_look_into_waits_for_no_thread(tm
 
 
 def test_what_nobody_waits_for_any_more_is_not_begun() -> None:
-    examination = Examination([Batch(LIMITS, long()), Batch(LIMITS, long())], NOW)
+    examination = Examination([ClientBatch(LIMITS, long()), ClientBatch(LIMITS, long())], NOW)
     examination.stop()
     with pytest.raises(_Stopped):
         examination.run()
@@ -239,7 +239,7 @@ def test_a_refusal_keeps_nothing_of_what_was_decompressed() -> None:
     keyless = bytes(build([Record(timestamp=NOW, value=bytes(300_000))], compression=Codec.ZSTD))
     torn = long()[:-9] + bytes(9)
     for records in (keyless, torn):
-        examination = Examination([Batch(Limits(LogConfig(cleanup_policy="compact")), records)], NOW)
+        examination = Examination([ClientBatch(Limits(LogConfig(cleanup_policy="compact")), records)], NOW)
         examination.run()
         (refused,) = examination.verdicts
         assert isinstance(refused, ApiError)

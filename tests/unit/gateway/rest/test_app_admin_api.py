@@ -9,7 +9,7 @@ import pytest
 
 from support.rest_backend import MemoryBackend, MemoryGroup
 from tailrace.errors import ApiError, ErrorCode
-from tailrace.wire.hot.producers import Described, Producer, pack
+from tailrace.wire.hot.producers import DescribedProducer, PartitionProducers, pack
 from tailrace.wire.messages import DescribeCleanerResponse, DescribeGroupsResponse
 
 ROOT = "/v3/clusters/memory"
@@ -342,9 +342,9 @@ async def test_a_partition_shows_its_producers_with_open_transactions_first(
     http: httpx.AsyncClient, backend: MemoryBackend
 ) -> None:
     backend.set_topic("written", 2, leader=1)
-    heard = [Producer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)]
-    backend.described = Described(
-        1, 0, None, pack([*heard, Producer(7000, 3, -1, 9, 4, 60), Producer(8000, 1, 0, 8, 0, 50)])
+    heard = [DescribedProducer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)]
+    backend.described = PartitionProducers(
+        1, 0, None, pack([*heard, DescribedProducer(7000, 3, -1, 9, 4, 60), DescribedProducer(8000, 1, 0, 8, 0, 50)])
     )
     listing = (await http.get(f"{ROOT}/topics/written/partitions/1/producers")).json()
     assert (listing["kind"], len(listing["data"])) == ("TailraceProducerList", 1000)
@@ -361,7 +361,9 @@ async def test_a_partition_shows_its_producers_with_open_transactions_first(
 
 async def test_a_producers_link_leads_to_it(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     backend.set_topic("written", 1)
-    backend.described = Described(0, 0, None, pack([Producer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)]))
+    backend.described = PartitionProducers(
+        0, 0, None, pack([DescribedProducer(n, 0, 5, 1000 + n, -1, -1) for n in range(1200)])
+    )
     listed = (await http.get(f"{ROOT}/topics/written/partitions/0/producers")).json()["data"][-1]
     alone = await http.get(listed["metadata"]["self"])
     assert (alone.status_code, alone.json()) == (200, listed)
@@ -376,7 +378,7 @@ async def test_producers_that_cannot_be_asked_for_are_said_so(http: httpx.AsyncC
     assert (await http.get(f"{ROOT}/topics/none/partitions/0/producers")).status_code == 404
     assert (await http.get(f"{ROOT}/topics/written/partitions/9/producers")).status_code == 404
     assert (await http.get(f"{ROOT}/topics/unled/partitions/0/producers")).status_code == 503
-    backend.described = Described(0, int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    backend.described = PartitionProducers(0, int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert (await http.get(f"{ROOT}/topics/written/partitions/0/producers")).status_code == 500
 
 
