@@ -579,5 +579,5 @@ async def test_a_broker_that_stops_while_it_cuts_starts_with_what_is_left(
         asyncio.get_running_loop().call_soon(disk.go.set)
     opened = LogDir.open(RealFilesystem(), str(tmp_path / "0" / "broker-0"), node_id=0, cluster_id="c", now_ms=0)
     found = opened.log("t", 0)
-    assert opened.clean and found is not None
+    assert opened.last_shutdown.clean and found is not None
     assert found.log_end_offset == 1
