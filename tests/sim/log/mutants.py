@@ -118,8 +118,8 @@ def _applied_backwards(self: ProducerState, header: BatchHeader, marker: Marker 
 
 
 _WRITE = append.PendingAppend.write
-_RECORDS = lookup._records  # noqa: SLF001
-_STAYS = Retention._stays  # noqa: SLF001
+_RECORDS = lookup.times_and_offsets
+_STAYS = Retention.stays
 _TRUNCATE = tail.truncate
 _APPLY = ProducerState.apply
 
@@ -140,7 +140,7 @@ MUTANTS = (
     Mutant("a cut takes index entries back", ((OffsetIndex, "truncate", _nothing),), 2),
     Mutant("a cut takes leader epochs back", ((LeaderEpochs, "truncate_from_end", _everywhere),), 1),
     Mutant("a cut leaves nothing behind", ((tail, "truncate", _not_cut),), 12),
-    Mutant("timestamps are looked up inside batches", ((lookup, "_records", _by_batch),), 1),
+    Mutant("timestamps are looked up inside batches", ((lookup, "times_and_offsets", _by_batch),), 1),
     Mutant("the log start never goes back", ((LocalLog, "advance_log_start_offset", _forgets_where),), 3),
     Mutant(
         "an index is believed where it is true",
@@ -149,5 +149,5 @@ MUTANTS = (
     ),
     Mutant("a checkpoint has a copy", ((checkpoint_copies, "true_content", _as_it_is),), 9),
     Mutant("leader epochs are the batches'", ((loader, "agree", _yes),), 348),
-    Mutant("tombstones stay for delete.retention.ms", ((Retention, "_stays", _tombstones_go_at_once),), 117),
+    Mutant("tombstones stay for delete.retention.ms", ((Retention, "stays", _tombstones_go_at_once),), 117),
 )

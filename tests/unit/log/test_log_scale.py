@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread, get_ident
 from typing import Any
 from uuid import UUID
+from weakref import ref
 
 import pytest
 
@@ -138,12 +139,12 @@ def test_a_slice_outlives_that_its_segment_let_the_file_go_and_was_deleted() -> 
 def test_deleted_logs_give_their_files_back_at_once() -> None:
     filesystem = MemoryFilesystem(OpenFiles(limit=100))
     logs = filled(filesystem, 3)
-    kept = filesystem.open_files
+    opened = [ref(segment) for log in logs.open_logs().values() for segment in log.segments]
     gc.disable()  # a full disk cannot wait for a collection, which an idle broker has no reason for
     try:
         for partition in range(3):
             logs.delete("t", partition, NOW)
-        assert all(holder() is None for holder in kept._holders)  # noqa: SLF001
+        assert len(opened) == 3 and all(segment() is None for segment in opened)
     finally:
         gc.enable()
 
