@@ -9,7 +9,6 @@ reads what the log says. It never repeats an append.
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -25,11 +24,13 @@ from tailrace.metadata.replay import replay
 from tailrace.net.metadata.batches import MetadataBatch, Snapshot, encode_snapshot
 from tailrace_controller.controller_result import ControllerResult
 from tailrace_controller.decision import Decided, decided, encoded
+from tailrace_controller.deferred_queue import DeferredQueue
 from tailrace_controller.election import acceptance
 from tailrace_controller.election.acceptance import Seen
 from tailrace_controller.election.candidacy import Candidacy
 from tailrace_controller.election.lease import NOBODY, Lease, Tenure
 from tailrace_controller.election.seen_file import SeenFile
+from tailrace_controller.election.seen_offsets import SeenOffsets
 from tailrace_controller.election_counts import ElectionCounts
 from tailrace_controller.metadata_log import bootstrap, projection
 from tailrace_controller.metadata_log.database import Database
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from tailrace_controller.store import Store
 
 R = TypeVar("R")
-PENDING_RECORDS_MAX = 100_000
 RECORDS_BETWEEN_SNAPSHOTS = 5_000
 LEAVE_MS = 500
 LOAD_WAIT_MS = 3_000  # whoever asks while the log is loaded, or a renewal is late, need not ask again
@@ -86,14 +86,12 @@ class Controller:
         self.followed = MetadataLog(None, (), 0)
         self.epoch = -1
         self.lease: Lease | None = None
-        self.refusal = ""
         self.activated: Callable[[], None] = lambda: None
         self.counts = ElectionCounts()
         self.resigned: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
         self.records_between_snapshots = RECORDS_BETWEEN_SNAPSHOTS
-        self.pending_records_max = PENDING_RECORDS_MAX
-        self.pending_records = 0
+        self.deferred = DeferredQueue()
         self.appends = 0
         self.resignations = 0
         self.holding = False
@@ -101,12 +99,7 @@ class Controller:
         self._candidacy = candidacy
         self._random = random
         self._database = database
-        self._seen = Seen()
-        self._seen_file = seen_file
-        self._noted: dict[str, Seen] = {}
-        self._pending: deque[Decided[Any]] = deque()
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._wake = asyncio.Event()
+        self._seen = SeenOffsets(seen_file)
         self._deciding = asyncio.Lock()  # held while a thread decides; whoever wants to write meanwhile waits
         self._next_long = asyncio.Lock()  # of those that a thread decides: the others go first
         self._grown = asyncio.Event()  # the log did, since a snapshot was thought of
@@ -123,6 +116,11 @@ class Controller:
         return UUID(int=self._random.getrandbits(128), version=4)
 
     # -- who is active --------------------------------------------------------------------------------------------
+
+    @property
+    def refusal(self) -> str:
+        """Why this controller decides nothing on its database, "" where it may."""
+        return self._seen.refusal
 
     @property
     def active(self) -> bool:
@@ -179,7 +177,7 @@ class Controller:
         """
         if (seen.offset <= self.committed.offset and seen.epoch <= self.epoch) or not self.holding:
             return
-        self._seen = self._seen.and_(seen)
+        self._seen.learn(seen)
         self._renew.set()
         epoch, wanted = self.epoch, self._asked + 1
         while self.holding and self.epoch == epoch and self._answered < wanted:
@@ -261,20 +259,14 @@ class Controller:
 
     async def _until_committed(self, offset: int) -> None:
         if offset > self.committed.offset:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append((offset, future))
-            await future
+            await self.deferred.until_committed(offset)
 
     def _take(self, made: Decided[R]) -> None:
         """The newest image is the one after this decision; REQUEST_TIMED_OUT if too much waits for the database."""
-        if self.pending_records > self.pending_records_max:
-            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the metadata database does not take writes at present")
+        self.deferred.add(made)
         assert made.before is self.image
         self.image = made.after
-        self._pending.append(made)
         self.counts.add(made.records)
-        self.pending_records += len(made.records)
-        self._wake.set()
         for sentence in made.warnings:
             self.log.warning(sentence)
 
@@ -290,7 +282,7 @@ class Controller:
         while True:
             # Before the lease is taken: standbys of this directory note the new epoch as soon as they read it, and it
             # would be taken for one that another database had given out.
-            self._noted = self._seen_file.read_all() if self._seen_file is not None else {}
+            self._seen.read_notes()
             loaded = await self._candidacy.win(self._position, self._follow)
             try:
                 await self._begin(loaded)
@@ -329,8 +321,7 @@ class Controller:
     def _know(self, lease: Lease) -> None:
         changed = self.lease is None or (lease.holder, lease.epoch) != (self.lease.holder, self.lease.epoch)
         self.lease = lease
-        self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
-        self.refusal = acceptance.refusal(lease, self._seen) if acceptance.contradicts(lease, self._seen) else ""
+        self._seen.judge(lease)
         if changed:
             self._turns.wake()
             self._published.wake()
@@ -346,7 +337,7 @@ class Controller:
     async def _leave_word(self, loaded: StoredLog) -> None:
         """Our own image goes beyond this database: its active controller must know, if it does not."""
         seen = Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch)
-        self._seen = self._seen.and_(seen)
+        self._seen.learn(seen)
         if loaded.lease.seen_offset < seen.offset:
             self.log.error(acceptance.refusal(loaded.lease, seen))
             await self._database.run(
@@ -358,13 +349,13 @@ class Controller:
         before = replace(loaded.lease, epoch=loaded.epoch - 1)
         self.epoch = loaded.epoch
         if loaded.diverged:
-            self._seen = self._seen.and_(Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch))
+            self._seen.learn(Seen(max(self.committed.offset, loaded.next_offset), self.committed.epoch))
         else:
             self._know(loaded.lease)
             self._replay(loaded)
         if loaded.next_offset:
-            self._seen = self._seen.and_(self._noted.get(self.committed.cluster_id, Seen()))
-        if acceptance.contradicts(before, self._seen):
+            self._seen.learn_notes_of(self.committed.cluster_id)
+        if acceptance.contradicts(before, self._seen.highest):
             await self._until_accepted(loaded.lease)
         self._tenure = self._candidacy.tenure(loaded.asked_ms)
         self.holding = True
@@ -385,11 +376,9 @@ class Controller:
         """Keeps the lease and decides nothing until an operator has given up what this database lacks."""
         said = ""
         while True:
-            lease, _ = await self._candidacy.renew(self.epoch, *self._unwritten(lease))
-            self._seen = self._seen.and_(Seen(lease.seen_offset, lease.seen_epoch))
-            if acceptance.is_accepted(lease, self._seen):
+            lease, _ = await self._candidacy.renew(self.epoch, *self._seen.unwritten(lease))
+            if self._seen.is_accepted(lease):
                 break
-            self.refusal = acceptance.refusal(lease, self._seen)
             if said != self.refusal:
                 said = self.refusal
                 self.log.error(said)
@@ -398,18 +387,12 @@ class Controller:
             await self._database.news(self._candidacy.lease_ms / 2)
         await self._accept(lease)
 
-    def _unwritten(self, lease: Lease) -> tuple[int, int]:
-        """What the lease row does not say yet about what was seen."""
-        known = (lease.seen_offset, lease.seen_epoch)
-        seen = (max(self._seen.offset, lease.next_offset), self._seen.epoch)
-        return (-1, -1) if known == seen else seen
-
     async def _accept(self, lease: Lease) -> None:
         """Goes on with this database's log, far enough ahead that nothing is given out twice."""
         timeout_ms, timestamp_ms = self._candidacy.append_timeout_ms, self.clock.wall_ms()
         loaded = await self._database.run(lambda opened: opened.follow(ReplayPosition()), timeout_ms)
         image, _ = bootstrap.replay(loaded)
-        ahead = acceptance.jump(lease, self._seen)
+        ahead = acceptance.jump(lease, self._seen.highest)
         records = tuple(acceptance.records(image, ahead.lost))
         # The snapshot holds what was raised: no follower may see an image between.
         after = replay(image, records, ahead.base_offset + len(records) - 1, ahead.epoch)
@@ -417,7 +400,9 @@ class Controller:
         stored = StoredSnapshot(snapshot.end_offset, snapshot.epoch, snapshot.data)
         changes = projection.changes(records, image, after, self.config)
         await self._database.run(lambda opened: opened.restart(lease, stored, timestamp_ms, changes), timeout_ms)
-        self.log.warning("accepted an older metadata database", offset=lease.next_offset - 1, lost=self._seen.offset)
+        self.log.warning(
+            "accepted an older metadata database", offset=lease.next_offset - 1, lost=self._seen.highest.offset
+        )
         self.epoch = ahead.epoch
         loaded = await self._database.run(lambda opened: opened.follow(ReplayPosition()), timeout_ms)
         if loaded.epoch != ahead.epoch:
@@ -459,12 +444,7 @@ class Controller:
     async def _append(self) -> None:
         """Appends until there is doubt: raises Deposed or OutcomeUnknown."""
         while True:
-            while not self._pending:
-                self._wake.clear()
-                await self._wake.wait()
-            group = list(self._pending)
-            self._pending.clear()
-            self.pending_records = 0
+            group = await self.deferred.next_group()
             timestamp_ms = self.clock.wall_ms()
             work = partial(self._write, group=group, timestamp_ms=timestamp_ms)
             batches, asked_ms = await self._database.run(work, self._candidacy.append_timeout_ms)
@@ -488,17 +468,12 @@ class Controller:
         self._grown.set()
         self.ready.set()
         self._note()
-        while self._waiting and self._waiting[0][0] <= image.offset:
-            _, future = self._waiting.popleft()
-            if not future.done():
-                future.set_result(None)
+        self.deferred.committed(image.offset)
         self._published.wake()
 
     def _note(self, *, at_once: bool = False) -> None:
-        if self._seen_file is not None:
-            image = self.committed
-            seen = Seen(image.offset, max(self.epoch, -1 if self.lease is None else self.lease.epoch))
-            self._seen_file.note(image.cluster_id, seen, self.clock.monotonic_ms(), at_once=at_once)
+        epoch = max(self.epoch, -1 if self.lease is None else self.lease.epoch)
+        self._seen.note(self.committed, epoch, self.clock.monotonic_ms(), at_once=at_once)
 
     async def _due_snapshot(self) -> Snapshot | None:
         """Encodes what is committed if there is much behind the last snapshot."""
@@ -538,13 +513,8 @@ class Controller:
         self.log.warning("resigned", epoch=self.epoch, why=reason)
         self.holding = False
         self.resignations += 1
-        self._pending.clear()
-        self.pending_records = 0
         self.image = self.committed
-        waiting, self._waiting = self._waiting, deque()
-        for _, future in waiting:
-            if not future.done():
-                future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, f"controller {self.node_id} resigned"))
+        self.deferred.drop(f"controller {self.node_id} resigned")
         self.resigned()
         self._turns.wake()
         self._published.wake()

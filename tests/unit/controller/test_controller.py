@@ -203,7 +203,7 @@ async def test_a_long_poll_ends_with_news_or_with_its_time() -> None:
 
 async def test_more_than_the_database_can_take_is_refused_before_it_is_decided() -> None:
     async with running() as (controller, database):
-        controller.pending_records_max = 10
+        controller.deferred.records_max = 10
         database.open.clear()
         first = asyncio.create_task(controller.run(setting("1")))
         await turns()
