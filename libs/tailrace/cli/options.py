@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.runtime import logs
+from tailrace.runtime.run_files import default_data_dir
 
 _PORT_MAX = 65_535
 _INSTANCES_MAX = 100
@@ -93,13 +94,6 @@ def defaults(brokers: int, environ: Mapping[str, str]) -> dict[str, str]:
     elif brokers > 1:
         chosen["transaction.state.log.min.isr"] = "1"
     return {key: value for key, value in chosen.items() if f"KAFKA_{key.replace('.', '_').upper()}" not in environ}
-
-
-def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """TAILRACE_DATA_DIR, else the user's data directory: `up` finds its cluster again from every working directory."""
-    if chosen := environ.get("TAILRACE_DATA_DIR"):
-        return Path(chosen)
-    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tailrace"
 
 
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:

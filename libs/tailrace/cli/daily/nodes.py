@@ -13,6 +13,7 @@ import typer
 
 from tailrace.cli.daily.connection import address, runs_here
 from tailrace.cli.daily.refusals import RefusedError, lines, sentence
+from tailrace.cli.preload import kafka_without_clients
 from tailrace.errors import ErrorCode
 from tailrace.kafka.resources import ConfigResource
 from tailrace.log.directory.disk_pressure import Level, judge, marks
@@ -378,7 +379,8 @@ def nodes(bootstrap: str | None) -> Iterator[Nodes]:
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from None
     try:
-        yield opened
+        with kafka_without_clients():  # messages are built at their first use
+            yield opened
     except (NoRoom, RefusedError) as refused:
         typer.echo(str(refused), err=True)
         raise typer.Exit(1) from None

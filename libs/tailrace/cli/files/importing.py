@@ -20,7 +20,7 @@ from tailrace.cli.files import kafka_dirs, known_configs, moved, staging
 from tailrace.cli.files.kafka_dirs import KafkaDirectory
 from tailrace.cli.files.takeover import How, Step, steps, take
 from tailrace.cli.files.verify import progress
-from tailrace.cli.options import default_data_dir, unfit_data_dir
+from tailrace.cli.options import unfit_data_dir
 from tailrace.cli.roles import find_role
 from tailrace.inspect import files
 from tailrace.inspect.stopped import first_open_transaction
@@ -33,6 +33,7 @@ from tailrace.metadata import moving
 from tailrace.metadata.image import MetadataImage
 from tailrace.net.metadata.batches import encode_snapshot
 from tailrace.runtime.clock import SystemClock
+from tailrace.runtime.run_files import default_data_dir
 
 _TIERED = "remote.storage.enable"
 _SNAPSHOT_FILE = "import.snapshot"
