@@ -213,7 +213,8 @@ _NO_LISTS: Final[Mapping[str, _List]] = {}
 def answered_once(key: int, request: Any) -> Any:
     """The request with every repeated row taken out, or joined to the first of its kind."""
     for name, inside in _NESTED.get(key, _NO_LISTS).items():
-        _take_out(request, name, inside)
+        if getattr(request, name, None):
+            _take_out(request, name, inside)
     return request
 
 
