@@ -62,6 +62,12 @@ async def test_brokers_have_the_addresses_that_clients_are_told(http: httpx.Asyn
     assert refusal(await http.get(f"{ROOT}/brokers/seven")) == (400, 400)
 
 
+async def retention_of(http: httpx.AsyncClient, topic: str) -> tuple[str, bool]:
+    """The value of retention.ms, and whether it is the cluster's."""
+    row = (await http.get(f"{ROOT}/topics/{topic}/configs/retention.ms")).json()
+    return row["value"], row["is_default"]
+
+
 async def test_a_topic_is_created_described_grown_and_deleted(http: httpx.AsyncClient, backend: MemoryBackend) -> None:
     wanted = {"topic_name": "orders", "partitions_count": 2, "configs": [{"name": "retention.ms", "value": "1000"}]}
     made = await http.post(f"{ROOT}/topics", json=wanted)
@@ -69,7 +75,7 @@ async def test_a_topic_is_created_described_grown_and_deleted(http: httpx.AsyncC
     assert made.headers["location"] == f"http://here{ROOT}/topics/orders"
     assert made.json()["partitions_count"] == 2
     assert (await http.get(f"{ROOT}/topics/orders")).json() == made.json()
-    assert backend.configs[2, "orders"] == {"retention.ms": "1000"}
+    assert await retention_of(http, "orders") == ("1000", False)
 
     grown = await http.patch(f"{ROOT}/topics/orders", json={"partitions_count": 4})
     assert grown.json()["partitions_count"] == 4
@@ -212,11 +218,11 @@ async def test_altering_is_all_or_none(http: httpx.AsyncClient, backend: MemoryB
     good = {"name": "retention.ms", "value": "5"}
     assert refusal(await http.post(here, json={"data": [good, {"name": "nope", "value": "1"}]})) == (400, 40002)
     assert (await http.post(here, json={"data": [good], "validate_only": True})).status_code == 204
-    assert not backend.configs.get((2, "orders"))
+    assert await retention_of(http, "orders") == ("604800000", True)
     assert (await http.post(here, json={"data": [good]})).status_code == 204
-    assert backend.configs[2, "orders"] == {"retention.ms": "5"}
+    assert await retention_of(http, "orders") == ("5", False)
     assert (await http.post(here, json={"data": [{"name": "retention.ms", "operation": "DELETE"}]})).status_code == 204
-    assert backend.configs[2, "orders"] == {}
+    assert await retention_of(http, "orders") == ("604800000", True)
     assert refusal(await http.post(f"{ROOT}/topics/none/configs:alter", json={"data": [good]})) == (404, 40403)
 
 
